@@ -50,6 +50,8 @@ class Answering(QObject):
     turn_changed = Signal(object)  # the TurnView as it is now
     text_appended = Signal(object, str)  # the TurnView, and the piece that its text has got
     refused = Signal(str)  # the engine did not take a question: the kind of its error
+    # A question is about to end as if it had been stopped, for what is not its fault: a sentence, a way out.
+    put_back = Signal(str, str)
     others_added = Signal(str, object)  # a turn id, and the TurnViews of the further answers in its place
     store_failed = Signal(str, str)  # a sentence, a way out; said once until a save succeeds again
 
@@ -62,6 +64,7 @@ class Answering(QObject):
         is_reading: Callable[[], bool] = lambda: False,
         *,
         keeps_partial: bool = True,
+        blameless: frozenset[str] = frozenset(),
     ) -> None:
         """Nothing is open yet.
 
@@ -73,11 +76,12 @@ class Answering(QObject):
             is_reading: Whether files are being read for the library just now.
             keeps_partial: Whether the words of an answer that is not complete are of use: saved as they come, and kept
                 when the engine dies. Else it is asked again then; what the engine may have died of, last and alone.
+            blameless: Kinds of errors that no question has brought about: who meets one can be asked again.
         """
         super().__init__(parent)
         self._client = client
         self._record_turn, self._add_variant = record, add_variant
-        self._is_reading, self._keeps_partial = is_reading, keeps_partial
+        self._is_reading, self._keeps_partial, self._blameless = is_reading, keeps_partial, blameless
         self._open: dict[str, _Open] = {}
         self._unsaved: dict[str, TurnView] = {}
         self._beside: dict[str, str] = {}  # of turns that the store does not have yet: the one whose place they share
@@ -166,6 +170,9 @@ class Answering(QObject):
             self._append(question, notice)
         else:
             view = after(question.view, notice)
+            if isinstance(notice, protocol.AnswerFailed) and notice.kind in self._blameless:
+                view = cancelled(question.view)
+                self.put_back.emit(notice.sentence, notice.way_out)
             if isinstance(notice, protocol.AnswerCancelled) and not question.is_stopping:
                 # Nobody stopped it: the engine is on its way out, as it was told.
                 view = cancelled(view, self._closed_sentence())
@@ -214,8 +221,11 @@ class Answering(QObject):
         # A death is told by `engine_died`, for all questions alike.
         if question is not None and error.kind != "EngineDied":
             sentence = f"{error.sentence} {error.way_out}".strip()
-            end = cancelled(question.view) if question.is_stopping else failed(question.view, sentence)
-            self._put(turn_id, end)
+            is_blameless = error.kind in self._blameless
+            if is_blameless:
+                self.put_back.emit(error.sentence, error.way_out)
+            is_cancelled = question.is_stopping or is_blameless
+            self._put(turn_id, cancelled(question.view) if is_cancelled else failed(question.view, sentence))
             self.refused.emit(error.kind)
             self._send_waiting()
 

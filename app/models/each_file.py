@@ -41,6 +41,10 @@ _PAGE_ROWS = 500
 # What is being read again has what was read before.
 _CAN_ANSWER: tuple[DocumentState, ...] = ("indexed", "offline", "pending")
 _MOST_REFUSED = 3
+# What is wrong with a model, whichever file it is asked about.
+MODEL_FAULTS = frozenset(
+    {"ModelError", "ModelFileInvalid", "ModelNotFound", "NotStreamable", "ModelLoadFailed", "NoRoomToLoad"}
+)
 _ANSWER_CHARACTERS = 400
 # What Markdown would not show, in a cell that shows plain text.
 _MARKUP = re.compile(r"\*\*|`+|^#+\s+", re.MULTILINE)
@@ -76,13 +80,14 @@ class EachFileModel(QAbstractTableModel):
         """`model` tells which one answers: "" for the one that is chosen."""
         super().__init__(parent)
         self._client, self._store, self._clock, self._model = client, store, clock, model
-        self._answering = Answering(client, self._record, parent=self, keeps_partial=False)
+        self._answering = Answering(client, self._record, parent=self, keeps_partial=False, blameless=MODEL_FAULTS)
         self._answering.turn_changed.connect(self._on_file_changed)
         self._answering.text_appended.connect(lambda view, _piece: self._show_view(view))
         self._answering.store_failed.connect(self.request_failed)
         # What cannot be kept had better not be computed: it would be lost with this window.
         self._answering.store_failed.connect(lambda *_: self.pause())
         self._answering.refused.connect(self._on_refused)
+        self._answering.put_back.connect(self._on_put_back)
         client.engine_died.connect(self._on_engine_died)
         self._files: list[RunFile] = []
         self._views: list[TurnView] = []
@@ -392,6 +397,12 @@ class EachFileModel(QAbstractTableModel):
         self._num_refused += kind != "NothingThere"
         if self.state == "running" and self._num_refused >= _MOST_REFUSED:
             self.pause()
+
+    def _on_put_back(self, sentence: str, way_out: str) -> None:
+        """A model that cannot answer would have all that wait fail one after the other: they wait for another one."""
+        if self.state == "running":
+            self.pause()
+            self.request_failed.emit(sentence, way_out)
 
     def _newest(self, file: RunFile, question: str) -> TurnView:
         """What is known of a file: it may be answering, or the disk may not have taken its answer yet."""

@@ -14,6 +14,7 @@ from app.models.each_file import ANSWER, FILE, FOUND_AT, OPEN_AT_ONCE, STATE, Ea
 from app.models.each_file_csv import HEADER, csv_of
 from app.models.turns import TurnView
 from engine import protocol
+from engine.errors import ModelError
 from engine.protocol import Document, Filters
 from tests.helpers.answers import finished, found, passage, tokens
 from tests.helpers.fake_engine_client import FakeEngineClient
@@ -414,6 +415,45 @@ def test_an_engine_that_takes_nothing_makes_it_pause_before_all_have_failed(desk
     desk.model.ask_failed_again()
     assert desk.model.state == "running"
     assert desk.states().count("failed") == 0
+
+
+def every_model_error(error: type[ModelError] = ModelError) -> set[str]:
+    return {error.__name__}.union(*(every_model_error(below) for below in error.__subclasses__()))
+
+
+def test_every_fault_of_a_model_is_known_as_one() -> None:
+    # Of a model that was given up for another one nothing is known to be wrong.
+    assert every_model_error() - {"LoadAbandoned"} == each_file.MODEL_FAULTS
+
+
+def test_a_model_that_cannot_be_loaded_fails_no_file_and_is_told_once(desk: Desk) -> None:
+    desk.begin(300)
+    desk.finish(0)
+    asked = desk.asked()
+    for ask in asked[1:]:
+        failure = protocol.AnswerFailed(
+            question_id=ask.question_id,
+            kind="NoRoomToLoad",
+            sentence="There is no room for it.",
+            way_out="Close others.",
+        )
+        desk.client.tell(failure)
+    assert desk.told == ["There is no room for it."]
+    assert (desk.model.state, desk.model.num_failed, desk.model.num_answered) == ("paused", 0, 1)
+    assert desk.states().count("waiting") == 299
+    again = desk.reopened()
+    again.open(again.runs[0].run_id)
+    assert (again.num_answered, again.num_failed) == (1, 0)
+    desk.model.resume()
+    assert len(desk.asked()) == len(asked) + OPEN_AT_ONCE
+
+
+def test_a_model_that_is_gone_is_told_once_though_each_question_is_refused(desk: Desk) -> None:
+    desk.begin(8)
+    while any(one.method is protocol.ASK for one in desk.client.open):
+        desk.client.refuse(protocol.ASK, "The model file is no longer there.", "ModelNotFound")
+    assert desk.told == ["The model file is no longer there."]
+    assert (desk.model.state, desk.states()) == ("paused", ["waiting"] * 8)
 
 
 def test_files_that_left_the_library_end_alone_and_have_nobody_pause(desk: Desk) -> None:
