@@ -13,7 +13,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.catalog import Root
@@ -22,6 +22,7 @@ from engine.library.changes import is_below
 from engine.library.ignoring import ignored_below
 from engine.library.listening import FolderListener, Listener
 from engine.library.pace import Clock
+from engine.library.root_looks import RootLooks
 from engine.library.stillness import Stillness
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ TEND_SECONDS = 1.0
 _RETRY_SECONDS = 2.0
 _MAX_RETRY_SECONDS = 1800.0
 _LASTING_SECONDS = 30.0
+_STOP_SECONDS = 5.0
 # A burst of so many changes may have been cut short by the system: then the whole folder is looked at.
 _MAX_BURST = 4000
 
@@ -70,7 +72,8 @@ class Watcher:
         self._changed = threading.Condition()
         self._stillness = Stillness(state_of)
         self._places: dict[str, _Place] = {}
-        self._identities: dict[str, Hashable] = {}
+        self._root_looks = RootLooks()
+        self._identities: Mapping[str, Hashable] = {}
         self._known_roots: tuple[Root, ...] = ()
         self._real: dict[str, str] = {}
         self._to_look_at: dict[str, None] = {}
@@ -88,7 +91,8 @@ class Watcher:
             self._is_stopping = True
             self._changed.notify_all()
         if self._thread.is_alive():
-            self._thread.join()
+            # A folder of a share that does not answer may hold it; it ends with the process.
+            self._thread.join(_STOP_SECONDS)
 
     def wake(self) -> None:
         """Roots or settings have changed: see to it now."""
@@ -155,11 +159,12 @@ class Watcher:
         self._rescan_at = min(self._rescan_at, now + self._rescan_seconds())
         roots = tuple(self._roots())
         fresh = {root.path for root in roots} - {root.path for root in self._known_roots}
+        identities = self._root_looks.at(dict.fromkeys(root.path for root in roots))
         if roots != self._known_roots:
+            silent = self._root_looks.silent
             with self._changed:
                 self._known_roots = roots
-                self._real = {root.path: os.path.realpath(root.path) for root in roots}
-        identities = {path: identity_of(path) for path in dict.fromkeys(root.path for root in roots)}
+                self._real = {root.path: os.path.realpath(root.path) for root in roots if root.path not in silent}
         turned = [path for path, identity in identities.items() if self._identities.get(path, identity) != identity]
         self._identities = identities
         wanted = places_for(roots, identities) if self._settings().watch else {}
@@ -227,7 +232,7 @@ class Watcher:
             self._changed.notify_all()
 
 
-def places_for(roots: Iterable[Root], identities: dict[str, Hashable]) -> dict[str, bool]:
+def places_for(roots: Iterable[Root], identities: Mapping[str, Hashable]) -> dict[str, bool]:
     """The folders to listen in, each with whether also in those below; none lies below a recursive one.
 
     Linked files are heard in the folder that they lie in, folders that are not there not at all.
@@ -273,12 +278,3 @@ def state_of(path: str) -> tuple[Hashable, bool]:
         return None, False
     is_folder = stat.S_ISDIR(found.st_mode)
     return ("folder" if is_folder else (found.st_size, found.st_mtime_ns)), is_folder
-
-
-def identity_of(path: str) -> Hashable:
-    """Changes when another folder, file or drive takes a root's place; None while there is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else stat.S_IFMT(found.st_mode)

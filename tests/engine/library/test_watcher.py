@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from engine.catalog import Root
 from engine.config import LibrarySettings
 from engine.library import listening
 from engine.library.listening import LIMIT_REACHED, NOT_WATCHABLE, reason_for
-from engine.library.watcher import Listen, Watcher, identity_of, own_name, place_of, places_for
+from engine.library.root_looks import RootLooks, identity_of
+from engine.library.watcher import Listen, Watcher, own_name, place_of, places_for
 
 HANG_SECONDS = 20
 
@@ -329,6 +330,29 @@ def test_a_fault_of_ours_does_not_end_the_watching(docs: Path, watch: Watch) -> 
     (docs / "b.md").write_text("b")
 
     watch.wait_for_look(docs / "b.md")
+
+
+def test_a_share_that_does_not_answer_holds_up_no_other_folder(watch: Watch, docs: Path, tmp_path: Path) -> None:
+    share = tmp_path / "share"
+    share.mkdir()
+    answers = threading.Event()
+    answers.set()
+
+    def look(path: str) -> Hashable:
+        if path == str(share):
+            answers.wait()
+        return identity_of(path)
+
+    watch.watcher._root_looks = RootLooks(look, patience_seconds=0.1)
+    watch.watcher.start()
+    watch.link(docs, share)
+    answers.clear()
+    (docs / "new.md").write_text("heard all the same")
+    watch.wait_for_look(docs / "new.md")
+    watch.looks.clear()
+    shutil.rmtree(share)
+    answers.set()
+    watch.wait_for_look(share)
 
 
 def test_one_place_serves_all_roots_below_it(docs: Path) -> None:

@@ -1,0 +1,83 @@
+"""Looks at where roots are, on threads of their own: a share that does not answer holds up nobody but itself."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping
+
+# A drive that has fallen asleep takes longer, and is waited for once.
+PATIENCE_SECONDS = 2.0
+
+Look = Callable[[str], Hashable]
+
+
+class RootLooks:
+    """For one thread that asks again and again."""
+
+    def __init__(self, look: Look | None = None, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """`look` tells what lies at a path, `identity_of` by itself; it may take for ever."""
+        self._look, self._patience_seconds = look or identity_of, patience_seconds
+        self._known: dict[str, Hashable] = {}
+        self._silent: dict[str, _Round] = {}
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """Paths of which the last look has not come back: whoever touched them would wait as well."""
+        return frozenset(self._silent)
+
+    def at(self, paths: Iterable[str]) -> Mapping[str, Hashable]:
+        """What lies at each path; of those that do not answer what is known of them, None where that is nothing."""
+        self._silent = {path: look for path, look in self._silent.items() if not look.is_over.is_set()}
+        wanted = tuple(paths)
+        waiting = [path for path in wanted if path not in self._silent]
+        while waiting:
+            look = _Round(self._look, waiting)
+            if not look.is_over.wait(self._patience_seconds):
+                self._silent[look.give_up()] = look
+            self._known |= look.found
+            waiting = [path for path in waiting if path not in look.found and path not in self._silent]
+        self._known = {path: self._known.get(path) for path in wanted}
+        return dict(self._known)
+
+
+class _Round:
+    """Looks at one path after the other on a thread that nobody has to wait for."""
+
+    def __init__(self, look: Look, paths: Iterable[str]) -> None:
+        self.found: dict[str, Hashable] = {}
+        self.is_over = threading.Event()
+        self._look, self._paths, self._at = look, tuple(paths), ""
+        self._is_given_up = False
+        self._lock = threading.Lock()
+        threading.Thread(target=self._run, name="looking at roots", daemon=True).start()
+
+    def give_up(self) -> str:
+        """Ends it with the look that it is at; the path of that. What it finds any more nobody hears of."""
+        with self._lock:
+            self._is_given_up = True
+            return self._at or self._paths[0]
+
+    def _run(self) -> None:
+        try:
+            for path in self._paths:
+                with self._lock:
+                    if self._is_given_up:
+                        return
+                    self._at = path
+                seen = self._look(path)
+                with self._lock:
+                    if not self._is_given_up:
+                        self.found[path] = seen
+        finally:
+            self.is_over.set()
+
+
+def identity_of(path: str) -> Hashable:
+    """Changes when another folder, file or drive takes a root's place; None while there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else stat.S_IFMT(found.st_mode)
