@@ -50,6 +50,7 @@ class Answering(QObject):
     turn_changed = Signal(object)  # the TurnView as it is now
     text_appended = Signal(object, str)  # the TurnView, and the piece that its text has got
     refused = Signal(str)  # the engine did not take a question: the kind of its error
+    broken_off = Signal(str)  # a question that was taken has failed: the kind of its error
     # A question is about to end as if it had been stopped, for what is not its fault: a sentence, a way out.
     put_back = Signal(str, str)
     others_added = Signal(str, object)  # a turn id, and the TurnViews of the further answers in its place
@@ -181,6 +182,8 @@ class Answering(QObject):
             self._put(view.turn_id, view)
             if isinstance(notice, protocol.AnswerFinished):
                 self._add_others(view, notice)
+            if isinstance(notice, protocol.AnswerFailed) and view.state == "failed":
+                self.broken_off.emit(notice.kind)
             if view.has_ended:
                 self._send_waiting()
 

@@ -40,7 +40,7 @@ OPEN_AT_ONCE = 64
 _PAGE_ROWS = 500
 # What is being read again has what was read before.
 _CAN_ANSWER: tuple[DocumentState, ...] = ("indexed", "offline", "pending")
-_MOST_REFUSED = 3
+_MOST_IN_VAIN = 3
 # What is wrong with a model, whichever file it is asked about.
 MODEL_FAULTS = frozenset(
     {"ModelError", "ModelFileInvalid", "ModelNotFound", "NotStreamable", "ModelLoadFailed", "NoRoomToLoad"}
@@ -86,7 +86,8 @@ class EachFileModel(QAbstractTableModel):
         self._answering.store_failed.connect(self.request_failed)
         # What cannot be kept had better not be computed: it would be lost with this window.
         self._answering.store_failed.connect(lambda *_: self.pause())
-        self._answering.refused.connect(self._on_refused)
+        self._answering.refused.connect(self._on_failure)
+        self._answering.broken_off.connect(self._on_failure)
         self._answering.put_back.connect(self._on_put_back)
         client.engine_died.connect(self._on_engine_died)
         self._files: list[RunFile] = []
@@ -100,8 +101,8 @@ class EachFileModel(QAbstractTableModel):
         # Replies to a list that was asked for before the last begin or pause are no answer to it.
         self._generation = 0
         self._began_at, self._num_before = 0.0, 0
-        # Of the questions asked last, so many were not even taken.
-        self._num_refused = 0
+        # So many questions have failed since something was written last.
+        self._num_in_vain = 0
         self.run: Run | None = None
         self.state: RunState = "none"
         self.runs: tuple[Run, ...] = ()
@@ -335,7 +336,7 @@ class EachFileModel(QAbstractTableModel):
     def _run(self) -> None:
         waits = (view.state not in _HAS_ANSWERED and view.turn_id not in self._open for view in self._views)
         self._waiting = deque(row for row, does_wait in enumerate(waits) if does_wait)
-        self._began_at, self._num_before, self._num_refused = self._clock(), self.num_answered, 0
+        self._began_at, self._num_before, self._num_in_vain = self._clock(), self.num_answered, 0
         self._set_state("running")
         self._feed()
 
@@ -380,8 +381,8 @@ class EachFileModel(QAbstractTableModel):
             view = TurnView(view.turn_id, view.question)
             if self.state == "running" and view.turn_id in self._places:
                 self._waiting.append(self._places[view.turn_id])
-        elif view.state in ("searching", "reading", "writing"):
-            self._num_refused = 0
+        elif view.state in ("writing", "finished"):
+            self._num_in_vain = 0
         self._show_view(view)
         if view.turn_id not in self._open:
             self.progress_changed.emit()
@@ -392,10 +393,10 @@ class EachFileModel(QAbstractTableModel):
         # What it may have died of is held back, and others take its place.
         self._feed()
 
-    def _on_refused(self, kind: str) -> None:
-        """An engine that takes nothing would have all that wait fail one after the other; a file that left does not."""
-        self._num_refused += kind != "NothingThere"
-        if self.state == "running" and self._num_refused >= _MOST_REFUSED:
+    def _on_failure(self, kind: str) -> None:
+        """An engine that answers nothing would have all that wait fail one by one; a file that left would not."""
+        self._num_in_vain += kind != "NothingThere"
+        if self.state == "running" and self._num_in_vain >= _MOST_IN_VAIN:
             self.pause()
 
     def _on_put_back(self, sentence: str, way_out: str) -> None:

@@ -456,6 +456,25 @@ def test_a_model_that_is_gone_is_told_once_though_each_question_is_refused(desk:
     assert (desk.model.state, desk.states()) == ("paused", ["waiting"] * 8)
 
 
+def test_failures_with_no_answer_between_make_it_pause_before_all_have_failed(desk: Desk) -> None:
+    desk.begin(300)
+
+    def fail(number: int) -> None:
+        question_id = desk.asked()[number].question_id
+        desk.client.tell(protocol.AnswerState(question_id=question_id, state="reading"))
+        desk.client.tell(protocol.AnswerFailed(question_id=question_id, kind="DecodeFailed", sentence="It broke."))
+
+    for number in (0, 1, 3, 4):
+        fail(number)
+        if number == 1:
+            desk.finish(2)
+    assert (desk.model.state, desk.model.num_failed) == ("running", 4)
+    fail(5)
+    assert (desk.model.state, desk.model.num_failed) == ("paused", 5)
+    desk.model.resume()
+    assert desk.model.state == "running"
+
+
 def test_files_that_left_the_library_end_alone_and_have_nobody_pause(desk: Desk) -> None:
     desk.begin(6)
     for _ in range(5):
