@@ -35,11 +35,10 @@ class Page(QWidget):
         self._head.addWidget(self._actions, 0, Qt.AlignmentFlag.AlignTop)
         self.body = QVBoxLayout()
         self.body.setSpacing(16)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(MARGIN_PX, 28, MARGIN_PX, 24)
-        column.setSpacing(24)
-        column.addLayout(self._head)
-        column.addLayout(self.body, 1)
+        self._parts = QVBoxLayout(self)
+        self._parts.setContentsMargins(MARGIN_PX, 28, MARGIN_PX, 24)
+        self._parts.addLayout(self._head)
+        self._parts.addLayout(self.body, 1)
         theme.appearance().changed.connect(self.fit)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -49,7 +48,9 @@ class Page(QWidget):
     def fit(self) -> None:
         """Arranges the page for its size and that of its text; called when either has changed."""
         metrics = self.fontMetrics()
-        self.subtitle.setVisible(self.height() >= _LOW_LINES * metrics.height())
+        is_low = self.height() < _LOW_LINES * metrics.height()
+        self.subtitle.setVisible(not is_low)
+        self._parts.setSpacing(12 if is_low else 24)
         room = self.width() - 2 * MARGIN_PX - self._head.spacing()
         is_beside = self._title.sizeHint().width() + self._actions.sizeHint().width() <= room
         put_beside(self._head, self._actions, is_beside)

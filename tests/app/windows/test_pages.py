@@ -147,6 +147,8 @@ def test_the_buttons_of_a_page_stand_beside_its_title_or_below_it(window, client
         return not is_inside or any(one.intersects(other) for one, other in combinations(places, 2))
 
     qtbot.waitUntil(lambda: not overlap())
+    frame = page._actions
+    qtbot.waitUntil(lambda: all(frame.rect().contains(button.geometry()) for button in buttons))
 
 
 # --- memory ---
