@@ -51,6 +51,7 @@ from engine.events import (
 from engine.generation.sampling import check_sampling
 from engine.inflight import QuestionInFlight
 from engine.library.reserve import Reserve
+from engine.library.well_formed import well_formed
 from engine.library.worker import IndexJob, not_added
 from engine.listeners import Listeners
 from engine.lock import hold
@@ -65,6 +66,8 @@ from engine.retrieval.search import ANYWHERE
 from engine.waiting import finished, in_turn
 
 log = logging.getLogger(__name__)
+# Of one search, each with its text.
+MAX_TOP_K = 10_000
 
 
 class Engine:
@@ -378,8 +381,14 @@ class Engine:
         question = in_flight.question
         try:
             _check_question(question.text, question.sampling)
+            _check_top_k(question.top_k)
             self._check_scope(question.collection, question.filters)
-            in_flight.question = replace(question, model=self._choice.asked_for(question.model))
+            in_flight.question = replace(
+                question,
+                text=well_formed(question.text),
+                instructions=well_formed(question.instructions),
+                model=self._choice.asked_for(question.model),
+            )
         except BaseException as error:
             if self._questions.withdraw(in_flight) or not isinstance(error, Exception):
                 raise
@@ -473,10 +482,11 @@ class Engine:
 
         Raises:
             NothingThere: There is no such collection, or nothing of the library at a path of the filters.
-            BadRequest: A date of the filters is none.
+            BadRequest: A date of the filters is none, or nobody reads so many passages.
         """
+        _check_top_k(top_k)
         self._check_scope(collection, filters)
-        return self._parts.retrieval.search(queries, top_k, collection, filters)
+        return self._parts.retrieval.search(list(map(well_formed, queries)), top_k, collection, filters)
 
     # --- models and memory ---
 
@@ -570,6 +580,11 @@ def _check_question(text: str, sampling: SamplingParams) -> None:
     if not text.strip():
         raise BadRequest("The question is empty.")
     check_sampling(sampling)
+
+
+def _check_top_k(top_k: int | None) -> None:
+    if top_k is not None and not 1 <= top_k <= MAX_TOP_K:
+        raise BadRequest(f"{top_k} passages cannot be had, only from 1 to {MAX_TOP_K}.")
 
 
 def absolute(path: str) -> str:

@@ -66,10 +66,12 @@ class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader
         What the user removed at or below the path before is wanted again.
 
         Raises:
-            BadRequest: The collection's name is blank.
+            BadRequest: The collection's name is blank, or no text.
         """
         if not name_key(collection):
             raise BadRequest("A collection needs a name.")
+        if collection != collection.encode("utf-8", "ignore").decode():
+            raise BadRequest(f"{collection!r} cannot be a collection's name: it is not UTF-8.")
         first, last = span(path, is_folder)
         raw = os.fsencode(path)
         with self._database.transaction() as writer:

@@ -62,7 +62,8 @@ def span(path: str, is_folder: bool) -> tuple[bytes, bytes]:
 
 def name_key(name: str) -> str:
     """Names that differ only in case or composition are one collection, shown as it was written first."""
-    return unicodedata.normalize("NFC", name.strip()).casefold()
+    # What is no text is no collection's name: none is entered with it.
+    return unicodedata.normalize("NFC", name.encode("utf-8", "backslashreplace").decode().strip()).casefold()
 
 
 def id_list(document_ids: Iterable[int]) -> str:

@@ -33,7 +33,7 @@ def read_batch(file: str, *keys: str) -> list[BatchLine]:
         BadRequest: A line is not `{"id": …, KEY: …}`; the sentence says which.
     """
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        text = Path(file).read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise NothingThere(f"There is no file {file}.") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -45,8 +45,10 @@ def read_batch(file: str, *keys: str) -> list[BatchLine]:
 def _batch_line(number: int, line: str, keys: Sequence[str]) -> BatchLine:
     try:
         entry = json.loads(line)
-        text = next(str(entry[key]) for key in keys if key in entry)
-        return BatchLine(entry["id"], text, str(entry.get("model", "")))
+        text, model = next(entry[key] for key in keys if key in entry), entry.get("model") or ""
+        if not (isinstance(text, str) and isinstance(model, str)):
+            raise TypeError
+        return BatchLine(entry["id"], text, model)
     except (ValueError, KeyError, TypeError, StopIteration) as error:
         raise BadRequest(f"Line {number} of the batch is not of the form {{'id': …, '{keys[0]}': …}}.") from error
 
@@ -61,7 +63,7 @@ def read_form(file: str | None, what: str) -> str:
     if file is None:
         return ""
     try:
-        return Path(file).read_text(encoding="utf-8")
+        return Path(file).read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise NothingThere(f"There is no file {file}.") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -111,7 +113,7 @@ def read_password(file: str | None) -> str:
         except EOFError as error:
             raise BadRequest("There is nobody to type the password.", "Give it with --password-file FILE.") from error
     try:
-        text = sys.stdin.readline() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = sys.stdin.readline() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadRequest(f"The password file {file} cannot be read: {error}.") from error
-    return text.split("\n", maxsplit=1)[0].rstrip("\r")
+    return text.removeprefix("\ufeff").split("\n", maxsplit=1)[0].rstrip("\r")

@@ -89,6 +89,12 @@ def test_ask_without_a_model_answers_with_quotes(library):
         assert citation["marker"] in answer["answer"]
 
 
+def test_half_a_character_in_a_question_is_no_failure(library):
+    ragdoll, _, _ = library
+    assert ragdoll.json("search", f"{QUESTION}\udcff")["passages"]
+    assert ragdoll.json("ask", f"{QUESTION}\ud800", "--instructions", "\ud800")["quotes"]
+
+
 def test_ask_with_a_model_writes_and_ends(library, tmp_path: Path):
     ragdoll, _, _ = library
     model = write_tiny_model(tmp_path / "tiny.gguf")
@@ -202,6 +208,9 @@ FAILURES = [
     (["remove", ""], BAD_ARGUMENTS),
     (["settle", "", "--remove"], BAD_ARGUMENTS),
     (["search", "x", "--in", ""], BAD_ARGUMENTS),
+    (["search", "x", "--top-k", "9" * 20], BAD_ARGUMENTS),
+    (["search", "x", "--collection", "\udcff"], NOWHERE),
+    (["add", __file__, "--collection", "\udcff"], BAD_ARGUMENTS),
     (["search", "x", "--type", "pfd"], BAD_ARGUMENTS),
     (["search", "x", "--since", "yesterday"], BAD_ARGUMENTS),
     (["search"], BAD_ARGUMENTS),
@@ -227,7 +236,7 @@ def test_failures_have_their_exit_codes_and_a_sentence(library, arguments: list[
     _is_told(ragdoll.run_here(*arguments), code)
 
 
-@pytest.mark.parametrize(("arguments", "code"), [FAILURES[0], FAILURES[11], FAILURES[14]])
+@pytest.mark.parametrize(("arguments", "code"), [FAILURES[0], FAILURES[14], FAILURES[17]])
 def test_exit_codes_reach_the_shell(library, arguments: list[str], code: int):
     ragdoll, _, _ = library
     _is_told(ragdoll.run(*arguments), code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -22,6 +23,26 @@ def test_a_line_of_a_batch_may_name_a_model(tmp_path: Path):
     file = tmp_path / "batch.jsonl"
     file.write_text('{"id": 1, "question": "one", "model": "small.gguf"}\n{"id": 2, "question": "two"}\n')
     assert [line.model for line in read_batch(str(file), "question")] == ["small.gguf", ""]
+
+
+def test_null_is_no_model_and_no_question(tmp_path: Path):
+    file = tmp_path / "batch.jsonl"
+    file.write_text('{"id": 1, "question": "one", "model": null}\n')
+    assert read_batch(str(file), "question") == [BatchLine(1, "one")]
+    for entry in ('{"id": 1, "question": null}', '{"id": 1, "question": 7}', '{"id": 1, "question": "x", "model": 7}'):
+        file.write_text(entry)
+        with pytest.raises(BadRequest, match="Line 1"):
+            read_batch(str(file), "question")
+
+
+def test_a_mark_of_byte_order_is_no_part_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "file"
+    file.write_text('{"id": 1, "query": "one"}\n', encoding="utf-8-sig")
+    assert read_batch(str(file), "query") == [BatchLine(1, "one")]
+    file.write_text("open sesame\n", encoding="utf-8-sig")
+    assert read_password(str(file)) == read_form(str(file), "grammar").strip() == "open sesame"
+    monkeypatch.setattr("sys.stdin", io.StringIO("\ufeffopen sesame\n"))
+    assert read_password("-") == "open sesame"
 
 
 def test_a_batch_that_is_no_text_is_refused_with_a_sentence(tmp_path: Path):
