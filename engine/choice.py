@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.config import Settings
 from engine.core import QUOTES_ONLY
+from engine.errors import ModelError
 from engine.generation.commands import UseModel
 from engine.memory.demand import Demand
 from engine.memory.hardware import Hardware
@@ -50,7 +51,7 @@ class ModelChoice:
         return tuple(self._entry(Path(path), settings, hardware) for path in settings.models.known)
 
     def add(self, path: Path) -> ModelEntry:
-        path = path.expanduser().absolute()
+        path = _writable(path.expanduser().absolute())
         read_shape(path)
         with self._lock:
             self._change_settings({"models.known": shelf.with_model(self._settings().models.known, path)})
@@ -71,7 +72,7 @@ class ModelChoice:
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         if path is not None:
-            path = path.expanduser().absolute()
+            path = _writable(path.expanduser().absolute())
             # On a share that hangs that takes minutes, in which another may be chosen.
             read_shape(path)
         with self._lock:
@@ -107,3 +108,14 @@ class ModelChoice:
         if name == QUOTES_ONLY:
             return None
         return shelf.named(self._settings().models.known, name) or Path(name)
+
+
+def _writable(path: Path) -> Path:
+    """The path, which can be written into the settings.
+
+    Raises:
+        ModelError: It is no text.
+    """
+    if (text := str(path)) != (told := text.encode("utf-8", "replace").decode()):
+        raise ModelError(f"The model {told} cannot be used: its name is not UTF-8.", "Rename the file or its folder.")
+    return path

@@ -78,6 +78,14 @@ def test_what_leaves_the_library_leaves_what_is_kept_of_it(engine: Engine, monke
     assert len(asked) == 1
 
 
+def test_a_model_whose_name_cannot_be_kept_is_refused_with_a_way_out(engine: Engine, tmp_path: Path):
+    model = write_tiny_model(tmp_path / "tiny\udcff.gguf")
+    for choose in (engine.add_model, engine.use_model):
+        with pytest.raises(ModelError, match=r"not UTF-8.*Rename"):
+            choose(model)
+    assert engine.settings.models.known == ()
+
+
 @pytest.mark.expects_warnings
 def test_parts_that_fail_to_close_keep_no_other_from_closing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     engine = Engine.open(tmp_path / "home")
