@@ -65,7 +65,7 @@ class EmbedderSettings(_Table):
 
     model: str = ""
     batch_size: int = Field(0, ge=0, le=512)
-    num_threads: int = Field(0, ge=0)
+    num_threads: int = Field(0, ge=0, le=512)
     backend: Literal["", "sentence-transformers", "openvino"] = ""
     number_format: Literal["", "float32", "bfloat16"] = ""
 
@@ -110,9 +110,9 @@ class GenerationSettings(_Table):
 
     # Far beyond, llama.cpp stops the process instead of saying that there is no room.
     max_context: int = Field(8192, ge=128, le=2**22)
-    max_answer_tokens: int = Field(512, ge=1)
-    n_batch: int = Field(512, ge=32)
-    n_ubatch: int = Field(0, ge=0)
+    max_answer_tokens: int = Field(512, ge=1, le=2**31 - 1)
+    n_batch: int = Field(512, ge=32, le=2**16)
+    n_ubatch: int = Field(0, ge=0, le=2**16)
     parallel_answers: int = Field(4, ge=1, le=64)
     kv_type: KVType = "f16"
     kv_ram_bytes: int | None = Field(None, ge=0)
@@ -124,10 +124,11 @@ class GenerationSettings(_Table):
     # it, and answers are told by it to have come in time.
     ttft_target_seconds: float = Field(10.0, gt=0)
     tpot_target_seconds: float = Field(0.25, gt=0)
-    num_threads: int = Field(0, ge=0)
+    # A process that asks the system for tens of thousands is ended.
+    num_threads: int = Field(0, ge=0, le=512)
     n_gpu_layers: int | None = Field(None, ge=0)
     temperature: float = Field(0.2, ge=0, le=5)
-    top_k: int = Field(40, ge=0)
+    top_k: int = Field(40, ge=0, le=2**31 - 1)
     top_p: float = Field(0.95, gt=0, le=1)
     min_p: float = Field(0.05, ge=0, le=1)
     # 1 leaves out none; less leaves out both what is too expected and what is too surprising.
@@ -144,7 +145,7 @@ class GenerationSettings(_Table):
     instructions: str = Field("", max_length=4000)
     # An answer ends before the first of these that it would write.
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = Field((), max_length=16)
-    seed: int | None = Field(None, ge=0)
+    seed: int | None = Field(None, ge=0, le=2**63 - 1)
 
     def sampling(self) -> SamplingParams:
         """All that is called here as it is there."""

@@ -12,6 +12,7 @@ import pytest
 from engine.config import IGNORE_FILE, GenerationSettings, Home, Settings, SettingsStore, write_atomically
 from engine.core import SamplingParams
 from engine.errors import BadRequest, DiskFull, HomeUnusable
+from engine.generation.sampling import check_sampling
 from engine.library.ignoring import ignored_below
 
 
@@ -246,6 +247,21 @@ def test_how_answers_are_sampled_follows_the_settings():
     assert {name: getattr(sampling, name) for name in chosen} == chosen
     assert sampling.max_tokens == 77
     assert GenerationSettings().sampling() == SamplingParams()
+
+
+@pytest.mark.parametrize("name", ["seed", "max_answer_tokens", "top_k", "num_threads", "n_batch", "n_ubatch"])
+def test_numbers_that_nothing_can_be_done_with_are_refused_and_cost_only_themselves(tmp_path: Path, name: str):
+    file = tmp_path / "engine.toml"
+    with pytest.raises(BadRequest, match=name):
+        SettingsStore(file).change({f"generation.{name}": 10**22})
+    file.write_text(f"[generation]\n{name} = {10**22}\ntemperature = 0.5\n")
+    store = SettingsStore(file)
+    assert store.settings.generation == GenerationSettings(temperature=0.5)
+    assert name in store.problem
+
+
+def test_the_largest_numbers_can_be_sampled_with():
+    check_sampling(GenerationSettings(seed=2**63 - 1, max_answer_tokens=2**31 - 1, top_k=2**31 - 1).sampling())
 
 
 def test_texts_at_which_answers_stop_are_none_of_them_empty(tmp_path: Path):
