@@ -6,6 +6,9 @@ from dataclasses import asdict
 
 from engine import events, protocol
 
+# Files that are named as skipped, and as failed: the library page lists all, and a line has a limit.
+MAX_PROBLEMS = 500
+
 
 def notice_of(event: events.Event) -> protocol.Notice | None:
     """The notification for an event; None where the wire has its own (memory snapshots are sent by the ticker)."""
@@ -64,7 +67,9 @@ def _answer_notice(event: events.Event) -> protocol.Notice | None:
 
 def _index_finished(event: events.IndexFinished) -> protocol.IndexFinished:
     def problems(pairs: tuple[tuple[str, str], ...]) -> tuple[protocol.DocumentProblem, ...]:
-        return tuple(protocol.DocumentProblem(path=path, reason=reason) for path, reason in pairs)
+        # The same ones whenever all are found again.
+        first = sorted(pairs)[:MAX_PROBLEMS]
+        return tuple(protocol.DocumentProblem(path=path, reason=reason) for path, reason in first)
 
     return protocol.IndexFinished(
         indexed=event.indexed,
@@ -75,4 +80,5 @@ def _index_finished(event: events.IndexFinished) -> protocol.IndexFinished:
         chunks=event.chunks,
         seconds=event.seconds,
         was_cancelled=event.was_cancelled,
+        num_more=sum(max(0, len(pairs) - MAX_PROBLEMS) for pairs in (event.skipped, event.failed)),
     )

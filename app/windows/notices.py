@@ -29,6 +29,8 @@ class Notices(QObject):
         self._problems = ""
         bar.cleared.connect(self._on_cleared)
         self._told: set[tuple[str, str]] = set()
+        # Of problems that were too many to be named.
+        self._most_untold = 0
         self._has_job_finished = False
 
     def attach(self, models: AppModels) -> None:
@@ -118,8 +120,9 @@ class Notices(QObject):
         problems = {(problem.path, problem.reason) for problem in (*finished.skipped, *finished.failed)}
         # The first look after a start finds what was wrong already, and every look again: that is no news.
         is_known = not self._has_job_finished and not finished.indexed and bool(finished.unchanged)
-        are_new = bool(problems - self._told) and not is_known
+        are_new = bool(problems - self._told or finished.num_more > self._most_untold) and not is_known
         self._told |= problems
+        self._most_untold = max(finished.num_more, self._most_untold)
         self._has_job_finished = True
         if are_new:
             self._problems = _problems_sentence(self, finished)
@@ -132,7 +135,8 @@ class Notices(QObject):
 
 def _problems_sentence(notices: QObject, finished: IndexFinished) -> str:
     """`7 files were indexed, 2 were not.` as grammar has it for the figures."""
-    num_problems, num_indexed = len(finished.skipped) + len(finished.failed), finished.indexed
+    num_problems = len(finished.skipped) + len(finished.failed) + finished.num_more
+    num_indexed = finished.indexed
     if not num_indexed:
         words = (
             notices.tr("1 file could not be indexed.")

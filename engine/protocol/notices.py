@@ -83,7 +83,10 @@ class DocumentProblem(Message):
 
 
 class IndexFinished(Notice):
-    """The job is over (also when it was cancelled); what it did in figures."""
+    """The job is over (also when it was cancelled); what it did in figures.
+
+    `skipped` and `failed` name the first files by path; `num_more` are those that they leave out.
+    """
 
     method: ClassVar[str] = "index.finished"
     indexed: int
@@ -94,6 +97,7 @@ class IndexFinished(Notice):
     chunks: int
     seconds: float
     was_cancelled: bool = False
+    num_more: int = 0
 
 
 class IndexFailed(Notice):

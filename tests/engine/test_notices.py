@@ -10,7 +10,7 @@ from engine import events, protocol, wire
 from engine.core import Answer, Citation, Passage, Quote, Refresh, Scope
 from engine.errors import DiskFull
 from engine.metrics import Timings
-from engine.notices import notice_of
+from engine.notices import MAX_PROBLEMS, notice_of
 
 PASSAGE = Passage("r", 1, "/a.md", 0, 2, 0, 3, "h", "abc", 0.5)
 QUOTE = Quote("abc", 0, "/a.md", 2, 0, 3, 0.9)
@@ -66,3 +66,11 @@ def test_problems_keep_path_and_reason():
     notice = notice_of(EXAMPLES[2])
     assert isinstance(notice, protocol.IndexFinished)
     assert notice.failed == (protocol.DocumentProblem(path="/f", reason="broken"),)
+
+
+def test_of_very_many_problems_the_first_are_named_and_the_others_counted():
+    problems = tuple((f"/{number:06}", "empty") for number in reversed(range(2 * MAX_PROBLEMS)))
+    notice = notice_of(events.IndexFinished(0, 0, 0, problems, problems[:3], 0, 1.0))
+    assert isinstance(notice, protocol.IndexFinished)
+    assert [problem.path for problem in notice.skipped] == [f"/{number:06}" for number in range(MAX_PROBLEMS)]
+    assert (len(notice.failed), notice.num_more) == (3, MAX_PROBLEMS)

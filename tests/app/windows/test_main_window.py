@@ -471,6 +471,20 @@ def test_problems_are_told_when_they_are_new_and_not_at_every_look(window, clien
     assert not window.message_bar.isVisible()
 
 
+def test_problems_that_are_too_many_to_be_named_are_counted_and_told_when_they_become_more(window, client):
+    problem = protocol.DocumentProblem(path="/docs/a.pdf", reason="It needs a password.")
+    look = protocol.IndexFinished(
+        indexed=1, unchanged=7, removed=0, skipped=(problem,), failed=(), chunks=0, seconds=1.0, num_more=1999
+    )  # fmt: skip
+    client.tell(look)
+    assert window.message_bar.sentence == "1 file was indexed, 2,000 were not."
+    window.message_bar.clear()
+    client.tell(look)
+    assert not window.message_bar.isVisible()
+    client.tell(look.model_copy(update={"num_more": 2000}))
+    assert window.message_bar.sentence == "1 file was indexed, 2,001 were not."
+
+
 def test_a_problem_that_was_seen_to_is_not_told_any_longer(window, client):
     problem = protocol.DocumentProblem(path="/docs/a.pdf", reason="The password does not open it.")
     nothing = protocol.IndexFinished(indexed=0, unchanged=0, removed=0, skipped=(), failed=(), chunks=0, seconds=1.0)
