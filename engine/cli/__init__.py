@@ -77,7 +77,7 @@ def _ended_in_order() -> Iterator[None]:
         raise _Ended(number)
 
     # What is ignored (by nohup, or in the background of a script) stays so.
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = (signal.SIGINT, signal.SIGTERM, *(() if sys.platform == "win32" else (signal.SIGHUP,)))
     heard = {number: was for number in numbers if (was := signal.getsignal(number)) is not signal.SIG_IGN}
     for number in heard:
         signal.signal(number, end)
