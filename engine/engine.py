@@ -169,6 +169,11 @@ class Engine:
         """What of the settings' file is not used, in a sentence; "" where all of it is."""
         return self._settings.problem
 
+    @property
+    def index_problem(self) -> str:
+        """Why nothing is found though documents were read, in a sentence; "" where it is not so, or not opened yet."""
+        return self._parts.stores.index_problem()
+
     def change_settings(self, changes: Mapping[str, Any]) -> Settings:
         """Applies and saves changes by dotted name. Another embedding model begins to move the library to it.
 

@@ -201,6 +201,13 @@ class StoresOpener:
             documents_to_move=to_move,
         )
 
+    def index_problem(self) -> str:
+        """Why nothing is found though documents were read, in a sentence; "" where that is not so, or not known yet."""
+        stores = self._stores
+        if stores is None or not self._catalog.num_chunks() or not stores.table.is_empty():
+            return ""
+        return "The index was lost or could not be read, and holds no document."
+
     def _look_later(self) -> None:
         if self._timer is None:
             self._timer = threading.Timer(_GRACE_SECONDS, self._close_retired)

@@ -10,16 +10,17 @@ from dataclasses import asdict
 
 from engine.cli import documents, moving, words
 from engine.cli.inputs import read_password
+from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.cli.progress import progress
 from engine.config import Home
 from engine.engine import Engine
 from engine.errors import RagdollError
-from engine.events import IndexFailed, IndexFinished
+from engine.events import IndexFailed, IndexFinished, ProblemFound
 
 
 def add(options: argparse.Namespace, out: Output) -> None:
-    with Engine.open() as engine:
+    with opened() as engine:
         with progress(engine, options.json):
             finished = engine.add(options.paths, options.collection)
         _tell_index(finished, out)
@@ -27,7 +28,7 @@ def add(options: argparse.Namespace, out: Output) -> None:
 
 
 def rescan(options: argparse.Namespace, out: Output) -> None:
-    with Engine.open() as engine:
+    with opened() as engine:
         with progress(engine, options.json):
             finished = engine.start_rescan().wait()
         _tell_index(finished, out)
@@ -49,6 +50,8 @@ def watch(options: argparse.Namespace, out: Output) -> None:
                 is_unheard.set()
         elif isinstance(event, IndexFailed):
             print(f"ragdoll: {event.error}", file=sys.stderr)
+        elif isinstance(event, ProblemFound):
+            print(f"ragdoll: {event.sentence}", file=sys.stderr)
 
     with Engine(Home.find(), tell, watches=True) as engine, suppress(KeyboardInterrupt):
         engine.start_moving()
@@ -60,7 +63,7 @@ def watch(options: argparse.Namespace, out: Output) -> None:
 
 
 def prioritise(options: argparse.Namespace, out: Output) -> None:
-    with Engine.open() as engine, progress(engine, options.json):
+    with opened() as engine, progress(engine, options.json):
         finished = engine.prioritise(options.paths) or IndexFinished(0, 0, 0, (), (), 0, 0.0)
     if out.is_json or finished.indexed or finished.skipped or finished.failed:
         _tell_index(finished, out)
@@ -70,13 +73,13 @@ def prioritise(options: argparse.Namespace, out: Output) -> None:
 
 def unlock(options: argparse.Namespace, out: Output) -> None:
     password = read_password(options.password_file)
-    with Engine.open() as engine, progress(engine, options.json):
+    with opened() as engine, progress(engine, options.json):
         finished = engine.unlock(options.paths, password, remember=options.remember)
     _tell_index(finished, out)
 
 
 def settle(options: argparse.Namespace, out: Output) -> None:
-    with Engine.open() as engine:
+    with opened() as engine:
         removed = engine.settle_gone(options.path, remove=options.remove)
     if out.is_json or options.remove:
         _tell_removed(removed, out)
@@ -85,13 +88,13 @@ def settle(options: argparse.Namespace, out: Output) -> None:
 
 
 def remove(options: argparse.Namespace, out: Output) -> None:
-    with Engine.open() as engine:
+    with opened() as engine:
         removed = engine.remove(options.paths)
     _tell_removed(removed, out)
 
 
 def status(options: argparse.Namespace, out: Output) -> None:
-    with Engine.open() as engine:
+    with opened() as engine:
         collections, folders, disk_bytes = engine.collections(), engine.folders(), engine.disk_bytes()
         embedder = engine.embedder()
         document = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.cli.progress import bar
 from engine.engine import Engine
@@ -12,7 +13,7 @@ from engine.errors import BadRequest
 
 
 def models(options: argparse.Namespace, out: Output) -> None:
-    with Engine.open() as engine:
+    with opened() as engine:
         measured = _measured(engine, out) if options.action == "measure" else ""
         if options.action == "add":
             engine.add_model(Path(_named_model(options)))

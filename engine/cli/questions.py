@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.cli import documents, words
 from engine.cli.inputs import read_batch, read_form, read_sampling
+from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.config import Settings
 from engine.core import Filters, SamplingParams
@@ -23,7 +24,7 @@ SEARCH_BATCH = 1024
 
 
 def search(options: argparse.Namespace, out: Output) -> None:
-    with Engine.open() as engine:
+    with opened() as engine:
         if options.batch:
             _search_batch(engine, options, out)
             return
@@ -48,7 +49,7 @@ def _search_batch(engine: Engine, options: argparse.Namespace, out: Output) -> N
 
 
 def ask(options: argparse.Namespace, out: Output) -> None:
-    with Engine.open() as engine:
+    with opened() as engine:
         if options.model:
             engine.use_model(Path(options.model), remember=False)
         asking = {

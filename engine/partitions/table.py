@@ -98,6 +98,9 @@ class ChunkTable(TableReader):
         with self._writing:
             self._followers.append(follower)
 
+    def is_empty(self) -> bool:
+        return not self._table.count_rows()
+
     # --- writing ---------------------------------------------------------------------------------
 
     def put_document(self, document_id: int, rows: Sequence[ChunkRow]) -> None:

@@ -269,6 +269,23 @@ def _is_held(done: Done) -> None:
     assert "already open" in done.error
 
 
+def test_what_of_settings_and_index_cannot_be_used_is_told_beside_what_was_asked_for(tmp_path: Path, new_home: NewHome):
+    ragdoll = Ragdoll(new_home(tmp_path / "home"))
+    (tmp_path / "a.md").write_text("The lease ends in May.")
+    ragdoll.json("add", tmp_path / "a.md")
+    for table in (ragdoll.home / "data" / "library").rglob("chunks.lance"):
+        shutil.rmtree(table)
+    (ragdoll.home / "config" / "engine.toml").write_text("[generation]\ntemperature = 99\n")
+    done = ragdoll.run_here("search", "lease", "--json")
+    assert done.json["passages"] == []
+    assert "temperature" in done.error
+    assert "ragdoll rescan" in done.error
+    assert "ragdoll rescan" not in ragdoll.run_here("rescan").error
+    done = ragdoll.run_here("search", "lease", "--json")
+    assert len(done.json["passages"]) == 1
+    assert "ragdoll rescan" not in done.error
+
+
 def test_a_data_folder_that_cannot_be_used_is_told_with_a_way_out(tmp_path: Path):
     (tmp_path / "a file").touch()
     (tmp_path / "home" / "data" / "library" / "engine.lock").mkdir(parents=True)
