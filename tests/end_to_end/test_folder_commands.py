@@ -71,4 +71,4 @@ def test_watching_tells_of_each_change_until_it_is_interrupted(ragdoll: Ragdoll,
         _, error = watching.communicate(timeout=PATIENCE_S)
 
     assert told["documents"]["indexed"] == 1
-    assert (watching.returncode, error) == (0, "")
+    assert (watching.returncode, error) == (0, "ragdoll: stopping…\n")
