@@ -1,4 +1,4 @@
-"""The tables of the chats and how an older file becomes a newer one; a file that cannot be used is set aside.
+"""The tables of the chats and how an older file becomes a newer one; of a damaged one what can be read is saved.
 
 Migrations are functions in a row, each applied once and in one transaction; `PRAGMA user_version` counts them.
 """
@@ -9,8 +9,11 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
+
+from app.chats import search
+from app.chats.rescue import rescue
 
 log = logging.getLogger(__name__)
 _BUSY_SECONDS = 5.0
@@ -27,15 +30,40 @@ def open_database(file: Path) -> tuple[sqlite3.Connection, str]:
     """The database, migrated, and a sentence when the old file had to be set aside ("" otherwise).
 
     Raises:
-        sqlite3.OperationalError: The folder cannot be written.
+        sqlite3.OperationalError: The folder cannot be written, or the disk has no room for what is saved of a file.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
+    rescued = file.with_name(f"{file.stem}.rescued{file.suffix}")
+    if rescued.exists() and not file.exists():
+        # Ragdoll was ended between the last two steps of `_replace`.
+        _move(rescued, file)
     try:
         return _open(file), ""
     except _Unusable as error:
-        kept = _set_aside(file)
-        log.warning("%s set aside as %s: %s", file.name, kept.name, error)
-        return _open(file), f"Your earlier chats could not be opened ({error}). They are kept in {kept}."
+        num_saved, kept = _replace(file, rescued)
+        log.warning("%s set aside as %s: %s; %d chats saved", file.name, kept.name, error, num_saved)
+        return _open(file), _told(error, num_saved, kept)
+
+
+def _told(error: _Unusable, num_saved: int, kept: Path) -> str:
+    if not num_saved:
+        return f"Your earlier chats could not be opened ({error}). They are kept in {kept}."
+    saved = "1 chat was saved" if num_saved == 1 else f"{num_saved} chats were saved"
+    return f"The file of your chats could not be used ({error}): {saved} from it. It is kept in {kept}."
+
+
+def _replace(file: Path, rescued: Path) -> tuple[int, Path]:
+    """Has a new file with all that can be read in the place of a damaged one; how many chats, and where that is now."""
+    _remove(rescued)
+    try:
+        with closing(_open(rescued)) as connection:
+            num_saved = rescue(file, connection)
+    except BaseException:
+        _remove(rescued)
+        raise
+    kept = _set_aside(file)
+    _move(rescued, file)
+    return num_saved, kept
 
 
 def _open(file: Path) -> sqlite3.Connection:
@@ -50,6 +78,9 @@ def _open(file: Path) -> sqlite3.Connection:
         # What a user deletes is gone from the file, too.
         connection.execute("PRAGMA secure_delete = ON")
         _migrate(connection)
+        if is_noted_as_damaged(file):
+            # What the check does not see is what the index says; it is made anew.
+            search.forget(connection)
     except sqlite3.OperationalError:
         connection.close()
         raise
@@ -222,8 +253,18 @@ def _set_aside(file: Path) -> Path:
         number += 1
         kept = file.with_name(f"{file.stem}.set-aside-{stamp}-{number}{file.suffix}")
     _mark_of_damage(file).unlink(missing_ok=True)
+    _move(file, kept)
+    return kept
+
+
+def _move(file: Path, to: Path) -> None:
+    """The database last: without it, what SQLite keeps beside it is nothing."""
     for suffix in ("-wal", "-shm", ""):
         part = file.with_name(file.name + suffix)
         if part.exists():
-            part.rename(kept.with_name(kept.name + suffix))
-    return kept
+            part.rename(to.with_name(to.name + suffix))
+
+
+def _remove(file: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        file.with_name(file.name + suffix).unlink(missing_ok=True)

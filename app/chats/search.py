@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import unicodedata
+from contextlib import suppress
 
 log = logging.getLogger(__name__)
 _TRIGRAM = 3
@@ -41,6 +42,14 @@ def install(connection: sqlite3.Connection) -> bool:
 def remove(connection: sqlite3.Connection) -> None:
     for trigger in _TRIGGERS:
         connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
+
+
+def forget(connection: sqlite3.Connection) -> None:
+    """Has the next `install` make the index anew; it is damaged itself where this raises sqlite3.DatabaseError."""
+    remove(connection)
+    # An SQLite without such indexes cannot drop one, and does not use it.
+    with suppress(sqlite3.OperationalError):
+        connection.execute("DROP TABLE IF EXISTS turns_index")
 
 
 def find(connection: sqlite3.Connection, query: str, has_index: bool) -> set[str]:
