@@ -35,7 +35,9 @@ def told(error: sqlite3.Error | OSError, words: Words = OF_CHATS) -> ChatsUnusab
         return ChatsUnusable(f"{words.all} are write-protected, so {words.so}.", "Allow writing there.")
     if isinstance(error, sqlite3.OperationalError | OSError):
         return ChatsUnusable(f"{words.all} cannot be used just now ({text}).", "Try again.")
-    return ChatsUnusable(f"{words.all} on the disk are damaged ({text}).", "Restart Ragdoll: it sets the file aside.")
+    return ChatsUnusable(
+        f"{words.all} on the disk are damaged ({text}).", "Restart Ragdoll: it saves what can be read."
+    )
 
 
 def is_damage(error: sqlite3.Error) -> bool:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
-from app.chats import search
+from app.chats import aside, search
+from app.chats.errors import ChatsUnusable
 from app.chats.rescue import rescue
 
 log = logging.getLogger(__name__)
@@ -23,20 +23,22 @@ _LARGE_BYTES = 32 * 2**20
 
 
 class _Unusable(Exception):
-    """The file is damaged, or from a newer Ragdoll; the text goes into the sentence."""
+    """The file is damaged; the text goes into the sentence."""
 
 
 def open_database(file: Path) -> tuple[sqlite3.Connection, str]:
     """The database, migrated, and a sentence when the old file had to be set aside ("" otherwise).
 
     Raises:
+        ChatsUnusable: A newer Ragdoll has written the file. It is left as it is.
         sqlite3.OperationalError: The folder cannot be written, or the disk has no room for what is saved of a file.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     rescued = file.with_name(f"{file.stem}.rescued{file.suffix}")
     if rescued.exists() and not file.exists():
         # Ragdoll was ended between the last two steps of `_replace`.
-        _move(rescued, file)
+        aside.move(rescued, file)
+    aside.take_back(file, len(_MIGRATIONS))
     try:
         return _open(file), ""
     except _Unusable as error:
@@ -54,15 +56,16 @@ def _told(error: _Unusable, num_saved: int, kept: Path) -> str:
 
 def _replace(file: Path, rescued: Path) -> tuple[int, Path]:
     """Has a new file with all that can be read in the place of a damaged one; how many chats, and where that is now."""
-    _remove(rescued)
+    aside.remove(rescued)
     try:
         with closing(_open(rescued)) as connection:
             num_saved = rescue(file, connection)
     except BaseException:
-        _remove(rescued)
+        aside.remove(rescued)
         raise
-    kept = _set_aside(file)
-    _move(rescued, file)
+    kept = aside.set_aside(file)
+    aside.move(rescued, file)
+    _mark_of_damage(file).unlink(missing_ok=True)
     return num_saved, kept
 
 
@@ -120,13 +123,16 @@ def _may_be_damaged(file: Path) -> bool:
 
 
 def _check(connection: sqlite3.Connection, *, looks_through: bool) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > len(_MIGRATIONS):
+        raise ChatsUnusable(
+            "Your chats were last used by a newer Ragdoll; this one cannot read them.",
+            "Start the newer Ragdoll, or update this one.",
+        )
     if looks_through:
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise _Unusable("the file is damaged")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > len(_MIGRATIONS):
-        raise _Unusable("the file was written by a newer Ragdoll")
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
@@ -242,29 +248,3 @@ _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m005_places,
     _m006_model_of_a_chat,
 )
-
-
-def _set_aside(file: Path) -> Path:
-    """Moves the database and what SQLite keeps beside it out of the way; returns where it is now."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    kept = file.with_name(f"{file.stem}.set-aside-{stamp}{file.suffix}")
-    number = 1
-    while kept.exists():
-        number += 1
-        kept = file.with_name(f"{file.stem}.set-aside-{stamp}-{number}{file.suffix}")
-    _mark_of_damage(file).unlink(missing_ok=True)
-    _move(file, kept)
-    return kept
-
-
-def _move(file: Path, to: Path) -> None:
-    """The database last: without it, what SQLite keeps beside it is nothing."""
-    for suffix in ("-wal", "-shm", ""):
-        part = file.with_name(file.name + suffix)
-        if part.exists():
-            part.rename(to.with_name(to.name + suffix))
-
-
-def _remove(file: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        file.with_name(file.name + suffix).unlink(missing_ok=True)

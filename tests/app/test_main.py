@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -124,6 +125,23 @@ def test_chats_that_cannot_be_opened_are_chats_of_this_session_only(tmp_path, qa
     chats.create_conversation("works")
     assert "will not be kept" in chats.problem
     chats.close()
+
+
+@pytest.mark.expects_warnings
+def test_an_older_ragdoll_says_that_the_chats_are_a_newer_ones_and_keeps_them(tmp_path, qapp):
+    file = tmp_path / "chats.sqlite"
+    chats = main.open_chats(file)
+    chats.create_conversation("chat")
+    chats.close()
+    connection = sqlite3.connect(file)
+    connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    chats = main.open_chats(file)
+    assert "will not be kept" in chats.problem
+    assert "newer Ragdoll" in chats.problem
+    chats.create_conversation("works")
+    chats.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["chats.sqlite"]
 
 
 @pytest.mark.expects_warnings

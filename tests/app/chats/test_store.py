@@ -173,16 +173,61 @@ def test_what_can_be_read_of_a_large_file_is_saved_at_the_start_after_damage_was
     assert not schema.is_noted_as_damaged(file)
 
 
-@pytest.mark.expects_warnings
-def test_a_file_of_a_newer_ragdoll_is_set_aside(tmp_path):
-    file = tmp_path / "chats.sqlite"
-    ChatStore(file).close()
+def of_version(file: Path, version: int) -> None:
     connection = sqlite3.connect(file)
-    connection.execute("PRAGMA user_version = 999")
+    connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
-    store = ChatStore(file)
-    assert "newer" in store.problem
+
+
+def test_a_file_of_a_newer_ragdoll_is_left_where_it_is(store, tmp_path):
+    file = tmp_path / "chats.sqlite"
+    store.create_conversation("chat")
     store.close()
+    of_version(file, 999)
+    content = file.read_bytes()
+    with pytest.raises(ChatsUnusable, match=r"newer Ragdoll.*update"):
+        ChatStore(file)
+    assert list(tmp_path.glob("*.sqlite")) == [file]
+    assert file.read_bytes() == content
+
+
+SET_ASIDE = "chats.set-aside-20260102-030405.sqlite"
+
+
+def test_chats_that_an_older_ragdoll_has_set_aside_are_back_once_they_can_be_read(store, tmp_path):
+    file, kept = tmp_path / "chats.sqlite", tmp_path / SET_ASIDE
+    store.create_conversation("chat")
+    store.close()
+    file.rename(kept)
+    of_version(kept, 999)
+    # As the older one leaves it.
+    ChatStore(file).close()
+    assert kept.exists()
+    of_version(kept, len(schema._MIGRATIONS))
+    again = ChatStore(file)
+    assert [chat.title for chat in again.conversations()] == ["chat"]
+    again.close()
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize("why", ["there are chats", "it is damaged", "it holds none"])
+def test_what_was_set_aside_stays_there_where_it_is_no_better_than_what_there_is(store, tmp_path, why):
+    file, kept = tmp_path / "chats.sqlite", tmp_path / SET_ASIDE
+    if why != "it holds none":
+        store.create_conversation("kept")
+    store.close()
+    content = file.read_bytes()
+    kept.write_bytes(content[:-4096] + b"\xff" * 4096 if why == "it is damaged" else content)
+    file.unlink()
+    present = ChatStore(tmp_path / "other.sqlite")
+    if why == "there are chats":
+        present.create_conversation("present")
+    present.close()
+    (tmp_path / "other.sqlite").rename(file)
+    again = ChatStore(file)
+    assert [chat.title for chat in again.conversations()] == (["present"] if why == "there are chats" else [])
+    again.close()
+    assert kept.exists()
 
 
 def test_a_folder_that_cannot_be_written_is_told_in_a_sentence(tmp_path):
