@@ -6,7 +6,7 @@ Start-up:
     no chat and no Markdown is imported yet: what is seen first must be there at once.
  3. After the first paint: second starts are heard; the log file, signals and uncaught exceptions; the chats are
     opened; the engine's client and the models are made and attached to the window; the engine is started; paths
-    from the command line are added; the stall detector watches from here on.
+    from the command line are added; the chats' file is tidied step by step; the stall detector watches from here on.
 
 Shut-down, once the window is closed:
  1. Second starts are no longer heard: they wait for the lock and become the first.
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from app.chats import ChatStore
     from app.engine_client import EngineClient
     from app.models import AppModels
+    from app.models.chat_tidying import ChatTidying
     from app.stalls import StallDetector
     from app.termination import Termination
     from app.uncaught import UncaughtExceptions
@@ -114,6 +115,7 @@ class Session(QObject):
         self._waiting_paths = paths
         self._client: EngineClient | None = None
         self._chats: ChatStore | None = None
+        self._tidying: ChatTidying | None = None
         self._log: logging.Handler | None = None
         self._termination: Termination | None = None
         self._uncaught: UncaughtExceptions | None = None
@@ -131,6 +133,8 @@ class Session(QObject):
             self._stalls.stop()
         if self._client is not None:
             self._client.stop()
+        if self._tidying is not None:
+            self._tidying.stop()
         if self.models is not None:
             self.models.close()
         if self._chats is not None:
@@ -167,6 +171,7 @@ class Session(QObject):
         # Imported here, because these bring pydantic, the protocol and SQLite with them.
         from app.engine_client import EngineClient
         from app.models import AppModels
+        from app.models.chat_tidying import ChatTidying
 
         self._chats = open_chats(self.home.chats_file)
         self._client = EngineClient(self.home.logs, self._engine_command or None, parent=self)
@@ -175,6 +180,7 @@ class Session(QObject):
         if problems := " ".join(filter(None, (self.settings.problem, self._chats.problem))):
             self.models.message_told.emit("warning", problems, "")
         self._client.start()
+        self._tidying = ChatTidying(self._chats, self)
         if self._waiting_paths:
             self.window.add(self._waiting_paths)
             self._waiting_paths = ()

@@ -12,6 +12,8 @@ from contextlib import suppress
 
 log = logging.getLogger(__name__)
 _TRIGRAM = 3
+# Written anew in one step: some milliseconds.
+_STEP_PAGES = 32
 _TRIGGERS = ("turns_added", "turns_answered", "turns_removed")
 
 
@@ -50,6 +52,19 @@ def forget(connection: sqlite3.Connection) -> None:
     # An SQLite without such indexes cannot drop one, and does not use it.
     with suppress(sqlite3.OperationalError):
         connection.execute("DROP TABLE IF EXISTS turns_index")
+
+
+def begin_forgetting(connection: sqlite3.Connection) -> None:
+    """What the triggers took is only marked in the index; has `forget_some` write all of it anew, without that."""
+    connection.execute("INSERT INTO turns_index (turns_index, rank) VALUES ('merge', -1)")
+
+
+def forget_some(connection: sqlite3.Connection) -> bool:
+    """A step of what `begin_forgetting` has begun, now or in an earlier run; False where nothing was left to do."""
+    before = connection.total_changes
+    connection.execute("INSERT INTO turns_index (turns_index, rank) VALUES ('merge', ?)", (_STEP_PAGES,))
+    # One change is the command itself.
+    return connection.total_changes - before > 1
 
 
 def find(connection: sqlite3.Connection, query: str, has_index: bool) -> set[str]:

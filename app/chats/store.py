@@ -25,8 +25,8 @@ class ChatStore:
     """Conversations and turns. All methods raise ChatsUnusable when the disk or the file does not let them.
 
     `problem` is a sentence when an earlier file could not be used and was set aside. Turns that were open
-    when the last window ended are failed with a sentence, and what was deleted then is now gone. `runs` are the
-    questions to every file.
+    when the last window ended are failed with a sentence, and what was deleted then is now gone; from the search index
+    it goes with `tidy_some`. `runs` are the questions to every file.
     """
 
     def __init__(self, file: Path, *, has_full_text: bool = True) -> None:
@@ -55,6 +55,13 @@ class ChatStore:
 
     def close(self) -> None:
         self._connection.close()
+
+    def tidy_some(self) -> bool:
+        """A few milliseconds of what has deleted chats leave the search index, too; whether there may be more to do."""
+        if not self._has_index:
+            return False
+        with self._change():
+            return search.forget_some(self._connection)
 
     # --- conversations ---
 
@@ -178,7 +185,7 @@ class ChatStore:
         gone = self._connection.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL").rowcount
         if gone and self._has_index:
             # Else the words of what was deleted would stay readable in the index.
-            self._connection.execute("INSERT INTO turns_index (turns_index) VALUES ('rebuild')")
+            search.begin_forgetting(self._connection)
 
     @contextmanager
     def _telling(self, words: Words = OF_CHATS) -> Iterator[None]:

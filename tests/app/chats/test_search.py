@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.chats import ChatStore
+from app.chats import ChatStore, search
 from app.chats.records import Outcome
 
 
@@ -72,3 +72,41 @@ def test_an_answer_that_grows_is_found_by_its_newest_words(store):
     assert store.conversations("second")
     store.record(turn.turn_id, Outcome(state="finished", text="other"))
     assert store.conversations("first") == ()
+
+
+def words_of_index(store: ChatStore) -> bytes:
+    return b"".join(row[0] for row in store._connection.execute("SELECT block FROM turns_index_data"))
+
+
+def test_what_was_deleted_leaves_the_index_step_by_step_and_not_while_the_store_is_opened(tmp_path, monkeypatch):
+    file, secret = tmp_path / "chats.sqlite", "ж§ŧ"
+    monkeypatch.setattr(search, "_STEP_PAGES", 1)
+    store = ChatStore(file)
+    for number in range(20):
+        chat = store.create_conversation(f"chat {number}")
+        turn = store.add_turn(chat.conversation_id, None, f"{secret}?" if number == 10 else "question")
+        answer = " ".join(f"{number * part * 7919 % 99991:x}" for part in range(1, 2000))
+        store.record(turn.turn_id, Outcome(state="finished", text=answer))
+        if number == 10:
+            store.delete(chat.conversation_id)
+    store.close()
+    store = ChatStore(file)
+    assert store.conversations(secret) == ()
+    assert secret.encode() in words_of_index(store)
+    assert store.tidy_some()
+    assert secret.encode() in words_of_index(store)
+    store.close()
+    # The next start goes on.
+    store = ChatStore(file)
+    while store.tidy_some():
+        pass
+    assert secret.encode() not in words_of_index(store)
+    assert len(store.conversations("question")) == 19
+    store.close()
+    assert secret.encode() not in file.read_bytes()
+
+
+def test_chats_without_an_index_have_nothing_to_tidy(tmp_path):
+    store = filled(ChatStore(tmp_path / "chats.sqlite", has_full_text=False))
+    assert not store.tidy_some()
+    store.close()

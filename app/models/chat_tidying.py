@@ -1,0 +1,45 @@
+"""Has the words of deleted chats leave the search index, a little at a time: done at once, the window would freeze."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QTimer
+
+from engine.protocol import RagdollError
+
+if TYPE_CHECKING:
+    from app.chats import ChatStore
+
+log = logging.getLogger(__name__)
+# A step takes some milliseconds; in between there is time for whoever types.
+_STEP_MS = 100
+
+
+class ChatTidying(QObject):
+    """Runs from its making until nothing is left to do or it is stopped; the next start goes on where it was."""
+
+    def __init__(self, store: ChatStore, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._timer = QTimer(self, interval=_STEP_MS)
+        self._timer.timeout.connect(self._on_due)
+        self._timer.start()
+
+    @property
+    def is_active(self) -> bool:
+        return self._timer.isActive()
+
+    def stop(self) -> None:
+        """Before the store is closed."""
+        self._timer.stop()
+
+    def _on_due(self) -> None:
+        try:
+            has_more = self._store.tidy_some()
+        except RagdollError as error:
+            log.warning("the chats are tidied another time: %s", error)
+            has_more = False
+        if not has_more:
+            self.stop()
