@@ -69,28 +69,40 @@ def forget_some(connection: sqlite3.Connection) -> bool:
 
 def find(connection: sqlite3.Connection, query: str, has_index: bool) -> set[str]:
     """Ids of the conversations in which every word of `query` occurs somewhere, in title, question or answer."""
-    found = [_with_word(connection, word, has_index) for word in query.split()]
-    return set.intersection(*found) if found else set()
-
-
-def _with_word(connection: sqlite3.Connection, word: str, has_index: bool) -> set[str]:
+    words = query.split()
     # SQLite's LIKE knows capitals of ASCII alone.
-    in_titles = connection.execute(
-        "SELECT conversation_id FROM conversations WHERE instr(folded(title), ?)", (folded(word),)
-    ).fetchall()
-    if has_index and len(word) >= _TRIGRAM:
-        phrase = '"' + word.replace('"', '""') + '"'
-        in_turns = connection.execute(
-            "SELECT DISTINCT conversation_id FROM turns_index JOIN turns ON number = turns_index.rowid "
-            "WHERE turns_index MATCH ?",
-            (phrase,),
-        ).fetchall()
-    else:
-        in_turns = connection.execute(
-            "SELECT DISTINCT conversation_id FROM turns WHERE instr(folded(question), ?1) OR instr(folded(text), ?1)",
-            (folded(word),),
-        ).fetchall()
-    return {row[0] for row in in_titles + in_turns}
+    titles = dict(connection.execute("SELECT conversation_id, folded(title) FROM conversations"))
+    found = set(titles) if words else set()
+    # The long ones first: the index has them, and the others are read for in the chats that are left.
+    for word in sorted(words, key=len, reverse=True):
+        sought = folded(word)
+        named = {chat for chat in found if sought in titles[chat]}
+        if has_index and len(word) >= _TRIGRAM:
+            found &= named | _indexed(connection, word)
+        else:
+            found = named | {chat for chat in found - named if _is_in_turns(connection, chat, sought)}
+        if not found:
+            break
+    return found
+
+
+def _indexed(connection: sqlite3.Connection, word: str) -> set[str]:
+    phrase = '"' + word.replace('"', '""') + '"'
+    rows = connection.execute(
+        "SELECT DISTINCT conversation_id FROM turns_index JOIN turns ON number = turns_index.rowid "
+        "WHERE turns_index MATCH ?",
+        (phrase,),
+    )
+    return {row[0] for row in rows}
+
+
+def _is_in_turns(connection: sqlite3.Connection, conversation_id: str, sought: str) -> bool:
+    row = connection.execute(
+        "SELECT 1 FROM turns WHERE conversation_id = ?1 AND (instr(folded(question), ?2) OR instr(folded(text), ?2)) "
+        "LIMIT 1",
+        (conversation_id, sought),
+    ).fetchone()
+    return row is not None
 
 
 def folded(text: str | None) -> str:

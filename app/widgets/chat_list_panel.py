@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _ROW_PX = 32
 UNDO_MS = 8000
+_TYPING_MS = 200
 # Not for a menu, nor for a title that is edited in its place.
 _LEAVING = (
     Qt.FocusReason.MouseFocusReason,
@@ -119,6 +120,11 @@ class ChatListPanel(QWidget):
         self.search.setPlaceholderText(self.tr("Search chats"))
         self.search.setAccessibleName(self.tr("Search chats"))
         self.search.setAcceptDrops(False)
+        # A word that is being typed is many searches; the last one is wanted.
+        self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
+        self._typing.timeout.connect(self._search)
+        self.search.textChanged.connect(lambda: self._typing.start())
+        self.search.returnPressed.connect(self._search)
         self.list = QListView()
         self.list.setAccessibleName(self.tr("Chats"))
         self.list.setItemDelegate(_Rows(self.list))
@@ -150,7 +156,6 @@ class ChatListPanel(QWidget):
         titles = _Titles(chats, self)
         titles.renamed.connect(chats.rename)
         self.list.setModel(titles)
-        self.search.textChanged.connect(chats.set_filter)
         self.undo.undone.connect(self._on_undone)
         chats.chat_deleted.connect(lambda _id, title: self.undo.offer(title))
         for changed in (chats.rowsInserted, chats.rowsRemoved, chats.modelReset, chats.rowsMoved):
@@ -198,6 +203,11 @@ class ChatListPanel(QWidget):
                 self._chats.delete(self.id_at(index))
                 return True
         return super().eventFilter(watched, event)
+
+    def _search(self) -> None:
+        self._typing.stop()
+        if self._chats is not None:
+            self._chats.set_filter(self.search.text())
 
     def _on_undone(self) -> None:
         if self._chats is not None:

@@ -659,10 +659,15 @@ def test_the_open_chat_is_marked_again_when_the_keyboard_leaves_the_list(window,
     assert chats.list.currentIndex().data() == models.conversation.title == "Third?"
 
 
+def search_chats(window, text):
+    window.chats.search.setText(text)
+    QTest.keyClick(window.chats.search, Qt.Key.Key_Return)
+
+
 def test_the_palette_finds_chats_that_the_list_is_not_searched_for(window, models, client):
     finish(client, ask(models, client, "Tax?"))
     first = models.conversation.conversation_id
-    window.chats.search.setText("nothing of the kind")
+    search_chats(window, "nothing of the kind")
     assert window.chats.list.model().rowCount() == 0
     assert any(command.title == "Tax?" for command in commands_of(window, models))
     assert models.chat_list.title_of(first) == "Tax?"
@@ -680,11 +685,21 @@ def test_searching_chats_narrows_the_list(window, models, client):
     finish(client, ask(models, client, "Apples?"))
     window.new_chat()
     finish(client, ask(models, client, "Pears?"))
-    window.chats.search.setText("apples")
+    search_chats(window, "apples")
     rows = window.chats.list.model()
     assert [rows.index(row, 0).data() for row in range(rows.rowCount())] == ["Apples?"]
-    window.chats.search.setText("nothing like it")
+    search_chats(window, "nothing like it")
     assert window.chats._nothing.text() == "No chat matches."
+
+
+def test_chats_are_searched_once_what_is_looked_for_is_written(window, models, qtbot, monkeypatch):
+    searched: list[str] = []
+    monkeypatch.setattr(models.chat_list, "set_filter", searched.append)
+    for text in ("a", "ap", "app"):
+        window.chats.search.setText(text)
+    assert searched == []
+    qtbot.wait_until(lambda: bool(searched))
+    assert searched == ["app"]
 
 
 def test_a_closed_window_leaves_no_timer_running(window, models, client, qtbot):
