@@ -211,6 +211,11 @@ class CatalogReader:
         """Documents of which the catalogue says that their rows are stored, out of reach or not."""
         return self._ids("SELECT d.document_id FROM documents d WHERE d.embedder != ''", ())
 
+    def ids_with_rows_since(self, mtime_ns: int) -> frozenset[int]:
+        """Those of them whose files have changed since then."""
+        wanted = "SELECT d.document_id FROM documents d WHERE d.embedder != '' AND d.mtime_ns >= ?"
+        return self._ids(wanted, (mtime_ns,))
+
     def ids_to_read(self) -> frozenset[int]:
         """Documents that wait to be read, out of reach or not."""
         return self._ids("SELECT d.document_id FROM documents d WHERE d.state = 'pending'", ())

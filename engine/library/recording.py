@@ -26,6 +26,8 @@ from engine.partitions.rows import Vectors
 log = logging.getLogger(__name__)
 
 CRASHED = "The engine ended unexpectedly while this file alone was being read, twice in a row."
+# A file may have waited so long between its last change and being read.
+_LONGEST_WAIT_NS = 24 * 3600 * 10**9
 TRY_AGAIN = "It is set aside until it changes or you add it again."
 VANISHED = "It vanished while its folder was being indexed."
 
@@ -81,6 +83,10 @@ class Recorder:
         be called indexed), and lend their vectors when it is read again.
         """
         self._set_aside(self._catalog.judge_crashes())
+        if self._table.went_back_to_ns is not None:
+            # Their rows may be those of the version before, which nobody can tell from them.
+            since_ns = self._table.went_back_to_ns - _LONGEST_WAIT_NS
+            self._catalog.mark_lost(self._catalog.ids_with_rows_since(since_ns))
         self.agree()
 
     def agree(self) -> None:

@@ -49,6 +49,10 @@ class Embedder(Protocol):
 class Table(Protocol):
     """Keeps rows (`engine.partitions.table.ChunkTable`). Each call is all or nothing, and durable when it returns."""
 
+    @property
+    def went_back_to_ns(self) -> int | None:
+        """Of when its rows are, where later ones were found to be lost when it was opened."""
+
     def put_documents(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None: ...
 
     def delete_documents(self, document_ids: Collection[int]) -> None: ...

@@ -18,6 +18,11 @@ def reported(sentence: str) -> Iterator[None]:
         raise as_library_error(sentence, error) from error
 
 
+def is_the_systems(error: Exception) -> bool:
+    """Whether the system refused something, which says nothing of the files; that one is missing does."""
+    return bool(re.search(r"os error (?!2\b)\d+|permission denied|too many open files", str(error), re.IGNORECASE))
+
+
 def as_library_error(sentence: str, error: Exception) -> LibraryError:
     """Our error for one of LanceDB's, whose messages carry the system's code as "os error 28"."""
     said = str(error)

@@ -7,7 +7,6 @@ deleted: the catalogue still knows the documents, so they are simply indexed aga
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,8 @@ from lancedb.table import Table
 
 from engine.config import MemorySettings
 from engine.errors import EmbedderMismatch, LibraryError
+from engine.partitions.faults import is_the_systems
+from engine.partitions.mending import Whole, whole_table
 from engine.partitions.schema import (
     FORM,
     FORM_KEY,
@@ -46,11 +47,15 @@ _ROWS_AT_ONCE = 50_000
 
 @dataclass(frozen=True, slots=True)
 class OpenedTable:
-    """An open table, the session that bounds its caches, and the folders of tables that could not be opened."""
+    """An open table, the session that bounds its caches, and the folders of tables that could not be opened.
+
+    `went_back_to_ns` is of when its rows are, where later ones were lost.
+    """
 
     table: Table
     session: lancedb.Session
     set_aside: tuple[Path, ...]
+    went_back_to_ns: int | None
 
 
 def open_table(folder: Path, dimensions: int, identity: str, settings: MemorySettings) -> OpenedTable:
@@ -64,34 +69,30 @@ def open_table(folder: Path, dimensions: int, identity: str, settings: MemorySet
         metadata_cache_size_bytes=settings.lance_metadata_cache_bytes,
     )
     connection = lancedb.connect(folder, session=session)
-    set_aside = _set_broken_tables_aside(connection, folder)
-    if TABLE in connection.list_tables().tables:
-        table = connection.open_table(TABLE)
+    whole, set_aside = _whole_or_set_aside(connection, folder / f"{TABLE}.lance")
+    if whole is not None:
+        table = whole.table
         _bring_up(table)
         _check(table, identity, dimensions)
     else:
         table = connection.create_table(TABLE, schema=chunk_schema(dimensions, identity, uuid4().hex))
     _complete_indices(table)
     _bring_up_texts(table)
-    return OpenedTable(table, session, set_aside)
+    return OpenedTable(table, session, set_aside, whole.went_back_to_ns if whole is not None else None)
 
 
-def _set_broken_tables_aside(connection: DBConnection, folder: Path) -> tuple[Path, ...]:
-    broken = [name for name in connection.list_tables().tables if _is_broken(connection, name)]
-    return tuple(_set_aside(folder / f"{name}.lance") for name in broken)
-
-
-def _is_broken(connection: DBConnection, name: str) -> bool:
-    """Whether a table cannot be opened or its rows cannot be read, and the system is not to blame."""
+def _whole_or_set_aside(connection: DBConnection, files: Path) -> tuple[Whole | None, tuple[Path, ...]]:
+    """The table, if there is one; or where it is now that no version can be read, and the system is not to blame."""
+    if TABLE not in connection.list_tables().tables:
+        return None, ()
     try:
-        # A row, not a count: counts come from the manifest and hold when the data is gone.
-        connection.open_table(name).search().limit(1).to_arrow()
+        whole = whole_table(connection, TABLE, files)
     except (RuntimeError, ValueError, OSError) as error:
-        if re.search(r"os error (?!2\b)\d+|permission denied|too many open files", str(error), re.IGNORECASE):
+        if is_the_systems(error):
             raise
-        log.warning("The table %r cannot be opened and is set aside: %s", name, error)
-        return True
-    return False
+        log.warning("The table %r cannot be opened: %s", TABLE, error)
+        whole = None
+    return (whole, ()) if whole is not None else (None, (_set_aside(files),))
 
 
 def _set_aside(folder: Path) -> Path:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from engine.config import MemorySettings
 from engine.errors import LibraryError
 from engine.memory.ledger import Ledger
+from engine.partitions.durable import NewFiles
 from engine.partitions.faults import reported
 from engine.partitions.reader import TableReader, in_documents
 from engine.partitions.rows import ChunkRow, Hit
@@ -35,6 +36,9 @@ COMMITS_LIMIT = 200
 
 # What is dropped under a question's feet is read once more.
 _KEEP_VERSIONS = timedelta(minutes=10)
+_KEEP_ALL_VERSIONS = timedelta(days=3650)
+# What a version is made of.
+_FOLDERS = ("data", "_deletions", "_indices", "_versions")
 # Below, looking at every row takes no longer than asking an index.
 _MIN_ROWS_TO_INDEX = 10_000
 
@@ -61,8 +65,10 @@ class ChunkTable(TableReader):
     def __init__(self, opened: OpenedTable, folder: Path, ledger: Ledger) -> None:
         cache_lease = ledger.take("index", "LanceDB's caches", "ram", 0)
         super().__init__(opened.table, opened.session, folder, cache_lease)
-        self.set_aside = opened.set_aside
+        self.set_aside, self.went_back_to_ns = opened.set_aside, opened.went_back_to_ns
         self._writing = threading.RLock()
+        self._new_files = NewFiles([folder / f"{self._table.name}.lance" / name for name in _FOLDERS])
+        self._new_files.sync()
         self._rows_to_index = _unindexed_rows(self._table)
         self._commits = 0
         # When it was tidied up last.
@@ -74,7 +80,8 @@ class ChunkTable(TableReader):
     def open(cls, folder: Path, dimensions: int, identity: str, settings: MemorySettings, ledger: Ledger) -> ChunkTable:
         """The table in `folder`, made if it is not there.
 
-        What lies there and cannot be opened is renamed, never deleted; `set_aside` lists it.
+        One of whose newest files some are lost is as it was before; `went_back_to_ns` says when that was. What cannot
+        be opened at all is renamed, not deleted; `set_aside` lists it.
 
         Raises:
             EmbedderMismatch: Its vectors come from another embedding model.
@@ -133,8 +140,11 @@ class ChunkTable(TableReader):
             )
             self._rows_to_index += len(rows)
             self._commits += 1
-            for follower in self._followers:
-                follower.put(documents)
+            try:
+                self._new_files.sync()
+            finally:
+                for follower in self._followers:
+                    follower.put(documents)
 
     def delete_documents(self, document_ids: Collection[int]) -> None:
         """Removes all rows of these documents, and looks that none is left.
@@ -148,9 +158,12 @@ class ChunkTable(TableReader):
         with self._writing, reported("The index could not be written"):
             self._table.delete(in_documents(document_ids))
             self._commits += 1
-            left = self._table.count_rows(in_documents(document_ids))
-            for follower in self._followers:
-                follower.delete(document_ids)
+            try:
+                self._new_files.sync()
+                left = self._table.count_rows(in_documents(document_ids))
+            finally:
+                for follower in self._followers:
+                    follower.delete(document_ids)
         if left:
             raise LibraryError(
                 f"{left} passages of removed documents are still in the index.",
@@ -174,6 +187,9 @@ class ChunkTable(TableReader):
         with self._writing, reported("The index could not be tidied up"):
             if self._is_closed:
                 return
+            self._table.optimize(cleanup_older_than=_KEEP_ALL_VERSIONS)
+            # What the old versions are made of goes only when the new one needs nothing of it any more.
+            self._new_files.sync()
             self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
             self._rows_to_index = self._commits = 0
             self._num_rows = self._table.count_rows()
@@ -205,6 +221,8 @@ class ChunkTable(TableReader):
                     raise
                 with self._writing:
                     self._table.create_index(VECTOR_COLUMN, config=VECTOR_INDEX)
+            with self._writing:
+                self._new_files.sync()
 
     def drop_vector_index(self) -> None:
         """Removes the vector index if there is one, so that nothing has to keep it. Raises LibraryError."""
@@ -214,6 +232,7 @@ class ChunkTable(TableReader):
             for index in self._table.list_indices():
                 if VECTOR_COLUMN in index.columns:
                     self._table.drop_index(index.name)
+            self._new_files.sync()
 
 
 def _unindexed_rows(table: Table) -> int:

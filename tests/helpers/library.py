@@ -103,6 +103,7 @@ class FakeTable:
 
     rows: dict[int, list[ChunkRow]] = field(default_factory=dict)
     num_optimized: int = 0
+    went_back_to_ns: int | None = None
 
     def put_documents(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None:
         for document_id, rows in documents.items():

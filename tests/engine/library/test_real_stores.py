@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +28,14 @@ class Shelf:
     """A worker on real parts, but for the embedder."""
 
     def __init__(self, home: Path) -> None:
-        home.mkdir()
+        home.mkdir(exist_ok=True)
         self.catalog = Catalog.open(home)
         self.table = open_table(home)
         self.embedder = FakeEmbedder()
+
+    def close(self) -> None:
+        self.table.close()
+        self.catalog.close()
 
 
 @pytest.fixture
@@ -49,16 +54,21 @@ def docs(tmp_path: Path) -> Path:
 def shelf(tmp_path: Path) -> Iterator[Shelf]:
     opened = Shelf(tmp_path / "home")
     yield opened
-    opened.table.close()
-    opened.catalog.close()
+    opened.close()
 
 
 @pytest.fixture
 def worker(shelf: Shelf) -> Iterator[IndexWorker]:
+    with _worker(shelf) as started:
+        yield started
+
+
+@contextmanager
+def _worker(shelf: Shelf, *, resume: bool = False) -> Iterator[IndexWorker]:
     with open_pool() as pool:
         stores = RealStores(shelf.embedder, shelf.table)
         started = IndexWorker(shelf.catalog, pool, lambda: stores, Settings, lambda _: None)
-        started.start(resume=False)
+        started.start(resume=resume)
         yield started
         started.stop()
 
@@ -125,6 +135,28 @@ def test_killed_again_and_again_it_loses_no_document_and_embeds_nothing_twice(tm
     assert catalog.documents_by_state()["indexed"] == 30
     table.close()
     catalog.close()
+
+
+@pytest.mark.expects_warnings
+def test_documents_whose_rows_a_power_cut_took_are_read_again(docs: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shelf = Shelf(home)
+    with _worker(shelf) as worker:
+        worker.add([str(docs)]).wait(HANG_SECONDS)
+        (docs / "lease.md").write_text("# Lease\n\nThe notice period is five months.\n")
+        (docs / "new.txt").write_text("Tapirs swim well.")
+        assert worker.rescan(is_unasked=True).wait(HANG_SECONDS).indexed == 2
+    shelf.close()
+    newest = max((home / "lancedb" / "chunks.lance" / "data").iterdir(), key=lambda file: file.stat().st_mtime_ns)
+    newest.write_bytes(b"")
+
+    shelf = Shelf(home)
+    with _worker(shelf, resume=True) as worker:
+        worker.rescan().wait(HANG_SECONDS)
+        check(shelf.catalog, shelf.table)
+        assert shelf.catalog.documents_by_state()["indexed"] == 4
+        assert len(shelf.table.matching("tapirs", 5)) == len(shelf.table.matching("five months", 5)) == 1
+    shelf.close()
 
 
 def _run(docs: Path, home: Path, step: str, num_lines: int) -> tuple[list[str], bool]:

@@ -83,6 +83,24 @@ def test_both_agree_after_a_start(both: tuple[ChunkTable, PartitionStore], tmp_p
     again_table.close()
 
 
+@pytest.mark.expects_warnings
+def test_what_partitions_say_of_rows_that_a_power_cut_took_does_not_count(
+    both: tuple[ChunkTable, PartitionStore], tmp_path: Path
+):
+    table, store = both
+    table.put_documents(document(40, 5, 3))
+    store.close()
+    table.close()
+    data = tmp_path / "lancedb" / "chunks.lance" / "data"
+    max(data.iterdir(), key=lambda file: file.stat().st_mtime_ns).write_bytes(b"")
+    for _ in range(2):
+        again_table, again = open_both(tmp_path)
+        assert 40 not in again_table.document_ids()
+        assert_agree(again_table, again)
+        again.close()
+        again_table.close()
+
+
 def test_files_of_a_table_that_was_set_aside_are_not_used(both: tuple[ChunkTable, PartitionStore], tmp_path: Path):
     _, store = both
     store.close()
