@@ -25,6 +25,8 @@ from engine.library.turns import MoveTurns
 
 log = logging.getLogger(__name__)
 CANCELLED = "Indexing was cancelled before this file was read. Add it again to index it."
+INDEX_LOST = "The index could not be read any more and is made anew: all documents are read again, one after another."
+ROWS_LOST = "The index was damaged and has lost what was written last, so that some documents are read again."
 NEVER_BEGUN = replace(NOTHING_TO_DO, was_cancelled=True)
 # A job that is over so soon is not worth cutting in on.
 _SECONDS_BEFORE_CUTTING_IN = 1.0
@@ -103,9 +105,18 @@ class Fulfilment:
             indexer = Indexer(
                 self._catalog, stores, self._parser, lambda: self._settings().library, reserve=self._reserve
             )
+            self._tell_of_losses(stores)
             indexer.reconcile()
             self.indexer = indexer
         return self.indexer
+
+    def _tell_of_losses(self, stores: Stores) -> None:
+        """Nobody need hear of a table that nothing was in yet."""
+        if self._catalog.ids_with_rows():
+            if stores.table.set_aside:
+                self._teller.problem(INDEX_LOST)
+            elif stores.table.went_back_to_ns is not None:
+                self._teller.problem(ROWS_LOST)
 
     def _drive(self, job: IndexJob, steps: Generator[IndexProgressed, None, IndexFinished]) -> IndexFinished:
         """Takes the job's steps; between them, tells how it goes, waits if paused, and serves removals."""

@@ -104,6 +104,8 @@ class Indexer:
         is_asked = not (isinstance(job, Refresh) or (isinstance(job, IndexRoots) and job.is_unasked))
         if (tally.indexed or tally.removed) and not cuts_in and (is_asked or self._table.is_optimize_due()):
             self._lent(self._table.optimize)
+        if not self._catalog.documents_by_state()["pending"]:
+            self._table.drop_set_aside()
         return tally.finished(self._clock() - started)
 
     def hold(self, is_held: bool) -> None:

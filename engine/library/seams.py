@@ -50,6 +50,10 @@ class Table(Protocol):
     """Keeps rows (`engine.partitions.table.ChunkTable`). Each call is all or nothing, and durable when it returns."""
 
     @property
+    def set_aside(self) -> tuple[Path, ...]:
+        """Where the table is that could not be opened, so that this one was made."""
+
+    @property
     def went_back_to_ns(self) -> int | None:
         """Of when its rows are, where later ones were found to be lost when it was opened."""
 
@@ -66,6 +70,8 @@ class Table(Protocol):
     def is_optimize_due(self) -> bool: ...
 
     def optimize(self) -> None: ...
+
+    def drop_set_aside(self) -> None: ...
 
 
 class Stores(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.errors import DiskFull, LibraryError, RagdollError, is_disk_full
-from engine.events import IndexFailed, IndexFinished, IndexProgressed, LibraryChanged, Publish
+from engine.events import IndexFailed, IndexFinished, IndexProgressed, LibraryChanged, ProblemFound, Publish
 from engine.library.jobs import IndexJob
 from engine.library.pace import Clock
 from engine.library.throttle import Throttle
@@ -57,6 +57,10 @@ class Teller:
 
     def failed(self, error: RagdollError) -> None:
         self._publish(IndexFailed(error))
+
+    def problem(self, sentence: str) -> None:
+        """Something that no job is to blame for."""
+        self._publish(ProblemFound(sentence))
 
     def ended(self, job: IndexJob, finished: IndexFinished) -> None:
         """A job is over; its asker hears it too."""

@@ -8,6 +8,7 @@ are kept for an hour, so that a read that began before a clean-up ends on its ol
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
@@ -200,6 +201,11 @@ class ChunkTable(TableReader):
             if not self._is_closed:
                 self._disk_lease.resize(num_bytes)
         self._note_caches()
+
+    def drop_set_aside(self) -> None:
+        """Deletes what was set aside, now or at an earlier start: what was in it has been written again."""
+        for folder in self._folder.glob(f"{self._table.name}.broken-*"):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def index_vectors(self) -> None:
         """Makes the vector index, unless it is there or the rows are so few that looking at each is as fast.

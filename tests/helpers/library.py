@@ -104,6 +104,8 @@ class FakeTable:
     rows: dict[int, list[ChunkRow]] = field(default_factory=dict)
     num_optimized: int = 0
     went_back_to_ns: int | None = None
+    set_aside: tuple[Path, ...] = ()
+    is_set_aside_dropped: bool = False
 
     def put_documents(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None:
         for document_id, rows in documents.items():
@@ -130,6 +132,9 @@ class FakeTable:
 
     def optimize(self) -> None:
         self.num_optimized += 1
+
+    def drop_set_aside(self) -> None:
+        self.is_set_aside_dropped = True
 
 
 @dataclass

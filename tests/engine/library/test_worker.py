@@ -14,9 +14,10 @@ from engine.catalog import Catalog
 from engine.config import LibrarySettings, Settings
 from engine.core import Document, FoundFile
 from engine.errors import BadRequest, DiskFull, EmbedderUnavailable, LibraryError, NothingThere
-from engine.events import Event, IndexFailed, IndexFinished, IndexProgressed, LibraryChanged
+from engine.events import Event, IndexFailed, IndexFinished, IndexProgressed, LibraryChanged, ProblemFound
 from engine.giving_way import GivingWay
 from engine.library import indexer, survey
+from engine.library.fulfilment import INDEX_LOST, ROWS_LOST
 from engine.library.indexer import Indexer
 from engine.library.jobs import IndexJob, Reindex
 from engine.library.queue import JobQueue
@@ -24,7 +25,7 @@ from engine.library.reading import FIRST_PATIENCE, LAST_PATIENCE
 from engine.library.seams import Stores
 from engine.library.worker import CANCELLED, IndexWorker
 from engine.partitions.rows import Vectors
-from tests.helpers.library import FakeParser, FakeStores, check_integrity
+from tests.helpers.library import FakeParser, FakeStores, FakeTable, check_integrity
 
 HANG_SECONDS = 20
 
@@ -136,6 +137,26 @@ def test_the_last_progress_is_always_told_and_others_not_more_often_than_ten_a_s
     assert len(told) == 2
     assert isinstance(told[-1], IndexProgressed)
     assert (told[-1].documents_done, told[-1].documents_total) == (50, 50)
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_lost_index_is_told_of_made_anew_and_then_deleted(bench: Bench, is_lost: bool) -> None:
+    bench.write("a.md")
+    bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
+    assert bench.told(ProblemFound) == []
+    bench.stores = FakeStores(table=FakeTable(set_aside=(bench.home / "chunks.broken-1",))) if is_lost else FakeStores()
+    bench.stores.table.went_back_to_ns = None if is_lost else 2**62
+    bench.parser.gate.clear()
+
+    bench.restart()
+    bench.wait_for(lambda event: isinstance(event, ProblemFound))
+    assert bench.told(ProblemFound) == [ProblemFound(INDEX_LOST if is_lost else ROWS_LOST)]
+    assert not bench.stores.table.is_set_aside_dropped
+    bench.parser.gate.set()
+    bench.worker.rescan().wait(HANG_SECONDS)
+
+    assert bench.stores.table.is_set_aside_dropped
+    check_integrity(bench.catalog, bench.stores.table)
 
 
 def test_a_path_that_does_not_exist_is_refused_at_once_and_nothing_is_added(bench: Bench) -> None:

@@ -504,6 +504,9 @@ def test_a_broken_table_is_set_aside_and_a_new_one_made(
     [aside] = again.set_aside
     assert aside.is_dir()
     assert open_table(tmp_path / "lancedb").set_aside == ()
+    again.drop_set_aside()
+    assert not aside.exists()
+    assert again.document_ids() == {5}
 
 
 def test_indices_that_a_kill_left_out_are_made_at_the_next_start(filled: ChunkTable, tmp_path: Path):
