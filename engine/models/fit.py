@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 
 from engine.config import Settings
+from engine.core import ModelShape
 from engine.memory.demand import Budgets, Demand, Wishes
 from engine.memory.placement import context_cells
 from engine.models.gguf import TensorExtent, layer_of, parts_of, read_header, read_shape
@@ -49,6 +50,19 @@ def demand_of(path: Path, settings: Settings, n_gpu_layers: int | None = None) -
         can_quantise_kv=can_quantise_kv(headers[0].metadata),
     )
     return by_settings(demand, settings, n_gpu_layers)
+
+
+def demand_of_known(shape: ModelShape, head_size: int, settings: Settings) -> Demand:
+    """What a model wants that is not on this machine: as `demand_of`, by a shape that was only estimated."""
+    demand = Demand(
+        shape,
+        context_tokens=shape.trained_context,
+        parallel_answers=1,
+        is_streamable=is_streamable(()),
+        is_packable=is_packable(shape.weight_bytes),
+        can_quantise_kv=head_size % _NUMBERS_OF_A_SCALE == 0,
+    )
+    return by_settings(demand, settings)
 
 
 def by_settings(demand: Demand, settings: Settings, n_gpu_layers: int | None = None) -> Demand:

@@ -15,7 +15,8 @@ from engine.memory.hardware import Hardware
 from engine.memory.placement import Placement
 from engine.memory.planner import plan
 from engine.memory.profile import Profile
-from engine.models.fit import demand_of
+from engine.models.catalogue import KnownModel
+from engine.models.fit import demand_of, demand_of_known
 from engine.protocol import ModelEntry
 
 Planning: TypeAlias = Callable[[Hardware, Demand], Placement]
@@ -50,7 +51,24 @@ def entry(
         demand = beside(demand_of(path, settings))
     except ModelError as error:
         return ModelEntry(path=str(path), name=path.stem, problem=str(error))
-    shape, placement = demand.shape, planning(hardware, demand)
+    return _placed(path, demand, planning(hardware, demand), hardware)
+
+
+def to_be_had(
+    known: KnownModel,
+    path: Path,
+    settings: Settings,
+    hardware: Hardware,
+    planning: Planning = by_guess,
+    beside: Callable[[Demand], Demand] = lambda demand: demand,
+) -> ModelEntry:
+    """One model of the catalogue as `entry` would tell of it, about; `path` is where its file will be."""
+    demand = beside(demand_of_known(known.shape(), known.head_size, settings))
+    return _placed(path, demand, planning(hardware, demand), hardware)
+
+
+def _placed(path: Path, demand: Demand, placement: Placement, hardware: Hardware) -> ModelEntry:
+    shape = demand.shape
     return ModelEntry(
         path=str(path),
         name=shape.name,
