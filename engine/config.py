@@ -154,10 +154,16 @@ class GenerationSettings(_Table):
 
 
 class ModelsSettings(_Table):
-    """`current` is the GGUF that answers, "" for extractive answers only; `known` is what the picker offers."""
+    """`current` is the GGUF that answers, "" for extractive answers only; `known` is what the picker offers.
+
+    Models that the user wants to get are fetched from `hub`, the address of the Hugging Face hub or of a mirror, into
+    `folder`; "" is one among our data. Nothing else is ever asked of it.
+    """
 
     current: str = ""
     known: tuple[str, ...] = ()
+    hub: str = Field("https://huggingface.co", pattern=r"^https?://[^\s/]+")
+    folder: str = ""
 
 
 class MemorySettings(_Table):
@@ -230,6 +236,10 @@ class Home:
     @property
     def library(self) -> Path:
         return self.data / "library"
+
+    def models(self, settings: ModelsSettings) -> Path:
+        """Where models are fetched to."""
+        return Path(settings.folder).expanduser().absolute() if settings.folder else self.data / "models"
 
     @property
     def settings_file(self) -> Path:

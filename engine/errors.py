@@ -22,6 +22,8 @@ RagdollError
 ├── ModelError
 │   ├── ModelFileInvalid     not a GGUF file, cut short, or of an unknown architecture
 │   ├── ModelNotFound
+│   ├── DownloadFailed       it could not be fetched from the hub; what was fetched of it is kept
+│   │   └── DownloadCut      the connection failed or the hub is busy: it may go on by itself
 │   ├── NotStreamable        its layers cannot be read one by one; it has to fit into memory
 │   └── ModelLoadFailed
 │       ├── NoRoomToLoad     there is not enough memory for it as it was to be loaded
@@ -176,6 +178,18 @@ class ModelFileInvalid(ModelError):
 
 class ModelNotFound(ModelError):
     """No model file is where the settings or the request say it is."""
+
+
+class DownloadFailed(ModelError):
+    """A model could not be fetched from the hub."""
+
+
+class DownloadCut(DownloadFailed):
+    """The connection failed, or the hub is busy; after `wait_s` seconds (None: it did not say) it may go on."""
+
+    def __init__(self, sentence: str, way_out: str = "", wait_s: float | None = None) -> None:
+        super().__init__(sentence, way_out)
+        self.wait_s = wait_s
 
 
 class NotStreamable(ModelError):

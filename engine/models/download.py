@@ -1,0 +1,192 @@
+"""Fetching a model's file: on from where it was cut, checked against the hub's checksum, and there only when whole.
+
+What was fetched lies beside its place as `NAME.CHECKSUM.part`, written as it comes: a start after a kill goes on with
+it, and a file that is another on the hub by now has another one.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.config import GIB, MIB
+from engine.errors import DiskFull, DownloadCut, DownloadFailed, is_disk_full
+from engine.models.hub import Hub, HubFile, Source
+
+# Between tries of which none brought much.
+PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
+MUCH_BYTES = MIB
+# Left for documents and chats, which go on being written; asked of the disk now and then.
+LEFT_FREE_BYTES = 256 * MIB
+LOOK_EVERY_BYTES = 64 * MIB
+_READ_BYTES = 4 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """How much of the file is there. `is_new`: it came just now, and was not there since an earlier try."""
+
+    num_bytes: int
+    total_bytes: int
+    is_new: bool = True
+
+
+def fetch(
+    hub: Hub,
+    source: Source,
+    folder: Path,
+    pause: Callable[[float], object],
+    free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
+) -> Generator[Fetched, None, None]:
+    """Brings a file to its place below `folder`, and tells how far it is; closed in between, it keeps what is there.
+
+    Args:
+        hub: Where it comes from.
+        source: Which one.
+        folder: Where models are kept.
+        pause: Waits so many seconds, or less where it is to end.
+        free_bytes: What is free of the disk that a folder is on.
+
+    Raises:
+        DownloadFailed: The hub does not give it, or what came is not what the hub says it has.
+        DiskFull: There is no room for it.
+    """
+    target = source.below(folder)
+    if target.is_file():
+        return
+    wanted = hub.look_up(source)
+
+    def require_room(missing_bytes: int) -> None:
+        free = free_bytes(target.parent)
+        if free < missing_bytes + LEFT_FREE_BYTES:
+            raise _no_room(folder, missing_bytes - max(0, free - LEFT_FREE_BYTES))
+
+    with _told_of_the_disk(folder):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with closing(_Part(_part_of(target, wanted))) as part:
+            for other in parts_of(target):
+                if other != part.path:
+                    other.unlink()
+            for num_bytes in part.looked_through():
+                yield Fetched(num_bytes, wanted.num_bytes, is_new=False)
+            require_room(wanted.num_bytes - part.num_bytes)
+            yield from _grown(hub, wanted, part, pause, require_room)
+            if part.sha256 != wanted.sha256:
+                part.path.unlink()
+                raise DownloadFailed(
+                    f"{target.name} arrived damaged: its checksum is not the one that the hub tells. It was removed.",
+                    "Get it again; if that happens twice, look whether your disk is in order.",
+                )
+            part.settle(target)
+
+
+def parts_of(target: Path) -> list[Path]:
+    """What was fetched of a file that is not whole yet; of more than one, only one will be gone on with."""
+    return sorted(target.parent.glob(f"{glob.escape(target.name)}.*.part"))
+
+
+def _part_of(target: Path, wanted: HubFile) -> Path:
+    return target.with_name(f"{target.name}.{wanted.sha256[:16]}.part")
+
+
+class _Part:
+    """The file that grows, and the checksum of what it holds. What is written is with the system at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "r+b", 0)
+        self._sum = hashlib.sha256()
+        self.num_bytes = 0
+
+    @property
+    def sha256(self) -> str:
+        return self._sum.hexdigest()
+
+    def looked_through(self) -> Iterator[int]:
+        """Sums up what an earlier try left, and tells how far that is."""
+        while piece := self._file.read(_READ_BYTES):
+            self._sum.update(piece)
+            self.num_bytes += len(piece)
+            yield self.num_bytes
+
+    def append(self, piece: bytes) -> None:
+        view = memoryview(piece)
+        while view:
+            view = view[self._file.write(view) :]
+        self._sum.update(piece)
+        self.num_bytes += len(piece)
+
+    def begin_anew(self) -> None:
+        self._file.seek(0)
+        self._file.truncate()
+        self._sum, self.num_bytes = hashlib.sha256(), 0
+
+    def settle(self, target: Path) -> None:
+        os.fsync(self._file.fileno())
+        os.replace(self.path, target)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _grown(
+    hub: Hub, wanted: HubFile, part: _Part, pause: Callable[[float], object], require_room: Callable[[int], None]
+) -> Iterator[Fetched]:
+    """Appends what is missing, over as many connections as that takes."""
+    if part.num_bytes > wanted.num_bytes:
+        part.begin_anew()
+    failures = 0
+    while part.num_bytes < wanted.num_bytes:
+        before = part.num_bytes
+        try:
+            yield from _appended(hub, wanted, part, require_room)
+        except DownloadCut as cut:
+            failures = 0 if part.num_bytes - before >= MUCH_BYTES else failures + 1
+            if failures > len(PAUSES_SECONDS):
+                raise
+            pause(PAUSES_SECONDS[max(0, failures - 1)] if cut.wait_s is None else cut.wait_s)
+            yield Fetched(part.num_bytes, wanted.num_bytes)
+
+
+def _appended(hub: Hub, wanted: HubFile, part: _Part, require_room: Callable[[int], None]) -> Iterator[Fetched]:
+    """Appends what one connection brings."""
+    with hub.reading(wanted, part.num_bytes) as body:
+        if body.start != part.num_bytes:
+            part.begin_anew()
+        looked_at = part.num_bytes
+        for piece in body.pieces:
+            part.append(piece[: wanted.num_bytes - part.num_bytes])
+            if part.num_bytes - looked_at >= LOOK_EVERY_BYTES:
+                looked_at = part.num_bytes
+                require_room(0)
+            yield Fetched(part.num_bytes, wanted.num_bytes)
+    if part.num_bytes < wanted.num_bytes:
+        raise DownloadCut("The connection was cut.", "Try again. What was fetched is kept.")
+
+
+@contextmanager
+def _told_of_the_disk(folder: Path) -> Iterator[None]:
+    """Errors of the system are the disk's here: those of the network have become ours before."""
+    try:
+        yield
+    except OSError as error:
+        if is_disk_full(error):
+            raise _no_room(folder, 0) from error
+        raise DownloadFailed(
+            f"{folder} cannot be written to: {error.strerror or error}.",
+            "Choose another folder for models: the setting models.folder.",
+        ) from error
+
+
+def _no_room(folder: Path, missing_bytes: int) -> DiskFull:
+    missing = f"; {max(0.1, missing_bytes / GIB):.1f} GB are missing" if missing_bytes > 0 else ""
+    return DiskFull(
+        f"The disk that holds {folder} has no room for the model{missing}.",
+        "Free some space, or choose a folder on another disk (models.folder), and go on: what was fetched is kept.",
+    )

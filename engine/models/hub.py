@@ -1,0 +1,230 @@
+"""The hub: what it says of a model's file, and the file from any byte on; each refusal is a sentence and a way out.
+
+Whoever asks is unknown to it: no account, no token. Redirects are followed, and the system's proxies are used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import requests
+
+from engine.errors import BadRequest, DownloadCut, DownloadFailed
+
+# So long may a connection take to come about, and be silent.
+CONNECT_SECONDS, SILENT_SECONDS = 10.0, 20.0
+PIECE_BYTES = 64 * 1024
+# Who asks for a longer pause than this is not waited for.
+LONGEST_WAIT_SECONDS = 120.0
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+() -]*")
+_SPLIT = re.compile(r"-\d{5}-of-\d{5}\.gguf$")
+_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
+_KEPT = "What was fetched is kept."
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file of the hub: "Qwen/Qwen3-8B-GGUF" and "Qwen3-8B-Q4_K_M.gguf"."""
+
+    repo: str
+    file: str
+
+    @classmethod
+    def parse(cls, text: str) -> Source:
+        """OWNER/NAME/FILE.gguf, where the file may lie in a folder.
+
+        Raises:
+            BadRequest: It is not of that form, or one part of several.
+        """
+        owner, name, *inside = text.split("/") if text.count("/") > 1 else ("", "", text)
+        if not all(map(_NAME.fullmatch, (owner, name, *inside))) or not text.casefold().endswith(".gguf"):
+            raise BadRequest(f"{text!r} names no model of the hub.", "Its form is OWNER/NAME/FILE.gguf.")
+        if _SPLIT.search(text):
+            raise BadRequest(
+                f"{inside[-1]} is one part of a model in several files.",
+                "Choose one that is a single file, or download all parts into one folder and open the first.",
+            )
+        return cls(f"{owner}/{name}", "/".join(inside))
+
+    def __str__(self) -> str:
+        return f"{self.repo}/{self.file}"
+
+    def below(self, folder: Path) -> Path:
+        """Where it belongs: files of different owners often have the same name."""
+        return folder / self.repo / self.file
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """What the hub says of a file."""
+
+    source: Source
+    num_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The bytes of a file from `start` on, which is 0 also where another start was asked for and is not given."""
+
+    start: int
+    pieces: Iterator[bytes]
+
+
+class Hub:
+    """One hub by its address."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address.rstrip("/")
+        self._name = self._address.partition("://")[2].partition("/")[0].rpartition("@")[2]
+
+    def look_up(self, source: Source) -> HubFile:
+        """What it has now.
+
+        Raises:
+            DownloadFailed: It has no such file, does not give it, or cannot be reached.
+        """
+        folder, _, _ = source.file.rpartition("/")
+        url = f"{self._address}/api/models/{source.repo}/tree/main" + (f"/{quote(folder)}" if folder else "")
+        while url:
+            with self._asked(url, source) as response:
+                entries, url = _listed(response), response.links.get("next", {}).get("url", "")
+            if entries is None:
+                raise self._something_else(f"the list of files of {source.repo}")
+            for entry in entries:
+                if entry.get("path") == source.file:
+                    return self._described(source, entry)
+        raise _missing(source, self._name)
+
+    @contextmanager
+    def reading(self, wanted: HubFile, start: int) -> Iterator[Body]:
+        """The file from a byte on, where the hub can.
+
+        Raises:
+            DownloadCut: The connection failed, now or while it is read.
+            DownloadFailed: It is not given, or what is given is something else.
+        """
+        url = f"{self._address}/{wanted.source.repo}/resolve/main/{quote(wanted.source.file)}"
+        headers = {"Range": f"bytes={start}-"} if start else {}
+        with self._asked(url, wanted.source, headers) as response:
+            begins = start if response.status_code == HTTPStatus.PARTIAL_CONTENT else 0
+            if not _is_of(wanted, begins, response.headers):
+                raise self._something_else(wanted.source.file)
+            yield Body(begins, response.iter_content(PIECE_BYTES))
+
+    @contextmanager
+    def _asked(
+        self, url: str, source: Source, headers: Mapping[str, str] | None = None
+    ) -> Generator[requests.Response]:
+        # Packed, it could not be gone on with in the middle.
+        headers = {"Accept-Encoding": "identity", **(headers or {})}
+        times = (CONNECT_SECONDS, SILENT_SECONDS)
+        try:
+            with requests.get(url, headers=headers, stream=True, timeout=times, auth=_as_nobody) as response:
+                if not response.ok:
+                    raise _refusal(source, self._name, response.status_code, response.headers.get("Retry-After", ""))
+                yield response
+        except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
+            if isinstance(error, requests.exceptions.SSLError) and "certificate" in str(error).casefold():
+                raise DownloadFailed(
+                    f"The connection to {self._name} cannot be trusted: its certificate is not valid here.",
+                    "Look whether the date of this computer is right, and whether your network reads along.",
+                ) from error
+            raise DownloadCut(
+                f"{self._name} cannot be reached, or the connection was cut.",
+                f"Look whether this computer is online, and try again. {_KEPT}",
+            ) from error
+        except requests.RequestException as error:
+            raise DownloadFailed(
+                f"{self._name} cannot be asked: {error}.", "Look at the address in the setting models.hub."
+            ) from error
+
+    def _described(self, source: Source, entry: Mapping[str, Any]) -> HubFile:
+        kept = entry.get("lfs") or {}
+        num_bytes, sha256 = kept.get("size", entry.get("size")), str(kept.get("oid", "")).removeprefix("sha256:")
+        if not isinstance(num_bytes, int) or not re.fullmatch(r"[0-9a-f]{64}", sha256):
+            raise DownloadFailed(
+                f"{self._name} tells no checksum of {source.file}, so that nobody would see if it arrived damaged.",
+                "Choose another file, or download it in a browser and open it.",
+            )
+        return HubFile(source, num_bytes, sha256)
+
+    def _something_else(self, what: str) -> DownloadFailed:
+        return DownloadFailed(
+            f"What came from {self._name} is something else than {what}.",
+            "If your network wants you to sign in, do so in a browser; else the file was just changed. Then try again.",
+        )
+
+
+def _as_nobody(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Else the user's name and password would be looked for in ~/.netrc."""
+    return request
+
+
+def _listed(response: requests.Response) -> list[Mapping[str, Any]] | None:
+    """The files that are told of; None where it is no such list."""
+    try:
+        entries = response.json()
+    except requests.exceptions.JSONDecodeError:
+        return None
+    is_list = isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
+    return entries if is_list else None
+
+
+def _is_of(wanted: HubFile, start: int, headers: Mapping[str, str]) -> bool:
+    """Whether what comes is the rest of the file, as far as its headers tell."""
+    if headers.get("Content-Type", "").startswith("text/html"):
+        return False
+    if start:
+        match = _RANGE.fullmatch(headers.get("Content-Range", ""))
+        return match is not None and int(match[1]) == start and match[2] in (str(wanted.num_bytes), "*")
+    return headers.get("Content-Length", str(wanted.num_bytes)) == str(wanted.num_bytes)
+
+
+def _refusal(source: Source, hub: str, status: int, retry_after: str) -> DownloadFailed:
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return DownloadFailed(
+            f"{hub} gives {source.repo} only to people with an account who accepted its licence, or it is not there.",
+            "Choose another model, or download the file in a browser and open it.",
+        )
+    if status == HTTPStatus.NOT_FOUND:
+        return _missing(source, hub)
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return _pause_asked(hub, _seconds(retry_after))
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return DownloadCut(
+            f"{hub} has a fault of its own ({status}).", f"Try again later. {_KEPT}", _seconds(retry_after)
+        )
+    return DownloadFailed(f"{hub} refused to give {source.file} ({status}).", "Choose another model.")
+
+
+def _pause_asked(hub: str, wait_s: float | None) -> DownloadFailed:
+    sentence = f"{hub} asks for a pause: too much was asked for from your network."
+    if wait_s is None or wait_s <= LONGEST_WAIT_SECONDS:
+        return DownloadCut(sentence, f"Try again in some minutes. {_KEPT}", wait_s)
+    return DownloadFailed(sentence, f"Try again in {round(wait_s / 60)} minutes. {_KEPT}")
+
+
+def _missing(source: Source, hub: str) -> DownloadFailed:
+    return DownloadFailed(
+        f"There is no {source.file} in {source.repo} on {hub}.", "Look there how it is called, or choose another model."
+    )
+
+
+def _seconds(retry_after: str) -> float | None:
+    """What Retry-After says: seconds, or a time; None where it says neither."""
+    if retry_after.isdecimal():
+        return float(retry_after)
+    try:
+        return max(0.0, (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,142 @@
+"""A hub of models on this machine: what the real one answers, and what goes wrong with it, over real sockets.
+
+with ModelHub() as hub:
+    hub.put("owner/name", "m.gguf", content)
+    hub.cuts = [1000]  # the first answer with a file ends after so many bytes
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Refusal:
+    """What is answered instead."""
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+class ModelHub:
+    """Serves what was `put`; `asked` are the paths and ranges of all requests.
+
+    `refusals` are answered one after the other, before anything else is; `instead` of files, where it is set. Files
+    are sent in pieces, and before each `between` is called with how many bytes of the answer were sent.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.cuts: list[int] = []
+        self.refusals: list[Refusal] = []
+        self.instead: Refusal | None = None
+        self.tree_instead: Refusal | None = None
+        self.gives_ranges = True
+        self.redirects = False
+        self.piece_bytes = 1 << 16
+        self.between: Callable[[int], object] = lambda _: None
+        self._files: dict[tuple[str, str], tuple[bytes, str | None]] = {}
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+
+    def __enter__(self) -> ModelHub:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    @property
+    def asked_for_files(self) -> list[str]:
+        """The ranges that files were asked for with, "" for all."""
+        return [wanted for path, wanted in self.asked if "/resolve/" in path]
+
+    def put(self, repo: str, file: str, content: bytes, sha256: str | None = "") -> str:
+        """A file and its checksum: the right one where none is given, and None tells none."""
+        told = hashlib.sha256(content).hexdigest() if sha256 == "" else sha256
+        self._files[repo, file] = content, told
+        return f"{repo}/{file}"
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        hub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                hub.asked.append((self.path, self.headers.get("Range", "")))
+                self.close_connection = True
+                if hub.refusals:
+                    self._answer(hub.refusals.pop(0))
+                elif self.path.startswith("/api/models/"):
+                    self._answer(hub.tree_instead or hub._tree(self.path))
+                elif hub.redirects and not self.path.startswith("/elsewhere"):
+                    self._answer(Refusal(302, {"Location": f"{hub.address}/elsewhere{self.path}"}))
+                elif hub.instead is not None:
+                    self._answer(hub.instead)
+                else:
+                    self._send_file()
+
+            def _answer(self, answer: Refusal) -> None:
+                self.send_response(answer.status)
+                for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(answer.body)
+
+            def _send_file(self) -> None:
+                repo, _, file = self.path.removeprefix("/elsewhere").removeprefix("/").partition("/resolve/main/")
+                if (repo, file) not in hub._files:
+                    self._answer(Refusal(404))
+                    return
+                content, _ = hub._files[repo, file]
+                wanted = self.headers.get("Range", "")
+                start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and hub.gives_ranges else 0
+                self.send_response(206 if start else 200)
+                self.send_header("Content-Length", str(len(content) - start))
+                if start:
+                    self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+                self.end_headers()
+                end = start + hub.cuts.pop(0) if hub.cuts else len(content)
+                try:
+                    for at in range(start, end, hub.piece_bytes):
+                        hub.between(at - start)
+                        self.wfile.write(content[at : min(end, at + hub.piece_bytes)])
+                except OSError:
+                    return
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Handler
+
+    def _tree(self, path: str) -> Refusal:
+        repo, _, folder = path.removeprefix("/api/models/").partition("/tree/main")
+        prefix = f"{folder.removeprefix('/')}/" if folder else ""
+        found = [
+            _entry(file, content, told)
+            for (owner, file), (content, told) in self._files.items()
+            if owner == repo and file.startswith(prefix) and "/" not in file.removeprefix(prefix)
+        ]
+        return Refusal(200, {"Content-Type": "application/json"}, json.dumps(found).encode()) if found else Refusal(401)
+
+
+def _entry(file: str, content: bytes, told: str | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {"type": "file", "path": file, "size": len(content), "oid": "0" * 40}
+    if told is not None:
+        entry["lfs"] = {"oid": told, "size": len(content), "pointerSize": 135}
+    return entry
