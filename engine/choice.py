@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from engine.generation.commands import UseModel
 from engine.memory.demand import Demand
 from engine.memory.hardware import Hardware
 from engine.models import shelf
+from engine.models.catalogue import KnownModel
 from engine.models.gguf import read_shape
 from engine.protocol import ModelEntry
 
@@ -56,6 +57,18 @@ class ModelChoice:
         with self._lock:
             self._change_settings({"models.known": shelf.with_model(self._settings().models.known, path)})
         return self._entry(path, self._settings(), self._hardware())
+
+    def take_in(self, path: Path) -> None:
+        """Puts a model on the shelf that was got for it; the first one of all is used, as nobody chose another."""
+        before = self._settings().models
+        self.add(path)
+        if not before.known and not before.current:
+            self.use(path)
+
+    def to_be_had(self, known: Iterable[tuple[KnownModel, Path]]) -> list[ModelEntry]:
+        """How models would run here whose files are not looked at: about."""
+        machine = self._settings(), self._hardware(), self._planning, self._beside
+        return [shelf.to_be_had(model, path, *machine) for model, path in known]
 
     def forget(self, path: Path) -> None:
         with self._lock:

@@ -466,6 +466,24 @@ class ModelShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Download:
+    """How far a file of the hub is on its way here: `num_bytes` of `total_bytes` (0: not known yet) are there.
+
+    `source` is OWNER/NAME/FILE. One that waits for others is `waiting`; one whose part of an earlier try is looked
+    through is `checking`. `problem` says why it stopped, and `way_out` what can be done.
+    """
+
+    source: str
+    state: Literal["absent", "part", "waiting", "checking", "fetching", "there"] = "absent"
+    num_bytes: int = 0
+    total_bytes: int = 0
+    bytes_per_second: float | None = None
+    seconds_left: float | None = None
+    problem: str = ""
+    way_out: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """Bytes that one owner holds in one tier, and what for ("layers 0–27", "cells of 'Lease questions'").
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -49,6 +50,7 @@ from engine.events import (
     Publish,
 )
 from engine.generation.sampling import check_sampling
+from engine.getting import Getting
 from engine.inflight import QuestionInFlight
 from engine.library.reserve import Reserve
 from engine.library.well_formed import well_formed
@@ -59,8 +61,9 @@ from engine.memory.hardware import Hardware, probe
 from engine.memory.ledger import Ledger
 from engine.memory.runtime import Runtime
 from engine.memory.snapshot import SnapshotTicker
+from engine.models.download import Fetched
 from engine.models.shelf import planning_by
-from engine.protocol import EmbedderState, Folder, MemoryReply, ModelEntry
+from engine.protocol import CatalogueEntry, EmbedderState, Folder, MemoryReply, ModelEntry
 from engine.questions import OpenQuestions
 from engine.retrieval.search import ANYWHERE
 from engine.waiting import finished, in_turn
@@ -122,6 +125,7 @@ class Engine:
                 planning_by(self._parts.profile),
                 self._parts.beside,
             )
+            self._getting = Getting(home, lambda: self.settings.models, self._choice, self._listeners.publish)
         except BaseException:
             self._lock_file.release()
             raise
@@ -141,7 +145,7 @@ class Engine:
         """
         self.begin_closing()
         ticker = () if self._ticker is None else (self._ticker.stop,)
-        close_all(self._parts.stop, *ticker, self._parts.close, self._lock_file.release)
+        close_all(self._getting.stop, self._parts.stop, *ticker, self._parts.close, self._lock_file.release)
 
     def begin_closing(self) -> None:
         """Cancels what runs and waits for nothing; the load of a model that is under way is ended on purpose by now."""
@@ -526,6 +530,34 @@ class Engine:
     def choose_model(self, name: str) -> None:
         """Uses a model by its file, its name among the known ones, or "none". Raises ModelError."""
         self._choice.use(self._choice.named(name))
+
+    def catalogue(self) -> tuple[CatalogueEntry, ...]:
+        """Models that can be got from the hub, and how far each is; nothing is asked of the hub for it."""
+        return self._getting.catalogue()
+
+    def get_model(self, name: str, pause: Callable[[float], object] = time.sleep) -> Generator[Fetched, None, Path]:
+        """Fetches a model of the catalogue, or OWNER/NAME/FILE.gguf of the hub, and tells how far it is.
+
+        It is put on the shelf, and used if it is the first. Closed in between, what was fetched is kept.
+
+        Returns:
+            Where its file is.
+
+        Raises:
+            BadRequest: Nothing is called so.
+            DownloadFailed: The hub does not give it, or what came is not what the hub says it has.
+            DiskFull: There is no room for it.
+            ModelFileInvalid: It came, and cannot be used.
+        """
+        return self._getting.get(name, pause)
+
+    def start_getting_model(self, name: str) -> None:
+        """Does the same in the background, one at a time; it comes as DownloadsChanged. Raises BadRequest."""
+        self._getting.start(name)
+
+    def cancel_getting_model(self, name: str) -> None:
+        """Stops that soon, and waits for nothing; what was fetched is kept."""
+        self._getting.cancel(name)
 
     def measure_model(self) -> Iterator[MeasuringProgressed]:
         """Measures how fast the chosen model is here, as far as that is not known, and tells how far it is.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.core import Answer, Passage, Quote, Refresh, Scope, Tier
+from engine.core import Answer, Download, Passage, Quote, Refresh, Scope, Tier
 from engine.errors import RagdollError
 from engine.metrics import Timings
 
@@ -207,6 +207,13 @@ class MeasuringProgressed:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class DownloadsChanged:
+    """How all models stand that were to be got since the start."""
+
+    downloads: tuple[Download, ...]
+
+
 AnswerEnded = AnswerFinished | AnswerCancelled | AnswerFailed
 Event = (
     PhaseChanged
@@ -229,5 +236,6 @@ Event = (
     | MemoryShort
     | MemoryChanged
     | MeasuringProgressed
+    | DownloadsChanged
 )
 Publish = Callable[[Event], None]

@@ -45,6 +45,7 @@ _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...]
     (lambda params: f"questions to {params.model}", (protocol.ASK,)),
     (lambda params: f"model {params.path}", (protocol.MODELS_ADD, protocol.MODELS_FORGET, protocol.MODELS_USE)),
     (lambda _: "no model", (protocol.MODELS_UNLOAD,)),
+    (lambda _: "downloads", (protocol.MODELS_GET, protocol.MODELS_CANCEL_GETTING)),
 )
 _LANE_OF = {method.name: lane for lane, methods in _IN_ORDER for method in methods}
 Work = Callable[[Request], Message]
@@ -321,5 +322,8 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
     protocol.MODELS.name: _models,
     protocol.MODELS_ADD.name: lambda engine, params: engine.add_model(Path(params.path)),
     protocol.MODELS_FORGET.name: lambda engine, params: engine.forget_model(Path(params.path)),
+    protocol.MODELS_CATALOGUE.name: lambda engine, _: protocol.CatalogueReply(models=engine.catalogue()),
+    protocol.MODELS_GET.name: lambda engine, params: engine.start_getting_model(params.source),
+    protocol.MODELS_CANCEL_GETTING.name: lambda engine, params: engine.cancel_getting_model(params.source),
     protocol.MEMORY.name: lambda engine, _: engine.memory(),
 }

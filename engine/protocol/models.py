@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from engine.core import PathText, Span, Tier
+from engine.core import Download, PathText, Span, Tier
 from engine.protocol.message import Message, Method, Nothing
 
 
@@ -50,6 +50,28 @@ class ModelsReply(Message):
 
     models: tuple[ModelEntry, ...]
     current: PathText
+
+
+class CatalogueEntry(Message):
+    """A model that can be got: `model` tells about how large it is and how it would run here, by estimates.
+
+    Where it is here already, `model` has the path of that file.
+    """
+
+    source: str
+    licence: str
+    model: ModelEntry
+    download: Download
+
+
+class CatalogueReply(Message):
+    models: tuple[CatalogueEntry, ...]
+
+
+class HubModel(Message):
+    """A file of the hub: OWNER/NAME/FILE.gguf, or a name of the catalogue."""
+
+    source: str
 
 
 # How short memory is, as the system says: tasks wait for it now and then, or nothing goes on without it.
@@ -131,4 +153,7 @@ MODELS_ADD = Method("models.add", ModelFile, ModelEntry, is_repeatable=True)
 MODELS_FORGET = Method("models.forget", ModelFile, Nothing, is_repeatable=True)
 MODELS_USE = Method("models.use", ModelFile, Nothing)
 MODELS_UNLOAD = Method("models.unload", Nothing, Nothing)
+MODELS_CATALOGUE = Method("models.catalogue", Nothing, CatalogueReply)
+MODELS_GET = Method("models.get", HubModel, Nothing, is_repeatable=True)
+MODELS_CANCEL_GETTING = Method("models.cancel_getting", HubModel, Nothing)
 MEMORY = Method("memory.get", Nothing, MemoryReply)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from engine.core import Answer, Passage, PathText, Quote, Refresh, Scope
+from engine.core import Answer, Download, Passage, PathText, Quote, Refresh, Scope
 from engine.protocol.message import Message
 from engine.protocol.models import MemoryReply
 
@@ -218,6 +218,14 @@ class ModelState(Notice):
     name: str = ""
     fraction: float = 0.0
     sentence: str = ""
+
+
+class ModelDownloads(Notice):
+    """How all models stand that were to be got since the engine's start; only the newest matters."""
+
+    method: ClassVar[str] = "models.downloads"
+    coalesces: ClassVar[bool] = True
+    downloads: tuple[Download, ...]
 
 
 class MemorySnapshot(Notice):

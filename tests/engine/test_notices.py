@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from engine import events, protocol, wire
-from engine.core import Answer, Citation, Passage, Quote, Refresh, Scope
+from engine.core import Answer, Citation, Download, Passage, Quote, Refresh, Scope
 from engine.errors import DiskFull
 from engine.metrics import Timings
 from engine.notices import MAX_PROBLEMS, notice_of
@@ -33,6 +33,7 @@ EXAMPLES: list[events.Event] = [
     events.ModelStateChanged("loaded", "/m.gguf", "m", 1.0, "fits"),
     events.MemoryChanged(),
     events.MeasuringProgressed(3, 12),
+    events.DownloadsChanged((Download("o/n/m.gguf", "fetching", 1, 2, 0.5, 2.0),)),
     events.PlacementSettled(True, "All layers in memory.", 0.2),
     events.ModelSwitched("/m.gguf", "m", "/n.gguf", 0.1, 0.2, 5),
     events.MemoryShort("gpu", "The card is full: keys and values move to main memory."),

@@ -1,0 +1,180 @@
+"""Tests for engine.downloads, with files that come as the test wants."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator
+
+import pytest
+
+from engine.core import Download
+from engine.downloads import JUDGE_SECONDS, WINDOW_SECONDS, Downloads, Speed
+from engine.errors import DownloadFailed
+from engine.events import DownloadsChanged
+from engine.models.download import Fetched
+from engine.models.hub import Source
+
+PATIENCE_S = 20.0
+A, B = Source("o/n", "a.gguf"), Source("o/n", "b.gguf")
+
+
+class Network:
+    """Brings ten bytes of each file, one with each `step`, and notes what was `begun` and `closed`."""
+
+    def __init__(self) -> None:
+        self.begun: list[Source] = []
+        self.closed: list[Source] = []
+        self.error: Exception | None = None
+        self._steps = threading.Semaphore(0)
+        self.told: list[dict[str, Download]] = []
+        self._changed = threading.Condition()
+
+    def step(self, count: int = 1) -> None:
+        self._steps.release(count)
+
+    def fetch(self, source: Source, pause: Callable[[float], object]) -> Generator[Fetched, None, None]:
+        self.begun.append(source)
+        try:
+            for done in range(1, 11):
+                assert self._steps.acquire(timeout=PATIENCE_S)
+                if self.error is not None:
+                    raise self.error
+                yield Fetched(done, 10, is_new=done > 1)
+        finally:
+            self.closed.append(source)
+
+    def hear(self, event: object) -> None:
+        assert isinstance(event, DownloadsChanged)
+        with self._changed:
+            self.told.append({download.source: download for download in event.downloads})
+            self._changed.notify_all()
+
+    def wait_for(self, source: Source, state: str) -> Download:
+        """What is told of a file once it is in a state."""
+
+        def is_there() -> bool:
+            return bool(self.told) and str(source) in self.told[-1] and self.told[-1][str(source)].state == state
+
+        with self._changed:
+            assert self._changed.wait_for(is_there, PATIENCE_S), self.told[-1:]
+            return self.told[-1][str(source)]
+
+
+@pytest.fixture
+def network() -> Network:
+    return Network()
+
+
+@pytest.fixture
+def downloads(network: Network) -> Iterator[Downloads]:
+    seconds = iter(range(10**6))
+    made = Downloads(network.fetch, network.hear, lambda: float(next(seconds)))
+    yield made
+    network.step(100)
+    made.stop()
+
+
+def test_one_is_fetched_at_a_time_and_others_wait(network: Network, downloads: Downloads):
+    downloads.start(A)
+    downloads.start(B)
+    downloads.start(A)
+    network.step()
+    assert network.wait_for(A, "checking").num_bytes == 1
+    network.step()
+    fetching = network.wait_for(A, "fetching")
+    assert (fetching.num_bytes, fetching.total_bytes) == (2, 10)
+    assert network.told[-1][str(B)].state == "waiting"
+    assert network.begun == [A]
+    network.step(8)
+    done = network.wait_for(A, "there")
+    assert (done.num_bytes, done.bytes_per_second, done.seconds_left) == (10, None, None)
+    network.step(10)
+    network.wait_for(B, "there")
+    assert network.begun == [A, B]
+
+
+def test_one_that_is_cancelled_keeps_its_part_and_lets_the_next_begin(network: Network, downloads: Downloads):
+    downloads.start(A)
+    downloads.start(B)
+    network.step(3)
+    network.wait_for(A, "fetching")
+    downloads.cancel(A)
+    # Told at once, whatever the connection does.
+    assert network.told[-1][str(A)].state == "part"
+    network.step(11)
+    network.wait_for(B, "there")
+    assert network.closed[0] == A
+    assert network.told[-1][str(A)].state == "part"
+
+
+def test_one_that_waits_can_be_cancelled_and_wanted_again(network: Network, downloads: Downloads):
+    downloads.start(A)
+    downloads.start(B)
+    downloads.cancel(B)
+    assert network.told[-1][str(B)] == Download(str(B))
+    downloads.cancel(B)
+    downloads.start(B)
+    network.step(20)
+    network.wait_for(B, "there")
+    assert network.begun == [A, B]
+
+
+def test_one_that_is_wanted_again_while_it_stops_begins_again(network: Network, downloads: Downloads):
+    downloads.start(A)
+    network.step(2)
+    network.wait_for(A, "fetching")
+    downloads.cancel(A)
+    downloads.start(A)
+    assert network.told[-1][str(A)].state == "waiting"
+    network.step(11)
+    network.wait_for(A, "there")
+    assert network.begun == [A, A]
+
+
+def test_what_went_wrong_is_told_until_it_is_tried_again(network: Network, downloads: Downloads):
+    network.error = DownloadFailed("The hub is closed.", "Come back.")
+    downloads.start(A)
+    network.step()
+    failed = network.wait_for(A, "absent")
+    assert (failed.problem, failed.way_out) == ("The hub is closed.", "Come back.")
+    network.error = None
+    downloads.start(A)
+    assert network.told[-1][str(A)].problem == ""
+    network.step(10)
+    network.wait_for(A, "there")
+
+
+@pytest.mark.expects_warnings
+def test_a_bug_ends_one_download_and_not_the_next(network: Network, downloads: Downloads):
+    network.error = ValueError("odd")
+    downloads.start(A)
+    network.step()
+    assert "odd" in network.wait_for(A, "absent").problem
+    network.error = None
+    downloads.start(B)
+    network.step(10)
+    network.wait_for(B, "there")
+
+
+def test_the_end_stops_all(network: Network, downloads: Downloads):
+    downloads.start(A)
+    downloads.start(B)
+    network.step(2)
+    network.wait_for(A, "fetching")
+    network.step()
+    downloads.stop()
+    assert network.begun == [A]
+
+
+def test_the_rate_is_that_of_the_last_seconds():
+    now = 0.0
+    speed = Speed(lambda: now)
+    assert speed.note(0) is None
+    now = JUDGE_SECONDS
+    assert speed.note(100) == pytest.approx(100 / JUDGE_SECONDS)
+    for second in range(2, 40):
+        now = float(second)
+        rate = speed.note(100 + 1000 * (second - 1))
+    assert rate == pytest.approx(1000, rel=0.01)
+    now += WINDOW_SECONDS
+    assert speed.note(0) is None

@@ -1,0 +1,170 @@
+"""Tests for engine.getting: an engine that gets models from a hub on this machine."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.core import Download
+from engine.engine import Engine
+from engine.errors import BadRequest, DownloadFailed, ModelFileInvalid
+from engine.events import DownloadsChanged, ModelStateChanged
+from engine.models.catalogue import CATALOGUE
+from engine.models.hub import Source
+from engine.protocol import CatalogueEntry
+from tests.helpers.model_hub import ModelHub, Refusal
+from tests.helpers.tiny_gguf import write_tiny_model
+
+KNOWN = CATALOGUE[0]
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[ModelHub]:
+    with ModelHub() as made:
+        tiny = write_tiny_model(tmp_path / "tiny.gguf").read_bytes()
+        made.put(KNOWN.repo, KNOWN.file, tiny)
+        made.put("owner/name", "other.gguf", tiny)
+        yield made
+
+
+@pytest.fixture
+def engine(tmp_path: Path, hub: ModelHub) -> Iterator[Engine]:
+    with Engine.open(tmp_path / "home") as made:
+        made.change_settings({"models.hub": hub.address})
+        yield made
+
+
+def place(engine: Engine, source: str) -> Path:
+    return Source.parse(source).below(engine.home.data / "models")
+
+
+def got(engine: Engine, name: str) -> None:
+    for _ in engine.get_model(name):
+        pass
+
+
+def entry(engine: Engine) -> CatalogueEntry:
+    return next(one for one in engine.catalogue() if one.source == KNOWN.source)
+
+
+def test_the_catalogue_is_told_without_asking_the_hub(engine: Engine, hub: ModelHub):
+    told = engine.catalogue()
+    assert [one.source for one in told] == [known.source for known in CATALOGUE]
+    assert all(one.download == Download(one.source) for one in told)
+    assert all(one.model.fit and one.model.file_bytes and one.licence for one in told)
+    assert hub.asked == []
+
+
+def test_the_first_model_that_is_got_is_used_and_the_next_is_not(engine: Engine):
+    loads: queue.Queue[str] = queue.Queue()
+    engine.subscribe(lambda event: loads.put(event.path) if isinstance(event, ModelStateChanged) else None)
+    got(engine, KNOWN.name)
+    path = str(place(engine, KNOWN.source))
+    assert [one.path for one in engine.models()] == [path]
+    assert engine.settings.models.current == path
+    assert loads.get(timeout=PATIENCE_S) == path
+    got(engine, "owner/name/other.gguf")
+    assert len(engine.models()) == 2
+    assert engine.settings.models.current == path
+
+
+def test_who_chose_quotes_keeps_them(engine: Engine, tmp_path: Path):
+    engine.add_model(tmp_path / "tiny.gguf")
+    got(engine, KNOWN.source)
+    assert engine.settings.models.current == ""
+
+
+def test_a_model_stands_in_the_catalogue_as_it_lies_on_the_disk(engine: Engine, hub: ModelHub):
+    steps = engine.get_model(KNOWN.name)
+    step = next(steps)
+    steps.close()
+    part = entry(engine).download
+    assert (part.state, part.num_bytes) == ("part", step.num_bytes)
+    got(engine, KNOWN.name)
+    assert entry(engine).download == Download(KNOWN.source, "there")
+    path = place(engine, KNOWN.source)
+    assert entry(engine).model.path == str(path)
+    engine.forget_model(path)
+    assert entry(engine).download.state == "absent"
+    hub.asked.clear()
+    got(engine, KNOWN.name)
+    assert (entry(engine).download.state, hub.asked) == ("there", [])
+    path.unlink()
+    assert entry(engine).download.state == "absent"
+
+
+def test_a_model_that_lies_elsewhere_need_not_be_got(engine: Engine, tmp_path: Path):
+    elsewhere = write_tiny_model(tmp_path / KNOWN.file)
+    engine.add_model(elsewhere)
+    assert (entry(engine).download.state, entry(engine).model.path) == ("there", str(elsewhere))
+
+
+def test_the_user_chooses_where_models_are_kept(engine: Engine, tmp_path: Path):
+    engine.change_settings({"models.folder": str(tmp_path / "large disk")})
+    got(engine, KNOWN.name)
+    assert [Path(one.path).parents[2] for one in engine.models()] == [tmp_path / "large disk"]
+
+
+def test_one_is_got_in_the_background_and_told_of(engine: Engine):
+    told: queue.Queue[Download] = queue.Queue()
+    engine.subscribe(
+        lambda event: [told.put(one) for one in event.downloads] if isinstance(event, DownloadsChanged) else None
+    )
+    engine.start_getting_model(KNOWN.name)
+    states = []
+    while (one := told.get(timeout=PATIENCE_S)).state != "there":
+        states.append(one.state)
+    assert states[0] == "waiting"
+    assert one.source == KNOWN.source
+    assert [one.path for one in engine.models()] == [str(place(engine, KNOWN.source))]
+
+
+def test_what_went_wrong_stands_in_the_catalogue(engine: Engine, hub: ModelHub):
+    hub.instead = Refusal(403)
+    ended: queue.Queue[Download] = queue.Queue()
+    engine.subscribe(lambda event: ended.put(event.downloads[0]) if isinstance(event, DownloadsChanged) else None)
+    engine.start_getting_model(KNOWN.name)
+    while not ended.get(timeout=PATIENCE_S).problem:
+        pass
+    assert "account" in entry(engine).download.problem
+    assert entry(engine).download.state == "absent"
+
+
+def test_the_end_of_the_engine_keeps_what_came(engine: Engine, hub: ModelHub):
+    hub.piece_bytes = 1 << 17
+    told: queue.Queue[Download] = queue.Queue()
+    engine.subscribe(lambda event: told.put(event.downloads[0]) if isinstance(event, DownloadsChanged) else None)
+    hub.between = lambda sent: told.join() if sent else None
+    engine.start_getting_model(KNOWN.name)
+    while told.get(timeout=PATIENCE_S).state != "fetching":
+        told.task_done()
+    engine.close()
+    told.task_done()
+    while not told.empty():
+        told.get()
+        told.task_done()
+    with Engine.open(engine.home.data.parent) as again:
+        assert entry(again).download.state == "part"
+        got(again, KNOWN.name)
+        assert entry(again).download.state == "there"
+    assert hub.asked_for_files[-1].startswith("bytes=")
+
+
+def test_what_is_no_model_that_answers_is_said(engine: Engine, hub: ModelHub, tmp_path: Path):
+    embedder = write_tiny_model(tmp_path / "bert.gguf", architecture="bert").read_bytes()
+    hub.put("owner/name", "bert.gguf", embedder)
+    with pytest.raises(ModelFileInvalid, match="embedding model"):
+        got(engine, "owner/name/bert.gguf")
+    assert engine.models() == ()
+
+
+def test_what_is_called_like_no_model_is_refused(engine: Engine):
+    for get in (engine.start_getting_model, engine.cancel_getting_model, lambda name: got(engine, name)):
+        with pytest.raises(BadRequest, match="names no model"):
+            get("a nice one")
+    with pytest.raises(DownloadFailed, match="or it is not there"):
+        got(engine, "nobody/nothing/m.gguf")
