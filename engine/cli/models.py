@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
+from engine.cli import words
 from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.cli.progress import bar
@@ -13,16 +15,20 @@ from engine.errors import BadRequest
 
 
 def models(options: argparse.Namespace, out: Output) -> None:
+    if options.action == "get" and not options.file:
+        _tell_catalogue(out)
+        return
     with opened() as engine:
         measured = _measured(engine, out) if options.action == "measure" else ""
         if options.action == "add":
             engine.add_model(Path(_named_model(options)))
         elif options.action == "use":
             engine.choose_model(_named_model(options))
+        got = _got(engine, options.file, out) if options.action == "get" else None
         current = engine.settings.models.current
         entries = engine.models()
     if out.is_json:
-        told = {"measured": measured} if measured else {}
+        told = {name: value for name, value in (("measured", measured), ("got", got and str(got))) if value}
         out.json({"models": [entry.model_dump() for entry in entries], "current": current or None, **told})
         return
     if measured:
@@ -36,6 +42,37 @@ def models(options: argparse.Namespace, out: Output) -> None:
             out.line(f"    {entry.offer} Allow it: ragdoll settings memory.may_lose=true")
     if not current:
         out.line("No model is in use: answers are quotes from your files.")
+
+
+def _tell_catalogue(out: Output) -> None:
+    """What can be got, and how it would run here."""
+    with opened() as engine:
+        catalogue = engine.catalogue()
+    if out.is_json:
+        out.json({"catalogue": [entry.model_dump() for entry in catalogue]})
+        return
+    for entry in catalogue:
+        here = {"there": "  is here", "part": "  is here in part"}.get(entry.download.state, "")
+        size = f"about {entry.model.file_bytes / 2**30:.1f} GB"
+        out.line(f"{words.typed(entry.model.name)}  {size}  {entry.licence}{here}\n    {entry.model.fit}")
+    out.line("Get one with ragdoll models get NAME, or any OWNER/NAME/FILE.gguf of the Hugging Face hub.")
+
+
+def _got(engine: Engine, name: str, out: Output) -> Path:
+    """Fetches a model, and says where it is; what an earlier try left is gone on with."""
+    steps = engine.get_model(name)
+    with bar("Getting", out.is_json, counts_bytes=True) as show:
+        try:
+            while True:
+                step = next(steps)
+                show(step.num_bytes, step.total_bytes, "" if step.is_new else "checking what is here")
+        except StopIteration as end:
+            path: Path = end.value
+            return path
+        except KeyboardInterrupt:
+            steps.close()
+            print("ragdoll: what was fetched is kept; the same command goes on with it.", file=sys.stderr)
+            raise
 
 
 def _measured(engine: Engine, out: Output) -> str:

@@ -99,8 +99,12 @@ def _declare_library(command: AddCommand) -> None:
 
 def _declare_models(command: AddCommand) -> None:
     shelf = command("models", models.models, "The GGUF models that can answer.")
-    shelf.add_argument("action", nargs="?", choices=("list", "use", "add", "measure"), default="list")
-    shelf.add_argument("file", nargs="?", metavar="FILE", help='a GGUF file, a known name, or "none" (for use)')
+    shelf.add_argument("action", nargs="?", choices=("list", "use", "add", "get", "measure"), default="list")
+    shelf.add_argument(
+        "file", nargs="?", metavar="FILE",
+        help='a GGUF file, a known name, or "none" (for use); for get a name of those that it lists without one, or '
+        "OWNER/NAME/FILE.gguf of the Hugging Face hub",
+    )  # fmt: skip
 
     knobs = command("settings", settings.settings, "All settings of the engine, or those that are named or changed.")
     knobs.add_argument(

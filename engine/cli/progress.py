@@ -12,15 +12,24 @@ from engine.events import IndexProgressed
 
 
 @contextmanager
-def bar(title: str, is_json: bool) -> Iterator[Callable[[int, int, str], None]]:
+def bar(title: str, is_json: bool, *, counts_bytes: bool = False) -> Iterator[Callable[[int, int, str], None]]:
     """A bar on a terminal's stderr, told how much of how much is done, and at what; nothing where no person watches."""
     if is_json or not sys.stderr.isatty():
         yield lambda done, total, what: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
-    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    figures = (DownloadColumn(binary_units=True), TransferSpeedColumn()) if counts_bytes else (MofNCompleteColumn(),)
+    columns = (TextColumn(title), BarColumn(), *figures, TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as shown:
         task = shown.add_task("", total=None)
         yield lambda done, total, what: shown.update(task, completed=done, total=total, description=what)

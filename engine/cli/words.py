@@ -16,6 +16,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def typed(name: str) -> str:
+    """A name as it is easily typed: "Qwen3 4B" as "qwen3-4b"."""
+    return name.lower().replace(" ", "-")
+
+
 def tell_index(finished: IndexFinished, out: Output) -> None:
     out.line(
         f"{counted(finished.indexed, 'document')} indexed ({counted(finished.chunks, 'chunk')}), "
