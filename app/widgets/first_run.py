@@ -18,6 +18,7 @@ class FirstRun(QWidget):
     folder_wanted = Signal()
     files_wanted = Signal()
     model_wanted = Signal()
+    get_model_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -69,15 +70,18 @@ class FirstRun(QWidget):
 
     def _model_card(self) -> QWidget:
         card = bits.card("soft")
-        self.choose_model = bits.button(self.tr("Open a GGUF file…"), clicked=self.model_wanted.emit)
+        self.get_model = bits.button(self.tr("Get a model…"), clicked=self.get_model_wanted.emit)
+        self.choose_model = bits.button(self.tr("Open a GGUF file…"), "ghost", clicked=self.model_wanted.emit)
         words = bits.column(
+            None,
             bits.label(self.tr("A language model, if you like"), "strong"),
             bits.label(self.tr("Without one, answers are quotes from your files."), "small", wraps=True),
+            None,
             spacing=2,
         )
         inner = bits.row(Picture("models", "muted"), spacing=14)
         inner.addLayout(words, 1)
-        inner.addWidget(self.choose_model)
+        inner.addLayout(bits.column(self.get_model, self.choose_model, spacing=4))
         inner.setContentsMargins(18, 14, 14, 14)
         card.setLayout(inner)
         return card

@@ -27,6 +27,7 @@ class ModelPicker(QPushButton):
     """Shows a ChatModel in words; before there is one it says that the engine is starting."""
 
     open_file_wanted = Signal()
+    get_model_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -53,6 +54,7 @@ class ModelPicker(QPushButton):
             return
         self._popup = ModelPopup(self._chat, self)
         self._popup.open_file_wanted.connect(self.open_file_wanted)
+        self._popup.get_model_wanted.connect(self.get_model_wanted)
         self._popup.closed.connect(lambda: bits.unhover(self))
         self._popup.move(self.mapToGlobal(QPoint(0, self.height() + 4)))
         self._popup.show()
@@ -110,6 +112,7 @@ class ModelPopup(QWidget):
     """The known models, a way to open another, and a way to use none; closes with the choice, which is the chat's."""
 
     open_file_wanted = Signal()
+    get_model_wanted = Signal()
     closed = Signal()
 
     def __init__(self, chat: ChatModel, parent: QWidget) -> None:
@@ -136,9 +139,11 @@ class ModelPopup(QWidget):
         if chat.models:
             layout.addWidget(self._whose())
         layout.addWidget(self._list() if chat.models else self._no_models())
+        self.get_model = bits.button(self.tr("Get a model…"), "ghost", "drop", self._on_get_model)
         self.open_file = bits.button(self.tr("Open a GGUF file…"), "ghost", "plus", self._on_open_file)
         self.use_none = bits.button(self.tr("No model: answer with quotes only"), "ghost", "quote", self._on_none)
         self.use_none.setEnabled(bool(chat.path) or chat.told.state != "none")
+        layout.addWidget(self.get_model)
         layout.addWidget(self.open_file)
         layout.addWidget(self.use_none)
 
@@ -219,6 +224,10 @@ class ModelPopup(QWidget):
     def _on_alternative(self) -> None:
         self._chat.use_alternative()
         self.close()
+
+    def _on_get_model(self) -> None:
+        self.close()
+        self.get_model_wanted.emit()
 
     def _on_open_file(self) -> None:
         self.close()

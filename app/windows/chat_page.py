@@ -35,6 +35,7 @@ class ChatPage(QWidget):
     new_collection_wanted = Signal()
     add_files_wanted = Signal(str)
     open_model_wanted = Signal()
+    get_model_wanted = Signal()
     sources_width_changed = Signal(int)  # px, 0 when the user has hidden them
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -90,6 +91,7 @@ class ChatPage(QWidget):
         page.folder_wanted.connect(lambda: self.add_folder_wanted.emit(""))
         page.files_wanted.connect(lambda: self.add_files_wanted.emit(""))
         page.model_wanted.connect(self.open_model_wanted)
+        page.get_model_wanted.connect(self.get_model_wanted)
         self._centre.addWidget(page)
         return page
 
@@ -209,6 +211,7 @@ class ChatPage(QWidget):
     def _connect(self) -> None:
         self.prompt.stop_requested.connect(self.stop)
         self.model_picker.open_file_wanted.connect(self.open_model_wanted)
+        self.model_picker.get_model_wanted.connect(self.get_model_wanted)
         self.collection_picker.new_wanted.connect(self.new_collection_wanted)
         self._split.splitterMoved.connect(self._on_splitter_moved)
 

@@ -29,6 +29,7 @@ def commands_of(window: MainWindow, models: AppModels | None) -> list[Command]:
         Command(_tr("Add folder…"), window.add_folder, "folder-plus"),
         Command(_tr("Add files…"), window.add_files, "file"),
         Command(_tr("New collection…"), window.new_collection, "library"),
+        Command(_tr("Get a model…"), window.get_model, "models"),
         Command(_tr("Open a GGUF file…"), window.open_model, "models"),
         Command(_tr("Export this chat as Markdown…"), window.export_chat, "file-text"),
     ]

@@ -209,6 +209,13 @@ class MainWindow(QMainWindow):
 
             file_choices.choose_model(self, self.add_models)
 
+    def get_model(self) -> None:
+        """Goes to the models that can be got."""
+        if self._models is not None:
+            from app.windows.models_page import ModelsPage
+
+            cast(ModelsPage, self.go_to("models")).show_catalogue()
+
     def add_models(self, paths: tuple[str, ...]) -> None:
         if self._models is not None:
             for path in paths:
@@ -326,6 +333,7 @@ class MainWindow(QMainWindow):
         self.chat.new_collection_wanted.connect(lambda: self.new_collection(is_asked=True))
         self.chat.add_files_wanted.connect(self.add_files)
         self.chat.open_model_wanted.connect(self.open_model)
+        self.chat.get_model_wanted.connect(self.get_model)
         self.chat.sources_width_changed.connect(self._on_sources_width)
         self.status_line.restart_wanted.connect(self._restart_engine)
 

@@ -1,36 +1,38 @@
-"""The model files we know: what each is, whether it fits, which one answers; one can be opened, used, forgotten."""
+"""The models we know: what each is, whether it fits, which one answers; one can be got, opened, used, forgotten."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QFrame, QProgressBar, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QProgressBar, QScrollArea, QWidget
 
 from app import theme
 from app.widgets import bits
+from app.widgets.catalogue_list import CatalogueList
 from app.widgets.empty_state import EmptyState
 from app.widgets.model_row import ModelRow
 from app.widgets.picture import Picture
 from app.windows.page import Page
 
 if TYPE_CHECKING:
+    from app.models.catalogue import CatalogueModel
     from app.models.model_picker import ModelPickerModel
     from engine.protocol import ModelEntry
 
 
 class ModelsPage(Page):
-    """Shows a ModelPickerModel; the file dialog belongs to the window."""
+    """Shows a ModelPickerModel and a CatalogueModel; the file dialog belongs to the window."""
 
     open_file_wanted = Signal()
 
-    def __init__(self, picker: ModelPickerModel, parent: QWidget | None = None) -> None:
+    def __init__(self, picker: ModelPickerModel, catalogue: CatalogueModel, parent: QWidget | None = None) -> None:
         super().__init__(self.tr("Models"), parent=parent)
         self.subtitle.setText(
             self.tr("GGUF files that can write answers. New chats begin with the one in use; a chat keeps its own.")
         )
-        self._picker = picker
+        self._picker, self._catalogue = picker, catalogue
         self._rows: list[ModelRow] = []
         self.buttons.addWidget(
             bits.button(self.tr("Open a GGUF file…"), "primary", "plus", self.open_file_wanted.emit)
@@ -38,10 +40,8 @@ class ModelsPage(Page):
         self._build_banner()
         content = QWidget()
         content.setObjectName("column")
-        self._column = QVBoxLayout(content)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(12)
-        self._column.addStretch(1)
+        self._column = bits.column(spacing=12)
+        self.catalogue = CatalogueList(catalogue)
         self._scroll = QScrollArea()
         self._scroll.setWidget(content)
         self._scroll.setWidgetResizable(True)
@@ -49,20 +49,33 @@ class ModelsPage(Page):
         self.empty = EmptyState(
             "models",
             self.tr("Answers are quotes from your files until a model is chosen."),
-            self.tr("Open a GGUF file…"),
+            self.tr("Get a model"),
         )
-        self.empty.chosen.connect(self.open_file_wanted)
+        self.empty.chosen.connect(self.show_catalogue)
+        column = bits.column(self.empty, spacing=12)
+        column.addLayout(self._column)
+        column.addWidget(self.catalogue)
+        column.addStretch(1)
+        content.setLayout(column)
         self.body.addWidget(self._banner)
         self.body.addWidget(self._scroll, 1)
-        self.body.addWidget(self.empty, 1)
         picker.models_changed.connect(self._show)
         picker.state_changed.connect(self._show)
+        self._is_catalogue_wanted = False
+        catalogue.catalogue_changed.connect(self._on_catalogue)
+        # One that was forgotten, or opened from elsewhere, stands there otherwise.
+        picker.models_changed.connect(catalogue.refresh)
         self._show()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         # How models fit may be another since: budgets are set on the Memory page.
         self._picker.refresh()
+        self._catalogue.refresh()
+
+    def show_catalogue(self) -> None:
+        """Goes to the models that can be got."""
+        self._is_catalogue_wanted = not self._go_to_catalogue()
 
     def rows(self) -> tuple[ModelRow, ...]:
         return tuple(self._rows)
@@ -70,6 +83,18 @@ class ModelsPage(Page):
     @property
     def banner_text(self) -> str:
         return "" if self._banner.isHidden() else self._banner_text.text()
+
+    def _go_to_catalogue(self) -> bool:
+        """Whether there is one yet."""
+        first = self.catalogue.take_keyboard()
+        if first is not None:
+            # Once the rows have their places.
+            QTimer.singleShot(0, first, lambda: self._scroll.verticalScrollBar().setValue(self.catalogue.y()))
+        return bool(self.catalogue.rows())
+
+    def _on_catalogue(self) -> None:
+        if self._is_catalogue_wanted:
+            self.show_catalogue()
 
     def _build_banner(self) -> None:
         self._banner = QFrame()
@@ -86,7 +111,6 @@ class ModelsPage(Page):
     def _show(self) -> None:
         picker = self._picker
         self._show_banner()
-        self._scroll.setVisible(bool(picker.models))
         self.empty.setVisible(not picker.models)
         self._show_rows()
 

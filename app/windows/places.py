@@ -56,9 +56,13 @@ def _memory(_window: MainWindow, models: AppModels) -> QWidget:
 
 
 def _models(window: MainWindow, models: AppModels) -> QWidget:
+    from app.models.catalogue import CatalogueModel
     from app.windows.models_page import ModelsPage
 
-    page = ModelsPage(models.model_picker)
+    catalogue = CatalogueModel(models.client, models)
+    catalogue.arrived.connect(models.model_picker.refresh)
+    catalogue.message_told.connect(window.notices.tell)
+    page = ModelsPage(models.model_picker, catalogue)
     page.open_file_wanted.connect(window.open_model)
     return page
 

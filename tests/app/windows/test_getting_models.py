@@ -1,0 +1,172 @@
+"""Tests for the part of the Models page that gets models, and for the ways there."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
+
+from app import theme
+from app.widgets.catalogue_row import progress_words
+from engine import protocol
+from engine.protocol import CatalogueEntry, Download, ModelDownloads, ModelEntry
+from tests.helpers.told_library import tell_library
+
+GIB = 2**30
+
+
+def entry(name: str, **values: object) -> CatalogueEntry:
+    source = f"owner/name/{name}.gguf"
+    model = ModelEntry(
+        path=f"/m/{name}.gguf", name=name, file_bytes=2 * GIB, trained_context=32_768, tokens_per_s=9.0, fit="Fits."
+    )
+    return CatalogueEntry(
+        source=source, licence="Apache-2.0", model=model.model_copy(update=values), download=Download(source)
+    )
+
+
+SMALL, LARGE = entry("Small"), entry("Large", fits=False, fit="There is too little memory for it.")
+
+FETCHING = Download(SMALL.source, "fetching", GIB, 2 * GIB, 2.0**20, 1024.0)
+
+
+def tell(client, *known: ModelEntry, entries=(SMALL, LARGE)) -> None:
+    for request in list(client.open):
+        if request.method is protocol.MODELS:
+            client.answer(protocol.MODELS, protocol.ModelsReply(models=known, current=""))
+        elif request.method is protocol.MODELS_CATALOGUE:
+            client.answer(protocol.MODELS_CATALOGUE, protocol.CatalogueReply(models=entries))
+
+
+def standing(client, *downloads: Download) -> None:
+    client.tell(ModelDownloads(downloads=downloads))
+
+
+@pytest.fixture
+def page(window, client):
+    client.become_ready()
+    made = window.go_to("models")
+    tell(client)
+    return made
+
+
+def words(widget: QWidget) -> str:
+    return " ".join(label.text() for label in widget.findChildren(QLabel) if label.isVisibleTo(widget))
+
+
+def test_each_model_says_what_it_is_and_about_how_it_would_run(page):
+    small, large = page.catalogue.rows()
+    assert "about 2.0 GiB · Apache-2.0 · context of 32,768 tokens" in words(small)
+    assert "about 9 tokens/s" in words(small)
+    assert "too little memory" in words(large)
+    assert [row.action.text() for row in (small, large)] == ["Get", "Get"]
+    assert [row.action.accessibleName() for row in (small, large)] == ["Get Small", "Get Large"]
+
+
+def test_a_model_is_got_and_followed_in_its_place(page, client, qtbot):
+    rows = small, large = page.catalogue.rows()
+    small.action.setFocus()
+    qtbot.keyClick(small.action, Qt.Key.Key_Space)
+    large.action.click()
+    assert [wanted.source for wanted in client.asked(protocol.MODELS_GET)] == [SMALL.source, LARGE.source]
+    standing(
+        client, Download(SMALL.source, "fetching", GIB, 2 * GIB, 2.0**20, 1024.0), Download(LARGE.source, "waiting")
+    )
+    assert small.progress == "1.0 GiB of 2.0 GiB · 1.0 MiB/s · 17 min 4 s left"
+    assert large.progress == "Waiting"
+    assert [row.action.text() for row in rows] == ["Cancel", "Cancel"]
+    assert small.action.accessibleName() == "Cancel getting Small"
+    assert page.catalogue.rows() == rows
+    assert small.action.hasFocus()
+    large.action.click()
+    assert [wanted.source for wanted in client.asked(protocol.MODELS_CANCEL_GETTING)] == [LARGE.source]
+
+
+def test_a_model_that_came_is_on_the_list_and_the_keyboard_gets_no_other(page, client, window):
+    small, _ = page.catalogue.rows()
+    small.action.setFocus()
+    standing(client, Download(SMALL.source, "fetching", GIB, 2 * GIB))
+    standing(client, Download(SMALL.source, "there", 2 * GIB, 2 * GIB))
+    there = SMALL.model_copy(update={"download": Download(SMALL.source, "there")})
+    tell(client, SMALL.model, entries=(there, LARGE))
+    assert [row.entry.name for row in page.rows()] == ["Small"]
+    assert not page.empty.isVisible()
+    assert "On your list" in words(small)
+    assert not small.action.isVisible()
+    assert window.focusWidget() is small
+    assert "Small is here" in window.message_bar.sentence
+    assert client.asked(protocol.MODELS_USE) == []
+
+
+def test_what_went_wrong_stands_at_the_model_with_the_way_to_go_on(page, client, window):
+    small, _ = page.catalogue.rows()
+    standing(client, Download(SMALL.source, "fetching", GIB, 2 * GIB))
+    failed = Download(SMALL.source, "part", GIB, 2 * GIB, problem="It was cut.", way_out="Try again.")
+    standing(client, failed)
+    tell(client, entries=(SMALL.model_copy(update={"download": failed}), LARGE))
+    assert small.problem == "It was cut. Try again."
+    assert (small.action.text(), small.progress) == ("Resume", "1.0 GiB of 2.0 GiB is here")
+    assert window.message_bar.sentence == "It was cut."
+    small.action.click()
+    standing(client, Download(SMALL.source, "waiting", GIB, 2 * GIB))
+    assert small.problem == ""
+
+
+def test_a_list_that_changes_is_looked_at_again(page, client):
+    asked = len(client.asked(protocol.MODELS_CATALOGUE))
+    client.become_ready()
+    tell(client, SMALL.model)
+    assert len(client.asked(protocol.MODELS_CATALOGUE)) > asked
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_whoever_has_no_model_is_led_to_those_that_can_be_got(window, client, is_known):
+    client.become_ready()
+    tell_library(client)
+    window.chat.first_run.get_model.click()
+    page = window.page("models")
+    assert window.place == "models"
+    if not is_known:
+        # Until the engine has told of them.
+        assert page.catalogue.isHidden()
+    tell(client)
+    QApplication.processEvents()
+    assert window.focusWidget() is page.catalogue.rows()[0].action
+
+
+def test_the_list_of_a_chat_and_the_empty_page_lead_there_too(window, client, page):
+    first = page.catalogue.rows()[0].action
+    page.empty.button.click()
+    assert window.focusWidget() is first
+    window.go_to("chats")
+    window.chat.model_picker.click()
+    window.chat.model_picker.popup.get_model.click()
+    assert (window.place, window.focusWidget()) == ("models", first)
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_at_large_text_no_button_is_cut(page, client, window, look):
+    theme.appearance().choose(look, 1.5)
+    window.resize(720, 560)
+    standing(
+        client, Download(SMALL.source, "fetching", GIB, 2 * GIB, 2.0**20, 1024.0), Download(LARGE.source, "waiting")
+    )
+    QApplication.processEvents()
+    for row in page.catalogue.rows():
+        assert row.action.width() >= row.action.sizeHint().width()
+        assert row.action.mapTo(row, row.action.rect().bottomRight()).x() < row.width()
+
+
+@pytest.mark.parametrize(
+    ("download", "said"),
+    [
+        (Download("s"), ""),
+        (Download("s", "there", 5, 5), ""),
+        (Download("s", "part", 2**20), "1.0 MiB is here"),
+        (Download("s", "checking", 2**20, 2**21), "Checking what is here: 1.0 MiB of 2.0 MiB"),
+        (Download("s", "fetching", 2**20, 2**21), "1.0 MiB of 2.0 MiB"),
+        (Download("s", "fetching", 2**20, 2**21, 2.0**20, 0.2), "1.0 MiB of 2.0 MiB · 1.0 MiB/s · 1.0 s left"),
+    ],
+)
+def test_how_far_a_download_is_in_words(download: Download, said: str):
+    assert progress_words(download) == said
