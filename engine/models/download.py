@@ -166,6 +166,8 @@ def _appended(hub: Hub, wanted: HubFile, part: _Part, require_room: Callable[[in
                 looked_at = part.num_bytes
                 require_room(0)
             yield Fetched(part.num_bytes, wanted.num_bytes)
+            if part.num_bytes == wanted.num_bytes:
+                return
     if part.num_bytes < wanted.num_bytes:
         raise DownloadCut("The connection was cut.", "Try again. What was fetched is kept.")
 

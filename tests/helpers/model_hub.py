@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+# Whatever proxy the machine has: this hub is on it.
+os.environ["no_proxy"] = "127.0.0.1"
 
 
 @dataclass
@@ -79,7 +83,6 @@ class ModelHub:
 
             def do_GET(self) -> None:
                 hub.asked.append((self.path, self.headers.get("Range", "")))
-                self.close_connection = True
                 if hub.refusals:
                     self._answer(hub.refusals.pop(0))
                 elif self.path.startswith("/api/models/"):
@@ -92,11 +95,16 @@ class ModelHub:
                     self._send_file()
 
             def _answer(self, answer: Refusal) -> None:
-                self.send_response(answer.status)
+                self._begin(answer.status)
                 for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(answer.body)
+
+            def _begin(self, status: int) -> None:
+                self.send_response(status)
+                # Said, so that nobody asks again on a connection that is about to end.
+                self.send_header("Connection", "close")
 
             def _send_file(self) -> None:
                 repo, _, file = self.path.removeprefix("/elsewhere").removeprefix("/").partition("/resolve/main/")
@@ -106,7 +114,7 @@ class ModelHub:
                 content, _ = hub._files[repo, file]
                 wanted = self.headers.get("Range", "")
                 start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and hub.gives_ranges else 0
-                self.send_response(206 if start else 200)
+                self._begin(206 if start else 200)
                 self.send_header("Content-Length", str(len(content) - start))
                 if start:
                     self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
