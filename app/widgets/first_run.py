@@ -18,7 +18,6 @@ class FirstRun(QWidget):
     folder_wanted = Signal()
     files_wanted = Signal()
     model_wanted = Signal()
-    get_model_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -49,7 +48,8 @@ class FirstRun(QWidget):
         column.setLayout(inner)
         layout = QVBoxLayout(self)
         layout.addStretch(2)
-        layout.addWidget(column, 0, Qt.AlignmentFlag.AlignHCenter)
+        # Between stretches and not merely aligned: else its height would be that of the whole page's width.
+        layout.addLayout(bits.row(None, column, None))
         layout.addStretch(3)
 
     def _drop_card(self) -> QWidget:
@@ -60,7 +60,7 @@ class FirstRun(QWidget):
         self.choose_files = bits.button(self.tr("Choose files…"), icon="file", clicked=self.files_wanted.emit)
         sentence = bits.label(self.tr("Drag a folder or files here"), "heading")
         sentence.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        kinds = bits.label(self.tr("PDF, office files, mail, books, web pages, notes and code"), "small")
+        kinds = bits.label(self.tr("PDF, office files, mail, books, web pages, notes and code"), "small", wraps=True)
         kinds.setAlignment(Qt.AlignmentFlag.AlignCenter)
         inner = bits.column(Picture("drop", "accent", 36), 8, sentence, 4, kinds, 16, spacing=0)
         inner.addLayout(bits.row(None, self.choose_folder, self.choose_files, None))
@@ -70,18 +70,17 @@ class FirstRun(QWidget):
 
     def _model_card(self) -> QWidget:
         card = bits.card("soft")
-        self.get_model = bits.button(self.tr("Get a model…"), clicked=self.get_model_wanted.emit)
-        self.choose_model = bits.button(self.tr("Open a GGUF file…"), "ghost", clicked=self.model_wanted.emit)
+        self.choose_model = bits.button(self.tr("Choose a model…"), clicked=self.model_wanted.emit)
         words = bits.column(
             None,
-            bits.label(self.tr("A language model, if you like"), "strong"),
+            bits.label(self.tr("A language model, if you like"), "strong", wraps=True),
             bits.label(self.tr("Without one, answers are quotes from your files."), "small", wraps=True),
             None,
             spacing=2,
         )
         inner = bits.row(Picture("models", "muted"), spacing=14)
         inner.addLayout(words, 1)
-        inner.addLayout(bits.column(self.get_model, self.choose_model, spacing=4))
+        inner.addWidget(self.choose_model)
         inner.setContentsMargins(18, 14, 14, 14)
         card.setLayout(inner)
         return card

@@ -90,8 +90,7 @@ class ChatPage(QWidget):
         page = FirstRun()
         page.folder_wanted.connect(lambda: self.add_folder_wanted.emit(""))
         page.files_wanted.connect(lambda: self.add_files_wanted.emit(""))
-        page.model_wanted.connect(self.open_model_wanted)
-        page.get_model_wanted.connect(self.get_model_wanted)
+        page.model_wanted.connect(self.get_model_wanted)
         self._centre.addWidget(page)
         return page
 

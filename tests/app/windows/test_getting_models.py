@@ -123,7 +123,7 @@ def test_a_list_that_changes_is_looked_at_again(page, client):
 def test_whoever_has_no_model_is_led_to_those_that_can_be_got(window, client, is_known):
     client.become_ready()
     tell_library(client)
-    window.chat.first_run.get_model.click()
+    window.chat.first_run.choose_model.click()
     page = window.page("models")
     assert window.place == "models"
     if not is_known:
@@ -170,3 +170,15 @@ def test_at_large_text_no_button_is_cut(page, client, window, look):
 )
 def test_how_far_a_download_is_in_words(download: Download, said: str):
     assert progress_words(download) == said
+
+
+def test_at_large_text_the_first_page_is_shown_in_full(window, client):
+    theme.appearance().choose("light", 1.5)
+    window.resize(900, 800)
+    tell_library(client)
+    QApplication.processEvents()
+    for label in window.chat.first_run.findChildren(QLabel):
+        needed = label.heightForWidth(label.width()) if label.wordWrap() else label.sizeHint().height()
+        assert (label.width() >= label.minimumSizeHint().width(), label.height() >= needed) == (True, True), (
+            label.text()
+        )
