@@ -92,6 +92,14 @@ class Downloads:
             self._told[source] = _at_rest(self._told[source])
         self._tell()
 
+    def forget(self, source: Source) -> None:
+        """Stops it likewise, and tells of it no more."""
+        self.cancel(source)
+        with self._lock:
+            if source not in self._jobs:
+                self._told.pop(source, None)
+        self._tell()
+
     def now(self) -> dict[str, Download]:
         """How those stand that were asked for since the start, by their sources."""
         with self._lock:
@@ -151,7 +159,7 @@ class Downloads:
             if self._jobs.get(job.source, job) is not job:
                 # It was cancelled and asked for again.
                 return
-            download = ended(self._told[job.source])
+            download = ended(self._told.get(job.source, Download(str(job.source))))
             if job.is_cancelled.is_set() and download.state != "there":
                 # Nobody wants to hear what was wrong with it.
                 return

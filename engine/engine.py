@@ -559,6 +559,10 @@ class Engine:
         """Stops that soon, and waits for nothing; what was fetched is kept."""
         self._getting.cancel(name)
 
+    def discard_part_of_model(self, name: str) -> None:
+        """Removes what was fetched of a model that is not whole; stops it where it is on its way."""
+        self._getting.discard(name)
+
     def measure_model(self) -> Iterator[MeasuringProgressed]:
         """Measures how fast the chosen model is here, as far as that is not known, and tells how far it is.
 

@@ -46,6 +46,13 @@ class Getting:
     def cancel(self, name: str) -> None:
         self._downloads.cancel(source_of(name))
 
+    def discard(self, name: str) -> None:
+        """Removes what was fetched of a model that is not whole."""
+        source = source_of(name)
+        self._downloads.forget(source)
+        for part in parts_of(self._place_of(source)):
+            part.unlink(missing_ok=True)
+
     def get(self, name: str, pause: Pause) -> Generator[Fetched, None, Path]:
         """Fetches a model and tells how far it is; closed in between, it keeps what is there.
 

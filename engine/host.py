@@ -45,7 +45,7 @@ _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...]
     (lambda params: f"questions to {params.model}", (protocol.ASK,)),
     (lambda params: f"model {params.path}", (protocol.MODELS_ADD, protocol.MODELS_FORGET, protocol.MODELS_USE)),
     (lambda _: "no model", (protocol.MODELS_UNLOAD,)),
-    (lambda _: "downloads", (protocol.MODELS_GET, protocol.MODELS_CANCEL_GETTING)),
+    (lambda _: "downloads", (protocol.MODELS_GET, protocol.MODELS_CANCEL_GETTING, protocol.MODELS_DISCARD_PART)),
 )
 _LANE_OF = {method.name: lane for lane, methods in _IN_ORDER for method in methods}
 Work = Callable[[Request], Message]
@@ -325,5 +325,6 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
     protocol.MODELS_CATALOGUE.name: lambda engine, _: protocol.CatalogueReply(models=engine.catalogue()),
     protocol.MODELS_GET.name: lambda engine, params: engine.start_getting_model(params.source),
     protocol.MODELS_CANCEL_GETTING.name: lambda engine, params: engine.cancel_getting_model(params.source),
+    protocol.MODELS_DISCARD_PART.name: lambda engine, params: engine.discard_part_of_model(params.source),
     protocol.MEMORY.name: lambda engine, _: engine.memory(),
 }

@@ -50,6 +50,11 @@ class CatalogueModel(QObject):
         """Stops that; what was fetched is kept."""
         self._client.request(protocol.MODELS_CANCEL_GETTING, protocol.HubModel(source=source), on_error=self._on_error)
 
+    def discard(self, source: str) -> None:
+        """Removes what was fetched of a model."""
+        wanted = protocol.HubModel(source=source)
+        self._client.request(protocol.MODELS_DISCARD_PART, wanted, lambda _: self.refresh(), self._on_error)
+
     # --- what the engine says ---
 
     def _ask_again(self) -> None:

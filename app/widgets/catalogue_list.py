@@ -53,6 +53,7 @@ class CatalogueList(QWidget):
                 row = CatalogueRow()
                 row.get_wanted.connect(self._catalogue.get)
                 row.cancel_wanted.connect(self._catalogue.cancel)
+                row.discard_wanted.connect(self._catalogue.discard)
                 self._column.addWidget(row)
             row.show_entry(entry)
             self._rows[entry.source] = row

@@ -24,6 +24,7 @@ class CatalogueRow(QFrame):
 
     get_wanted = Signal(str)  # source
     cancel_wanted = Signal(str)
+    discard_wanted = Signal(str)
 
     entry: CatalogueEntry
 
@@ -49,7 +50,9 @@ class CatalogueRow(QFrame):
         self._progress = bits.label("", "small", wraps=True)
         self._problem = bits.label("", "problem", wraps=True, selectable=True)
         self.action = bits.button("", "plain", clicked=self._on_action)
-        line = bits.row(self._progress, self.action, spacing=12)
+        self.discard = bits.button(self.tr("Remove"), "ghost", clicked=self._on_discard)
+        self.discard.setToolTip(self.tr("Removes what was fetched, and frees the space"))
+        line = bits.row(self._progress, self.discard, self.action, spacing=12)
         line.setContentsMargins(0, 6, 0, 0)
         line.setStretch(0, 1)
         self._foot = QWidget()
@@ -94,7 +97,7 @@ class CatalogueRow(QFrame):
         self._bar.setVisible(self._is_under_way)
         # 0 of 0: busy, until it is known how much there is.
         self._bar.setRange(0, _STEPS if download.total_bytes or download.state == "waiting" else 0)
-        self._bar.setValue(round(_STEPS * download.num_bytes / max(1, download.total_bytes)))
+        self._bar.setValue(round(_STEPS * download.num_bytes / download.total_bytes) if download.total_bytes else 0)
         self._show_action(download)
 
     @property
@@ -120,6 +123,10 @@ class CatalogueRow(QFrame):
         self.action.setAccessibleName(spoken.replace("%1", self.entry.model.name))
         if self.action.property("kind") != kind:
             theme.restyle(self.action, kind=kind)
+        self.discard.setAccessibleName(self.tr("Remove what is here of %1").replace("%1", self.entry.model.name))
+        if self.discard.hasFocus() and download.state != "part":
+            self.action.setFocus()
+        self.discard.setVisible(download.state == "part")
         is_there = download.state == "there"
         if is_there and self.action.hasFocus():
             self.setFocus()
@@ -132,6 +139,9 @@ class CatalogueRow(QFrame):
         for place, (text, tone) in enumerate(chips):
             self._speeds_line.insertWidget(place, bits.chip(text, tone))
         self._speeds.setVisible(bool(chips))
+
+    def _on_discard(self) -> None:
+        self.discard_wanted.emit(self.entry.source)
 
     def _on_action(self) -> None:
         (self.cancel_wanted if self._is_under_way else self.get_wanted).emit(self.entry.source)

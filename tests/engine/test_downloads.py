@@ -107,6 +107,18 @@ def test_one_that_is_cancelled_keeps_its_part_and_lets_the_next_begin(network: N
     assert network.told[-1][str(A)].state == "part"
 
 
+def test_one_that_is_forgotten_is_told_of_no_more(network: Network, downloads: Downloads):
+    downloads.start(A)
+    network.step(3)
+    network.wait_for(A, "fetching")
+    downloads.forget(A)
+    assert network.told[-1] == {}
+    downloads.start(B)
+    network.step(11)
+    network.wait_for(B, "there")
+    assert list(network.told[-1]) == [str(B)]
+
+
 def test_one_that_waits_can_be_cancelled_and_wanted_again(network: Network, downloads: Downloads):
     downloads.start(A)
     downloads.start(B)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,16 @@ def test_a_model_stands_in_the_catalogue_as_it_lies_on_the_disk(engine: Engine, 
     assert entry(engine).download.state == "absent"
 
 
+def test_what_is_here_of_a_model_can_be_removed(engine: Engine):
+    steps = engine.get_model(KNOWN.name)
+    next(steps)
+    steps.close()
+    engine.discard_part_of_model(KNOWN.source)
+    engine.discard_part_of_model(KNOWN.source)
+    assert entry(engine).download == Download(KNOWN.source)
+    assert list(place(engine, KNOWN.source).parent.iterdir()) == []
+
+
 def test_a_model_that_lies_elsewhere_need_not_be_got(engine: Engine, tmp_path: Path):
     elsewhere = write_tiny_model(tmp_path / KNOWN.file)
     engine.add_model(elsewhere)
@@ -135,18 +146,15 @@ def test_what_went_wrong_stands_in_the_catalogue(engine: Engine, hub: ModelHub):
 
 
 def test_the_end_of_the_engine_keeps_what_came(engine: Engine, hub: ModelHub):
-    hub.piece_bytes = 1 << 17
     told: queue.Queue[Download] = queue.Queue()
+    go_on = threading.Event()
+    hub.piece_bytes, hub.between = 1 << 17, lambda sent: sent == 0 or go_on.wait(PATIENCE_S)
     engine.subscribe(lambda event: told.put(event.downloads[0]) if isinstance(event, DownloadsChanged) else None)
-    hub.between = lambda sent: told.join() if sent else None
     engine.start_getting_model(KNOWN.name)
     while told.get(timeout=PATIENCE_S).state != "fetching":
-        told.task_done()
+        pass
     engine.close()
-    told.task_done()
-    while not told.empty():
-        told.get()
-        told.task_done()
+    go_on.set()
     with Engine.open(engine.home.data.parent) as again:
         assert entry(again).download.state == "part"
         got(again, KNOWN.name)

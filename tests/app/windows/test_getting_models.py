@@ -112,6 +112,23 @@ def test_what_went_wrong_stands_at_the_model_with_the_way_to_go_on(page, client,
     assert small.problem == ""
 
 
+def test_what_is_here_of_a_model_can_be_removed(page, client, window):
+    part = SMALL.model_copy(update={"download": Download(SMALL.source, "part", GIB)})
+    window.go_to("memory")
+    window.go_to("models")
+    tell(client, entries=(part, LARGE))
+    small, large = page.catalogue.rows()
+    assert [row.discard.isVisibleTo(row) for row in (small, large)] == [True, False]
+    assert small.discard.accessibleName() == "Remove what is here of Small"
+    small.discard.setFocus()
+    small.discard.click()
+    assert client.asked(protocol.MODELS_DISCARD_PART) == [protocol.HubModel(source=SMALL.source)]
+    client.answer(protocol.MODELS_DISCARD_PART, protocol.Nothing())
+    tell(client)
+    assert not small.discard.isVisible()
+    assert window.focusWidget() is small.action
+
+
 def test_a_list_that_changes_is_looked_at_again(page, client):
     asked = len(client.asked(protocol.MODELS_CATALOGUE))
     client.become_ready()
