@@ -78,7 +78,7 @@ def fetch(
             require_room(wanted.num_bytes - part.num_bytes)
             yield from _grown(hub, wanted, part, pause, require_room)
             if part.sha256 != wanted.sha256:
-                part.path.unlink()
+                part.remove()
                 raise DownloadFailed(
                     f"{target.name} arrived damaged: its checksum is not the one that the hub tells. It was removed.",
                     "Get it again; if that happens twice, look whether your disk is in order.",
@@ -129,7 +129,13 @@ class _Part:
 
     def settle(self, target: Path) -> None:
         os.fsync(self._file.fileno())
+        # Windows renames and removes nothing that is open.
+        self.close()
         os.replace(self.path, target)
+
+    def remove(self) -> None:
+        self.close()
+        self.path.unlink()
 
     def close(self) -> None:
         self._file.close()
