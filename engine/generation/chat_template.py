@@ -26,6 +26,9 @@ _PLACEHOLDER = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
 # What templates are told of the date: it stands before everything else, so a real one would have all that is kept read
 # again from midnight on. Llama's fall back on this day; the question itself says which day it is (conversation.py).
 _SOME_DAY = datetime(2024, 7, 26)
+# Some models can be told not to think aloud first, as Qwen3 (`enable_thinking`) and Granite (`thinking`): of the tokens
+# that an answer may have on an ordinary machine, nothing would be left for what was asked.
+_ANSWERS_AT_ONCE = {"enable_thinking": False, "thinking": False}
 # Nothing that a date is made of is the same in both.
 _OTHER_DAY = datetime(1997, 3, 8)
 
@@ -110,7 +113,11 @@ class ChatTemplate:
         ]
         try:
             text = self._template.render(
-                messages=placed, add_generation_prompt=True, strftime_now=day.strftime, **self._specials
+                messages=placed,
+                add_generation_prompt=True,
+                strftime_now=day.strftime,
+                **_ANSWERS_AT_ONCE,
+                **self._specials,
             )
         except (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise TemplateBroken(str(error)) from error

@@ -16,6 +16,12 @@ DAY_NOT_SAID = "{% set today = strftime_now('%Y-%m-%d') %}" + CHATML
 THINKING = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}").replace(
     "{{ m.content }}", "{{ m.content.split('</think>')[-1].lstrip('\\n') }}"
 )
+# As Qwen3's: it thinks unless it is told not to, and then its thoughts are over before it begins.
+TOLD_TO_THINK = CHATML.replace(
+    "assistant\n{% endif %}",
+    "assistant\n{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n"
+    "{% endif %}{% endif %}",
+)
 CHANNELS = CHATML.replace("{{ m.role }}\n", "{{ m.role }}{{ '<|channel|>final' if m.role == 'assistant' }}\n")
 # As Mistral Nemo's: the instructions are told with the newest question.
 WANDERING = (
@@ -91,7 +97,7 @@ def test_a_longer_conversation_begins_with_the_shorter_one_and_its_answer(render
     assert longer[: len(shorter) + 1] == (*shorter, answer)
 
 
-@pytest.mark.parametrize("source", [THINKING, CHANNELS, WANDERING])
+@pytest.mark.parametrize("source", [THINKING, TOLD_TO_THINK, CHANNELS, WANDERING])
 def test_an_answer_that_a_model_wrote_itself_stands_behind_what_it_was_written_behind(source: str):
     render = ChatTemplate(source, "<s>", "</s>").render
     thought = Message("assistant", (PromptPart("Hm.</think>Yes.", stands_alone=True, tokens=(7, 8)),))
@@ -99,6 +105,12 @@ def test_an_answer_that_a_model_wrote_itself_stands_behind_what_it_was_written_b
     assert second[: len(first) + 1] == (*first, *thought.parts)
     third = render([SYSTEM, USER, thought, USER, thought, USER])
     assert third[: len(second) + 1] == (*second, *thought.parts)
+
+
+def test_a_model_that_can_be_told_not_to_think_aloud_is():
+    assert text_of(ChatTemplate(TOLD_TO_THINK, "<s>", "</s>").render([USER])).endswith(
+        "<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    )
 
 
 def test_also_where_the_template_knows_no_system_role():
