@@ -45,6 +45,10 @@ def open_database(file: Path) -> tuple[sqlite3.Connection, str]:
         num_saved, kept = _replace(file, rescued)
         log.warning("%s set aside as %s: %s; %d chats saved", file.name, kept.name, error, num_saved)
         return _open(file), _told(error, num_saved, kept)
+    except sqlite3.OperationalError as error:
+        if not _lacks_room(error):
+            raise
+        return _open(file, is_alone=True), ""
 
 
 def _told(error: _Unusable, num_saved: int, kept: Path) -> str:
@@ -69,10 +73,17 @@ def _replace(file: Path, rescued: Path) -> tuple[int, Path]:
     return num_saved, kept
 
 
-def _open(file: Path) -> sqlite3.Connection:
+def _lacks_room(error: sqlite3.OperationalError) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+
+
+def _open(file: Path, *, is_alone: bool = False) -> sqlite3.Connection:
     looks_through = _may_be_damaged(file)
     connection = sqlite3.connect(file, timeout=_BUSY_SECONDS, isolation_level=None)
     try:
+        if is_alone:
+            # What a full disk has no room for is a file that processes share; nobody else needs it to read the chats.
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         _check(connection, looks_through=looks_through)
         # A killed window loses nothing with NORMAL; only a power cut may lose the last moments.
         connection.execute("PRAGMA journal_mode = WAL")

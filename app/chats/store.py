@@ -13,20 +13,21 @@ from uuid import uuid4
 
 from app.chats import schema, search
 from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, storable
-from app.chats.errors import OF_CHATS, Words, is_damage, telling
+from app.chats.errors import OF_CHATS, ChatsUnusable, Words, is_damage, telling
 from app.chats.records import INTERRUPTED, OUTCOME_FIELDS, Conversation, Json, Outcome, Turn
 from app.chats.runs import RunStore
 
 _CONVERSATION = "conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model"
 _TURN = "turn_id, conversation_id, parent_id, question, created, filters"
+_TIDYING = Words("The chats", "nothing new can be saved of the chats", "Free some space.")
 
 
 class ChatStore:
     """Conversations and turns. All methods raise ChatsUnusable when the disk or the file does not let them.
 
-    `problem` is a sentence when an earlier file could not be used and was set aside. Turns that were open
-    when the last window ended are failed with a sentence, and what was deleted then is now gone; from the search index
-    it goes with `tidy_some`. `runs` are the questions to every file.
+    `problem` is a sentence when an earlier file could not be used and was set aside, or the disk is full. Turns that
+    were open when the last window ended are failed with a sentence, and what was deleted then is now gone; from the
+    search index it goes with `tidy_some`. `runs` are the questions to every file.
     """
 
     def __init__(self, file: Path, *, has_full_text: bool = True) -> None:
@@ -40,7 +41,7 @@ class ChatStore:
                 self._has_index = has_full_text and search.install(self._connection)
                 if not self._has_index:
                     search.remove(self._connection)
-                self._tidy()
+            self._tidy()
         except BaseException:
             self._connection.close()
             raise
@@ -179,13 +180,21 @@ class ChatStore:
             )
 
     def _tidy(self) -> None:
-        self._connection.execute(
-            "UPDATE turns SET state = 'failed', error_sentence = ? WHERE state IN ('asked', 'writing')", (INTERRUPTED,)
-        )
-        gone = self._connection.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL").rowcount
-        if gone and self._has_index:
-            # Else the words of what was deleted would stay readable in the index.
-            search.begin_forgetting(self._connection)
+        try:
+            with self._change(_TIDYING):
+                self._connection.execute(
+                    "UPDATE turns SET state = 'failed', error_sentence = ? WHERE state IN ('asked', 'writing')",
+                    (INTERRUPTED,),
+                )
+                gone = self._connection.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL").rowcount
+                if gone and self._has_index:
+                    # Else the words of what was deleted would stay readable in the index.
+                    search.begin_forgetting(self._connection)
+        except ChatsUnusable as error:
+            if schema.is_noted_as_damaged(self._file):
+                raise
+            # The chats can be read all the same.
+            self.problem = f"{self.problem} {error}".strip()
 
     @contextmanager
     def _telling(self, words: Words = OF_CHATS) -> Iterator[None]:

@@ -248,6 +248,40 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(store):
     store.rename(chat.conversation_id, "still works")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit there stands for a full disk")
+@pytest.mark.parametrize("is_tidy", [True, False])
+def test_chats_are_shown_where_the_disk_is_full_from_the_start(store, tmp_path, is_tidy):
+    for title in ("kept", "gone"):
+        chat = store.create_conversation(title)
+        store.add_turn(chat.conversation_id, None, "question")
+    store.delete(chat.conversation_id)
+    store.close()
+    file = tmp_path / "chats.sqlite"
+    if is_tidy:
+        ChatStore(file).close()
+    script = f"""
+import resource
+from pathlib import Path
+from app.chats import ChatStore
+from app.chats.errors import ChatsUnusable
+resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
+store = ChatStore(Path({str(file)!r}))
+(chat,) = store.conversations()
+assert store.turns(chat.conversation_id)
+assert bool(store.problem) == (not {is_tidy}), store.problem
+try:
+    store.rename(chat.conversation_id, "other")
+except ChatsUnusable:
+    print(chat.title)
+"""
+    root = Path(__file__).resolve().parents[3]
+    ended = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("kept\n", "")
+    again = ChatStore(file)
+    assert [chat.title for chat in again.conversations()] == ["kept"]
+    again.close()
+
+
 def test_chats_in_memory_work_and_say_why(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = ChatStore.in_memory("No disk.")
