@@ -10,6 +10,7 @@ from app.chats.records import JSON_FIELDS, OUTCOME_FIELDS, Outcome
 
 OUTCOME = ", ".join(OUTCOME_FIELDS)
 OUTCOME_PLACES = ", ".join(f"{name} = ?" for name in OUTCOME_FIELDS)
+_NOTHING = Outcome()
 
 
 def columns_of(outcome: Outcome) -> tuple[object, ...]:
@@ -25,10 +26,23 @@ def columns_of(outcome: Outcome) -> tuple[object, ...]:
 def outcome_from(row: Sequence[Any], names: Sequence[str] = OUTCOME_FIELDS) -> Outcome:
     """Of columns in that order, or of those that are named; the others are as at the beginning."""
     values = {
-        name: _tupled(json.loads(value)) if name in JSON_FIELDS else value
+        name: _tupled(parsed(value, getattr(_NOTHING, name))) if name in JSON_FIELDS else value
         for name, value in zip(names, row, strict=True)
     }
     return Outcome(**values)
+
+
+def parsed(stored: str, otherwise: Any) -> Any:
+    """What was stored as JSON. SQLite does not notice all damage; what is no JSON any more is lost alone."""
+    try:
+        return json.loads(stored)
+    except ValueError:
+        return otherwise
+
+
+def decoded(stored: bytes) -> str:
+    """Text of the file, with replacements where damage has left no UTF-8: it would take all rows with it."""
+    return stored.decode("utf-8", "replace")
 
 
 def storable(text: str) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from app.chats.columns import decoded
+
 _TABLES = ("conversations", "turns", "runs", "run_files")
 _PORTION = 64
 # Rows are numbered from 1 on. A number beyond is damage itself; where none can be read at all, fewer are tried.
@@ -42,7 +44,7 @@ def rescue(damaged: Path, into: sqlite3.Connection) -> int:
         sqlite3.OperationalError: The new file cannot be written; of the damaged one nothing is raised.
     """
     with closing(sqlite3.connect(f"{damaged.absolute().as_uri()}?mode=ro", uri=True)) as source:
-        source.text_factory = lambda text: text.decode("utf-8", "replace")
+        source.text_factory = decoded
         into.execute("PRAGMA foreign_keys = OFF")
         into.execute("BEGIN IMMEDIATE")
         for table in _TABLES:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from uuid import uuid4
 
-from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, storable
+from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, parsed, storable
 from app.chats.errors import Words
 from app.chats.records import OUTCOME_FIELDS, Outcome, Run, RunFile
 
@@ -89,4 +89,4 @@ class RunStore:
 
 def _file(row: tuple[Any, ...]) -> RunFile:
     file_id, document_id, path, places, *shown = row
-    return RunFile(file_id, document_id, json.loads(path), outcome_from(shown, _SHOWN), tuple(json.loads(places)))
+    return RunFile(file_id, document_id, parsed(path, ""), outcome_from(shown, _SHOWN), tuple(parsed(places, ())))

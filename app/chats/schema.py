@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from app.chats import aside, search
+from app.chats.columns import decoded
 from app.chats.errors import ChatsUnusable
 from app.chats.rescue import rescue
 
@@ -80,6 +81,7 @@ def _lacks_room(error: sqlite3.OperationalError) -> bool:
 def _open(file: Path, *, is_alone: bool = False) -> sqlite3.Connection:
     looks_through = _may_be_damaged(file)
     connection = sqlite3.connect(file, timeout=_BUSY_SECONDS, isolation_level=None)
+    connection.text_factory = decoded
     try:
         if is_alone:
             # What a full disk has no room for is a file that processes share; nobody else needs it to read the chats.

@@ -17,11 +17,6 @@ _STEP_PAGES = 32
 _TRIGGERS = ("turns_added", "turns_answered", "turns_removed")
 
 
-def teach(connection: sqlite3.Connection) -> None:
-    """Gives a connection what `find` asks of it."""
-    connection.create_function("folded", 1, folded, deterministic=True)
-
-
 def install(connection: sqlite3.Connection) -> bool:
     """Sets the index up, or takes its triggers down where this SQLite cannot serve it; returns whether it serves."""
     try:
@@ -70,8 +65,8 @@ def forget_some(connection: sqlite3.Connection) -> bool:
 def find(connection: sqlite3.Connection, query: str, has_index: bool) -> set[str]:
     """Ids of the conversations in which every word of `query` occurs somewhere, in title, question or answer."""
     words = query.split()
-    # SQLite's LIKE knows capitals of ASCII alone.
-    titles = dict(connection.execute("SELECT conversation_id, folded(title) FROM conversations"))
+    names = connection.execute("SELECT conversation_id, title FROM conversations")
+    titles = {chat: folded(title) for chat, title in names}
     found = set(titles) if words else set()
     # The long ones first: the index has them, and the others are read for in the chats that are left.
     for word in sorted(words, key=len, reverse=True):
@@ -97,17 +92,14 @@ def _indexed(connection: sqlite3.Connection, word: str) -> set[str]:
 
 
 def _is_in_turns(connection: sqlite3.Connection, conversation_id: str, sought: str) -> bool:
-    row = connection.execute(
-        "SELECT 1 FROM turns WHERE conversation_id = ?1 AND (instr(folded(question), ?2) OR instr(folded(text), ?2)) "
-        "LIMIT 1",
-        (conversation_id, sought),
-    ).fetchone()
-    return row is not None
+    # SQLite's LIKE knows capitals of ASCII alone.
+    turns = connection.execute("SELECT question, text FROM turns WHERE conversation_id = ?", (conversation_id,))
+    return any(sought in folded(question) or sought in folded(text) for question, text in turns)
 
 
-def folded(text: str | None) -> str:
+def folded(text: str) -> str:
     """A text for comparing with what people type: capitals and composition do not count."""
-    return unicodedata.normalize("NFC", text or "").casefold()
+    return unicodedata.normalize("NFC", text).casefold()
 
 
 def _has_triggers(connection: sqlite3.Connection) -> bool:

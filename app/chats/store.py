@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from app.chats import schema, search
-from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, storable
+from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, parsed, storable
 from app.chats.errors import OF_CHATS, ChatsUnusable, Words, is_damage, telling
 from app.chats.records import INTERRUPTED, OUTCOME_FIELDS, Conversation, Json, Outcome, Turn
 from app.chats.runs import RunStore
@@ -36,7 +36,6 @@ class ChatStore:
         with telling():
             self._connection, self.problem = schema.open_database(file)
         try:
-            search.teach(self._connection)
             with self._change():
                 self._has_index = has_full_text and search.install(self._connection)
                 if not self._has_index:
@@ -230,11 +229,11 @@ def _conversation(row: tuple[Any, ...]) -> Conversation:
         bool(is_pinned),
         collection,
         leaf_id,
-        json.loads(filters),
-        json.loads(model),
+        parsed(filters, {}),
+        parsed(model, ""),
     )
 
 
 def _turn(row: tuple[Any, ...]) -> Turn:
     turn_id, conversation_id, parent_id, question, created, filters = row[:6]
-    return Turn(turn_id, conversation_id, parent_id, question, created, outcome_from(row[6:]), json.loads(filters))
+    return Turn(turn_id, conversation_id, parent_id, question, created, outcome_from(row[6:]), parsed(filters, {}))

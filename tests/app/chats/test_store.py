@@ -179,6 +179,25 @@ def of_version(file: Path, version: int) -> None:
     connection.close()
 
 
+def test_damage_inside_a_row_costs_neither_the_chat_nor_the_others(store):
+    for title in ("whole", "damaged"):
+        chat = store.create_conversation(title, filters={"formats": ["pdf"]})
+        turn = store.add_turn(chat.conversation_id, None, "question")
+        store.record(turn.turn_id, FINISHED)
+    # A page of zeros at the end of a long row, and a bit that has turned over: SQLite takes them for what was stored.
+    for change in (
+        "UPDATE conversations SET title = CAST(x'666c6970ff' AS TEXT), filters = '{\"form' || char(0), model = ''",
+        "UPDATE turns SET question = CAST(x'713fff' AS TEXT), passages = substr(passages, 1, 9), scope = char(0, 0),"
+        " filters = '', refreshes = char(0)",
+    ):
+        store._connection.execute(f"{change} WHERE conversation_id = ?", (chat.conversation_id,))
+    found, _ = store.conversations()
+    assert (found.title, found.filters, found.model) == ("flip\ufffd", {}, "")
+    (turn,) = store.turns(chat.conversation_id)
+    assert turn.outcome == replace(FINISHED, passages=(), scope=None)
+    assert [chat.title for chat in store.conversations("q?")] == ["flip\ufffd"]
+
+
 def test_a_file_of_a_newer_ragdoll_is_left_where_it_is(store, tmp_path):
     file = tmp_path / "chats.sqlite"
     store.create_conversation("chat")
