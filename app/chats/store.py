@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -203,7 +203,14 @@ class ChatStore:
             except sqlite3.DatabaseError as error:
                 if is_damage(error):
                     schema.note_damage(self._file)
+                    self._do_without_index()
                 raise
+
+    def _do_without_index(self) -> None:
+        """Where it is the index that is damaged, all else goes on: what failed can be tried again."""
+        self._has_index = False
+        with suppress(sqlite3.Error):
+            search.remove(self._connection)
 
     @contextmanager
     def _change(self, words: Words = OF_CHATS) -> Iterator[None]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.chats import ChatStore, branches, schema
+from app.chats.errors import ChatsUnusable
 from app.chats.records import Outcome
 
 PAGE = 4096
@@ -154,3 +155,22 @@ def test_an_index_that_tells_nonsense_is_made_anew_at_the_start_after_it_was_met
     assert len(store.conversations()) == NUM_CHATS
     store.close()
     assert not schema.is_noted_as_damaged(file)
+
+
+@pytest.mark.expects_warnings
+def test_a_damaged_index_that_is_met_while_an_answer_is_written_costs_no_answer(file, zero, monkeypatch):
+    zero("turns_index_idx", 0)
+    monkeypatch.setattr(schema, "_LARGE_BYTES", 1)
+    store = ChatStore(file)
+    chat = store.conversations()[0]
+    turn = store.turns(chat.conversation_id)[0]
+    with pytest.raises(ChatsUnusable, match="damaged"):
+        store.record(turn.turn_id, Outcome(state="finished", text="limes"))
+    # As it is tried again by whoever writes the answer.
+    store.record(turn.turn_id, Outcome(state="finished", text="limes"))
+    assert store.conversations("limes") == (chat,)
+    store.close()
+    again = ChatStore(file)
+    assert len(again.conversations()) == NUM_CHATS
+    assert again.conversations("limes") == (chat,)
+    again.close()
