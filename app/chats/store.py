@@ -147,7 +147,9 @@ class ChatStore:
         with self._change():
             self._connection.execute(f"INSERT INTO turns ({_TURN}, {OUTCOME}) VALUES ({marks})", values)
             self._connection.execute(
-                "UPDATE conversations SET leaf_id = ?, updated = ? WHERE conversation_id = ?",
+                # The newest also where the clock was put back since another one was asked in.
+                "UPDATE conversations SET leaf_id = ?1, "
+                "updated = max(?2, (SELECT max(updated) + .001 FROM conversations)) WHERE conversation_id = ?3",
                 (turn.turn_id, turn.created, conversation_id),
             )
         return turn

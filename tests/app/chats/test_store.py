@@ -54,6 +54,13 @@ def test_chats_are_listed_pinned_first_and_then_the_newest(store):
     assert [chat.title for chat in store.conversations()] == ["second", "first", "third"]
 
 
+def test_a_chat_is_the_newest_also_where_the_clock_was_put_back(store, monkeypatch):
+    for title, clock in (("first", 9000.0), ("second", 5000.0), ("third", 5001.0)):
+        monkeypatch.setattr("app.chats.store.time.time", lambda clock=clock: clock)
+        store.add_turn(store.create_conversation(title).conversation_id, None, "question")
+    assert [chat.title for chat in store.conversations()] == ["third", "second", "first"]
+
+
 def test_a_deleted_chat_can_be_restored_until_the_store_is_opened_again(store, tmp_path):
     kept, gone = store.create_conversation("kept"), store.create_conversation("gone")
     store.add_turn(gone.conversation_id, None, "secret question")
