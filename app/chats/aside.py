@@ -27,17 +27,26 @@ def set_aside(file: Path) -> Path:
     return kept
 
 
-def take_back(file: Path, newest_version: int) -> None:
-    """Where there are no chats, puts the newest whole file in their place that was set aside and holds some."""
-    aside = sorted(file.parent.glob(f"{file.stem}{_MARK}*{file.suffix}"), reverse=True)
-    if not aside or (file.exists() and _holds_chats(file) is not False):
-        return
-    for kept in aside:
-        if _holds_chats(kept, newest_version):
-            remove(file)
-            move(kept, file)
-            log.info("%s is back from %s", file.name, kept.name)
-            return
+def readable(file: Path, newest_version: int) -> Path | None:
+    """The newest whole file of chats that was set aside, of a version up to this one; None where there is none."""
+    kept = sorted(file.parent.glob(f"{file.stem}{_MARK}*{file.suffix}"), reverse=True)
+    return next((one for one in kept if _is_readable(one, newest_version)), None)
+
+
+def take_back(kept: Path, file: Path) -> None:
+    """Puts a file that was set aside in the place of one without chats."""
+    remove(file)
+    move(kept, file)
+    log.info("%s is back from %s", file.name, kept.name)
+
+
+def holds_chats(connection: sqlite3.Connection) -> bool:
+    """Also where that cannot be read: damage is met by whoever needs what it hit."""
+    asked = "SELECT EXISTS (SELECT 1 FROM conversations) OR EXISTS (SELECT 1 FROM runs)"
+    try:
+        return bool(connection.execute(asked).fetchone()[0])
+    except sqlite3.DatabaseError:
+        return True
 
 
 def move(file: Path, to: Path) -> None:
@@ -53,18 +62,13 @@ def remove(file: Path) -> None:
         file.with_name(file.name + suffix).unlink(missing_ok=True)
 
 
-def _holds_chats(file: Path, newest_version: int | None = None) -> bool | None:
-    """None where that cannot be told; of a version beyond `newest_version`, and of a damaged file, it cannot."""
+def _is_readable(kept: Path, newest_version: int) -> bool:
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(sqlite3.connect(f"{kept.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if newest_version is not None and version > newest_version:
-                return None
-            asked = "SELECT EXISTS (SELECT 1 FROM conversations) OR EXISTS (SELECT 1 FROM runs)"
-            (holds_some,) = connection.execute(asked).fetchone()
-            if newest_version is not None and holds_some:
-                (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-                return True if verdict == "ok" else None
-            return bool(holds_some)
+            if version > newest_version or not holds_chats(connection):
+                return False
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            return bool(verdict == "ok")
     except sqlite3.Error:
-        return None
+        return False

@@ -39,7 +39,15 @@ def open_database(file: Path) -> tuple[sqlite3.Connection, str]:
     if rescued.exists() and not file.exists():
         # Ragdoll was ended between the last two steps of `_replace`.
         aside.move(rescued, file)
-    aside.take_back(file, len(_MIGRATIONS))
+    connection, told = _opened(file, rescued)
+    if not aside.holds_chats(connection) and (kept := aside.readable(file, len(_MIGRATIONS))) is not None:
+        connection.close()
+        aside.take_back(kept, file)
+        connection, _ = _opened(file, rescued)
+    return connection, told
+
+
+def _opened(file: Path, rescued: Path) -> tuple[sqlite3.Connection, str]:
     try:
         return _open(file), ""
     except _Unusable as error:
