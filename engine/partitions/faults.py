@@ -23,6 +23,11 @@ def is_the_systems(error: Exception) -> bool:
     return bool(re.search(r"os error (?!2\b)\d+|permission denied|too many open files", str(error), re.IGNORECASE))
 
 
+def is_of_an_index(error: Exception) -> bool:
+    """Whether a file of an index is lacking, not one of rows."""
+    return "_indices" in str(error)
+
+
 def as_library_error(sentence: str, error: Exception) -> LibraryError:
     """Our error for one of LanceDB's, whose messages carry the system's code as "os error 28"."""
     said = str(error)

@@ -62,20 +62,20 @@ def whole_table(connection: DBConnection, name: str, folder: Path) -> Whole | No
     return Whole(table, went_back_to_ns)
 
 
-def is_cut(file: Path) -> bool:
+def _set_cut_manifests_aside(folder: Path) -> None:
+    """LanceDB neither opens nor tidies up a table where one of them is, be it an old one."""
+    for manifest in folder.glob("*.manifest"):
+        if _is_cut(manifest):
+            log.warning("The manifest %s is cut short", manifest.name)
+            manifest.rename(manifest.with_suffix(_SUFFIX_ASIDE))
+
+
+def _is_cut(file: Path) -> bool:
     """Whether one of LanceDB's files lacks its end. Raises OSError."""
     with file.open("rb") as opened:
         size = opened.seek(0, os.SEEK_END)
         opened.seek(max(0, size - len(_END)))
         return opened.read() != _END
-
-
-def _set_cut_manifests_aside(folder: Path) -> None:
-    """LanceDB neither opens nor tidies up a table where one of them is, be it an old one."""
-    for manifest in folder.glob("*.manifest"):
-        if is_cut(manifest):
-            log.warning("The manifest %s is cut short", manifest.name)
-            manifest.rename(manifest.with_suffix(_SUFFIX_ASIDE))
 
 
 def _newest_whole(table: Table, manifests: Path) -> Path | None:

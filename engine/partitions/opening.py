@@ -21,12 +21,12 @@ from lancedb.table import Table
 from engine.config import MemorySettings
 from engine.errors import EmbedderMismatch, LibraryError
 from engine.partitions.faults import is_the_systems
+from engine.partitions.indices import complete_indices
 from engine.partitions.mending import Whole, whole_table
 from engine.partitions.schema import (
     FORM,
     FORM_KEY,
     IDENTITY_KEY,
-    INDICES,
     LAYOUT,
     LAYOUT_KEY,
     LAYOUT_WITHOUT_PLACE,
@@ -76,7 +76,7 @@ def open_table(folder: Path, dimensions: int, identity: str, settings: MemorySet
         _check(table, identity, dimensions)
     else:
         table = connection.create_table(TABLE, schema=chunk_schema(dimensions, identity, uuid4().hex))
-    _complete_indices(table)
+    complete_indices(table)
     _bring_up_texts(table)
     return OpenedTable(table, session, set_aside, whole.went_back_to_ns if whole is not None else None)
 
@@ -156,11 +156,3 @@ def _check(table: Table, identity: str, dimensions: int) -> None:
             f"The library was indexed with the embedding model {made_by!r}, but {identity!r} is set.",
             "Choose the first one again in the settings, or use a new data folder for the other.",
         )
-
-
-def _complete_indices(table: Table) -> None:
-    """Makes the indices that are not there: all of them for a new table, the rest after a kill in between."""
-    present = {column for index in table.list_indices() for column in index.columns}
-    for column, config in INDICES.items():
-        if column not in present:
-            table.create_index(column, config=config)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from engine.memory.ledger import Lease
-from engine.partitions.faults import reported
+from engine.partitions.faults import is_of_an_index, reported
 from engine.partitions.packed import Identities
 from engine.partitions.rows import ChunkRow, Found, Hit, Vectors
 from engine.partitions.searchable import searchable
@@ -42,6 +42,8 @@ class TableReader:
     def __init__(self, table: Table, session: lancedb.Session, folder: Path, cache_lease: Lease) -> None:
         self._table, self._session, self._folder, self._cache_lease = table, session, folder, cache_lease
         self._noting, self._is_closed = threading.Lock(), False
+        # Whoever changes the table, be it to make an index anew that could not be read.
+        self._writing = threading.RLock()
 
     def close(self) -> None:
         """Gives the caches back. A read that is still under way ends; a second call does nothing."""
@@ -233,14 +235,23 @@ class TableReader:
         with reported("The index could not be read"):
             try:
                 result = read()
-            except RuntimeError as error:
-                if "not found" not in str(error).lower():
+            except (RuntimeError, ValueError, OSError) as error:
+                if is_of_an_index(error):
+                    self._mend_indices()
+                elif isinstance(error, RuntimeError) and "not found" in str(error).lower():
+                    # The version we read was cleaned up meanwhile (it was over an hour old).
+                    self._table.checkout_latest()  # type: ignore[no-untyped-call]
+                else:
                     raise
-                # The version we read was cleaned up meanwhile (it was over an hour old).
-                self._table.checkout_latest()  # type: ignore[no-untyped-call]
                 result = read()
         self._note_caches()
         return result
+
+    def _mend_indices(self) -> None:
+        from engine.partitions.indices import mend_indices
+
+        with self._writing:
+            mend_indices(self._table)
 
     def _note_caches(self) -> None:
         """Tells the ledger what LanceDB's caches hold, when that has changed by more than a trifle."""

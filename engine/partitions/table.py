@@ -9,8 +9,7 @@ are kept for an hour, so that a read that began before a clean-up ends on its ol
 from __future__ import annotations
 
 import shutil
-import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -19,7 +18,7 @@ from engine.config import MemorySettings
 from engine.errors import LibraryError
 from engine.memory.ledger import Ledger
 from engine.partitions.durable import NewFiles
-from engine.partitions.faults import reported
+from engine.partitions.faults import is_of_an_index, reported
 from engine.partitions.reader import TableReader, in_documents
 from engine.partitions.rows import ChunkRow, Hit
 
@@ -67,7 +66,6 @@ class ChunkTable(TableReader):
         cache_lease = ledger.take("index", "LanceDB's caches", "ram", 0)
         super().__init__(opened.table, opened.session, folder, cache_lease)
         self.set_aside, self.went_back_to_ns = opened.set_aside, opened.went_back_to_ns
-        self._writing = threading.RLock()
         self._new_files = NewFiles([folder / f"{self._table.name}.lance" / name for name in _FOLDERS])
         self._new_files.sync()
         self._rows_to_index = _unindexed_rows(self._table)
@@ -132,12 +130,14 @@ class ChunkTable(TableReader):
             return
         new = to_arrow(rows, self._table.schema)
         with self._writing, reported("The index could not be written"):
-            (
-                self._table.merge_insert("row_id")
-                .when_matched_update_all()
-                .when_not_matched_insert_all()
-                .when_not_matched_by_source_delete(in_documents(documents))
-                .execute(new)
+            self._change(
+                lambda: (
+                    self._table.merge_insert("row_id")
+                    .when_matched_update_all()
+                    .when_not_matched_insert_all()
+                    .when_not_matched_by_source_delete(in_documents(documents))
+                    .execute(new)
+                )
             )
             self._rows_to_index += len(rows)
             self._commits += 1
@@ -157,7 +157,7 @@ class ChunkTable(TableReader):
         if not document_ids:
             return
         with self._writing, reported("The index could not be written"):
-            self._table.delete(in_documents(document_ids))
+            self._change(lambda: self._table.delete(in_documents(document_ids)))
             self._commits += 1
             try:
                 self._new_files.sync()
@@ -170,6 +170,16 @@ class ChunkTable(TableReader):
                 f"{left} passages of removed documents are still in the index.",
                 "Please remove the documents again; if it happens again, restart Ragdoll.",
             )
+
+    def _change(self, change: Callable[[], object]) -> None:
+        """Commits a change; once more, if what kept it from that was an index, of which a file was lacking."""
+        try:
+            change()
+        except (RuntimeError, ValueError, OSError) as error:
+            if not is_of_an_index(error):
+                raise
+            self._mend_indices()
+            change()
 
     def is_optimize_due(self) -> bool:
         """Whether so much was written since `optimize` that questions and commits have become slower."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from engine.partitions.table import ChunkTable
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, chunk_row
 
 
-def open_table(folder: Path) -> ChunkTable:
-    return ChunkTable.open(folder, DIMENSIONS, IDENTITY, MemorySettings(), Ledger())
+def open_table(folder: Path, settings: MemorySettings | None = None) -> ChunkTable:
+    return ChunkTable.open(folder, DIMENSIONS, IDENTITY, settings or MemorySettings(), Ledger())
 
 
 def put(table: ChunkTable, document_id: int) -> None:
@@ -110,6 +111,39 @@ def test_a_table_that_went_back_has_no_number_that_it_had_before(files: Path, fo
     emptied(newest(files / folder, "*.[lm]an*"))
     table = open_table(files.parent)
     assert table.version > version
+    table.close()
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("kind", ["page_data", "page_lookup", "metadata", "*_tokens", "*_invert", "*_docs", "*"])
+@pytest.mark.parametrize("lose", LOSSES)
+def test_lost_files_of_indices_are_made_anew_at_the_start(files: Path, lose: Callable[[Path], None], kind: str) -> None:
+    lost = [*(files / "_indices").glob(f"*/{kind}.lance")]
+    assert lost
+    for file in lost:
+        lose(file)
+    check_whole(files.parent, {2, 3, 4})
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda table: table.matching("lemon", 5),
+        lambda table: table.rows_of(3),
+        lambda table: table.delete_documents([2]),
+        lambda table: table.put_document(3, [chunk_row(3, 0, "New.")]),
+    ],
+)
+def test_missing_files_of_indices_are_made_anew_when_they_are_missed(
+    files: Path, use: Callable[[ChunkTable], object]
+) -> None:
+    # Nothing of an index stays in memory.
+    table = open_table(files.parent, MemorySettings(lance_index_cache_bytes=0))
+    shutil.rmtree(files / "_indices")
+    use(table)
+    assert table.matching("lemon", 5)
+    assert len(table.rows_of(4)) == 3
     table.close()
 
 
