@@ -9,16 +9,19 @@ import logging
 import sqlite3
 import unicodedata
 from contextlib import suppress
+from typing import Literal
 
 log = logging.getLogger(__name__)
 _TRIGRAM = 3
-# Written anew in one step: some milliseconds.
+# In one step: some milliseconds.
 _STEP_PAGES = 32
+_STEP_TURNS = 10
 _TRIGGERS = ("turns_added", "turns_answered", "turns_removed")
+IndexState = Literal["unusable", "empty", "complete"]
 
 
-def install(connection: sqlite3.Connection) -> bool:
-    """Sets the index up, or takes its triggers down where this SQLite cannot serve it; returns whether it serves."""
+def install(connection: sqlite3.Connection) -> IndexState:
+    """Sets the index up, or takes its triggers down where this SQLite cannot serve it."""
     try:
         connection.execute(
             "CREATE VIRTUAL TABLE IF NOT EXISTS turns_index USING fts5("
@@ -28,12 +31,26 @@ def install(connection: sqlite3.Connection) -> bool:
     except sqlite3.OperationalError as error:
         log.info("chats are searched without an index: %s", error)
         remove(connection)
-        return False
-    if not _has_triggers(connection):
+        return "unusable"
+    if _has_triggers(connection):
+        return "complete"
+    # What was written while there were no triggers is not in the index yet.
+    connection.execute("INSERT INTO turns_index (turns_index) VALUES ('delete-all')")
+    return "empty"
+
+
+def index_some(connection: sqlite3.Connection, numbers: range) -> range:
+    """A step of filling an empty index with turns that change no more; the numbers that are left, of `numbers`.
+
+    With the last one come the turns that are newer than these, and the triggers, by which the index is complete.
+    """
+    step, left = numbers[:_STEP_TURNS], numbers[_STEP_TURNS:]
+    put = "INSERT INTO turns_index (rowid, question, text) SELECT number, question, text FROM turns WHERE number"
+    connection.execute(f"{put} >= ? AND number < ?", (step.start, step.stop))
+    if not left:
+        connection.execute(f"{put} >= ?", (numbers.stop,))
         _create_triggers(connection)
-        # What was written while there were no triggers is not in the index yet.
-        connection.execute("INSERT INTO turns_index (turns_index) VALUES ('rebuild')")
-    return True
+    return left
 
 
 def remove(connection: sqlite3.Connection) -> None:

@@ -35,11 +35,10 @@ class ChatStore:
         self._file = file
         with telling():
             self._connection, self.problem = schema.open_database(file)
+        self._has_index, self._to_index = False, range(0)
         try:
             with self._change():
-                self._has_index = has_full_text and search.install(self._connection)
-                if not self._has_index:
-                    search.remove(self._connection)
+                self._set_index_up(has_full_text)
             self._tidy()
         except BaseException:
             self._connection.close()
@@ -57,7 +56,15 @@ class ChatStore:
         self._connection.close()
 
     def tidy_some(self) -> bool:
-        """A few milliseconds of what has deleted chats leave the search index, too; whether there may be more to do."""
+        """A few milliseconds of filling a new search index, or of what has deleted chats leave it; False when done.
+
+        Until it is filled, all chats are read for what is searched.
+        """
+        if self._to_index:
+            with self._change():
+                left = search.index_some(self._connection, self._to_index)
+            self._to_index, self._has_index = left, not left
+            return True
         if not self._has_index:
             return False
         with self._change():
@@ -180,6 +187,16 @@ class ChatStore:
                 f"UPDATE conversations SET {column} = ? WHERE conversation_id = ?", (value, conversation_id)
             )
 
+    def _set_index_up(self, has_full_text: bool) -> None:
+        state = search.install(self._connection) if has_full_text else "unusable"
+        if state == "unusable":
+            search.remove(self._connection)
+        if state == "empty":
+            # Turns of earlier runs: they change no more.
+            (last,) = self._connection.execute("SELECT coalesce(max(number), 0) FROM turns").fetchone()
+            self._to_index = search.index_some(self._connection, range(1, last + 1))
+        self._has_index = state != "unusable" and not self._to_index
+
     def _tidy(self) -> None:
         try:
             with self._change(_TIDYING):
@@ -210,7 +227,7 @@ class ChatStore:
 
     def _do_without_index(self) -> None:
         """Where it is the index that is damaged, all else goes on: what failed can be tried again."""
-        self._has_index = False
+        self._has_index, self._to_index = False, range(0)
         with suppress(sqlite3.Error):
             search.remove(self._connection)
 

@@ -1,4 +1,4 @@
-"""Has the words of deleted chats leave the search index, a little at a time: done at once, the window would freeze."""
+"""Fills the search index of the chats, and clears deleted ones out of it, in steps: else the window would freeze."""
 
 from __future__ import annotations
 

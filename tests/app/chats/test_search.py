@@ -126,3 +126,37 @@ def test_chats_without_an_index_have_nothing_to_tidy(tmp_path):
     store = filled(ChatStore(tmp_path / "chats.sqlite", has_full_text=False))
     assert not store.tidy_some()
     store.close()
+
+
+def is_indexed(store: ChatStore, word: str) -> bool:
+    found = store._connection.execute("SELECT rowid FROM turns_index WHERE turns_index MATCH ?", (word,)).fetchall()
+    return bool(found)
+
+
+def test_a_long_index_is_filled_step_by_step_while_chats_are_searched_without(tmp_path):
+    file = tmp_path / "chats.sqlite"
+    store = ChatStore(file, has_full_text=False)
+    chats = [store.create_conversation(f"chat {number}") for number in range(50)]
+    for number, chat in enumerate(chats):
+        store.add_turn(chat.conversation_id, None, f"lemon{number}x")
+    store.delete(chats[1].conversation_id)
+    store.close()
+    store = ChatStore(file)
+    asked = store.add_turn(chats[0].conversation_id, None, "meanwhile")
+    assert store.tidy_some()
+    assert [is_indexed(store, word) for word in ("lemon2x", "lemon49x", "meanwhile")] == [True, False, False]
+    assert store.conversations("lemon49x") == (store.conversation(chats[49].conversation_id),)
+    store.close()
+    # An end in the middle costs what was done by then.
+    store = ChatStore(file)
+    asked = store.add_turn(chats[0].conversation_id, asked.turn_id, "latest")
+    while store.tidy_some():
+        pass
+    store.record(asked.turn_id, Outcome(state="finished", text="limes"))
+    for word, number in (("lemon49x", 49), ("meanwhile", 0), ("latest", 0), ("limes", 0)):
+        assert is_indexed(store, word)
+        assert store.conversations(word) == (store.conversation(chats[number].conversation_id),)
+    assert not is_indexed(store, "lemon1x")
+    assert store.conversations("lemon1x") == ()
+    store._connection.execute("INSERT INTO turns_index (turns_index, rank) VALUES ('integrity-check', 1)")
+    store.close()
