@@ -37,9 +37,7 @@ class ChatStore:
             self._connection, self.problem = schema.open_database(file)
         self._has_index, self._to_index = False, range(0)
         try:
-            with self._change():
-                self._set_index_up(has_full_text)
-            self._tidy()
+            self._set_up(has_full_text)
         except BaseException:
             self._connection.close()
             raise
@@ -197,22 +195,27 @@ class ChatStore:
             self._to_index = search.index_some(self._connection, range(1, last + 1))
         self._has_index = state != "unusable" and not self._to_index
 
-    def _tidy(self) -> None:
+    def _set_up(self, has_full_text: bool) -> None:
         try:
             with self._change(_TIDYING):
-                self._connection.execute(
-                    "UPDATE turns SET state = 'failed', error_sentence = ? WHERE state IN ('asked', 'writing')",
-                    (INTERRUPTED,),
-                )
-                gone = self._connection.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL").rowcount
-                if gone and self._has_index:
-                    # Else the words of what was deleted would stay readable in the index.
-                    search.begin_forgetting(self._connection)
+                self._set_index_up(has_full_text)
+            with self._change(_TIDYING):
+                self._tidy()
         except ChatsUnusable as error:
             if schema.is_noted_as_damaged(self._file):
                 raise
             # The chats can be read all the same.
+            self._has_index, self._to_index = False, range(0)
             self.problem = f"{self.problem} {error}".strip()
+
+    def _tidy(self) -> None:
+        self._connection.execute(
+            "UPDATE turns SET state = 'failed', error_sentence = ? WHERE state IN ('asked', 'writing')", (INTERRUPTED,)
+        )
+        gone = self._connection.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL").rowcount
+        if gone and self._has_index:
+            # Else the words of what was deleted would stay readable in the index.
+            search.begin_forgetting(self._connection)
 
     @contextmanager
     def _telling(self, words: Words = OF_CHATS) -> Iterator[None]:

@@ -277,16 +277,16 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(store):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit there stands for a full disk")
-@pytest.mark.parametrize("is_tidy", [True, False])
-def test_chats_are_shown_where_the_disk_is_full_from_the_start(store, tmp_path, is_tidy):
+@pytest.mark.parametrize("to_do", ["nothing", "what was deleted", "an index"])
+def test_chats_are_shown_where_the_disk_is_full_from_the_start(store, tmp_path, to_do):
     for title in ("kept", "gone"):
         chat = store.create_conversation(title)
         store.add_turn(chat.conversation_id, None, "question")
     store.delete(chat.conversation_id)
     store.close()
     file = tmp_path / "chats.sqlite"
-    if is_tidy:
-        ChatStore(file).close()
+    if to_do != "what was deleted":
+        ChatStore(file, has_full_text=to_do == "nothing").close()
     script = f"""
 import resource
 from pathlib import Path
@@ -296,7 +296,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
 store = ChatStore(Path({str(file)!r}))
 (chat,) = store.conversations()
 assert store.turns(chat.conversation_id)
-assert bool(store.problem) == (not {is_tidy}), store.problem
+assert bool(store.problem) == ({to_do!r} != "nothing"), store.problem
 try:
     store.rename(chat.conversation_id, "other")
 except ChatsUnusable:
