@@ -286,12 +286,17 @@ def assemble(
     )
     viewer = ParserPool(1, *takes, recognised)
     ledger.measure("parsers", "processes that read files", "ram", lambda: pool.memory_bytes() + viewer.memory_bytes())
+
+    def every_second() -> None:
+        indexer.go_on_if_there_is_room()
+        indexer.forget_when_idle()
+
     watcher = Watcher(
         catalog.roots,
         lambda: settings().library,
         indexer.refresh,
         lambda: indexer.rescan(is_unasked=True),
-        every_second=indexer.go_on_if_there_is_room,
+        every_second=every_second,
     )
     return Parts(
         catalog=catalog,

@@ -16,10 +16,10 @@ from typing import TypeVar
 from engine.catalog import Catalog, Root
 from engine.config import LibrarySettings
 from engine.core import Document
-from engine.errors import Cancelled, NothingThere
+from engine.errors import Cancelled, LibraryError, NothingThere
 from engine.events import IndexFinished, IndexProgressed
 from engine.library.changes import is_below
-from engine.library.jobs import IndexRoots, Job, ReadNext, Refresh, Reindex, Resume, TooMuch
+from engine.library.jobs import Forget, IndexRoots, Job, ReadNext, Refresh, Reindex, Resume, TooMuch
 from engine.library.pace import Clock
 from engine.library.recording import Recorder
 from engine.library.reserve import Reserve
@@ -78,6 +78,9 @@ class Indexer:
             RagdollError: Something else that concerns all files; likewise.
         """
         started, tally = self._clock(), Tally()
+        if isinstance(job, Forget):
+            self._forget_removed()
+            return tally.finished(self._clock() - started)
         if isinstance(job, Resume):
             self._lent(self._recorder.agree)
         try:
@@ -107,6 +110,17 @@ class Indexer:
         if not self._catalog.documents_by_state()["pending"]:
             self._table.drop_set_aside()
         return tally.finished(self._clock() - started)
+
+    def is_forgetting_due(self) -> bool:
+        """Whether files hold text of documents that are not in the library, and had better be written anew."""
+        return self._table.is_forgetting_due()
+
+    def _forget_removed(self) -> None:
+        try:
+            self._lent(self._table.forget_removed)
+        except LibraryError as error:
+            # Nobody asked for it, and nothing is lost: it is tried again.
+            log.warning("what was removed is still on the disk: %s", error)
 
     def hold(self, is_held: bool) -> None:
         """While a job's steps are not taken, its stages had better rest as well."""
@@ -166,7 +180,7 @@ class Indexer:
     # --- what is to be read ---
 
     def _documents(
-        self, job: Job, tally: Tally, cancelled: threading.Event
+        self, job: IndexRoots | Refresh | Reindex | Resume | ReadNext, tally: Tally, cancelled: threading.Event
     ) -> Generator[IndexProgressed, None, tuple[Document, ...]]:
         """The pending documents of a job."""
         if isinstance(job, Reindex):

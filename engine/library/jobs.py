@@ -62,7 +62,12 @@ class Move:
     """Go on moving the library to the embedding model that the settings name, when there is nothing else to do."""
 
 
-Job = IndexRoots | Refresh | Reindex | Resume | ReadNext
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Have what was removed leave the disk as well, when there is nothing else to do."""
+
+
+Job = IndexRoots | Refresh | Reindex | Resume | ReadNext | Forget
 
 
 class TooMuch(LibraryError):
@@ -93,11 +98,11 @@ class IndexJob:
     @property
     def is_unasked(self) -> bool:
         """Whether nobody asked for it, so that nothing need be said when nothing came of it."""
-        return isinstance(self.job, Refresh | Resume | Move) or (
+        return isinstance(self.job, Refresh | Resume | Move | Forget) or (
             isinstance(self.job, IndexRoots) and self.job.is_unasked
         )
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The roots of which this job is the survey."""
-        return () if isinstance(self.job, Refresh | Reindex | ReadNext | Move) else self.job.paths or ()
+        return () if isinstance(self.job, Refresh | Reindex | ReadNext | Move | Forget) else self.job.paths or ()

@@ -110,6 +110,10 @@ class JobQueue:
         return not self._running and not self._jobs
 
     @property
+    def is_paused(self) -> bool:
+        return self._is_paused
+
+    @property
     def is_stopping(self) -> bool:
         return self._is_stopping
 

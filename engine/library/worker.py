@@ -19,7 +19,7 @@ from engine.events import Publish
 from engine.giving_way import GivingWay
 from engine.library.changes import is_below
 from engine.library.fulfilment import CANCELLED, NEVER_BEGUN, Fulfilment
-from engine.library.jobs import IndexJob, IndexRoots, Move, ReadNext, Refresh, Reindex, Resume
+from engine.library.jobs import Forget, IndexJob, IndexRoots, Move, ReadNext, Refresh, Reindex, Resume
 from engine.library.pace import Clock
 from engine.library.queue import JobQueue
 from engine.library.reserve import Reserve
@@ -213,6 +213,14 @@ class IndexWorker:
             self.rescan(is_unasked=True)
             if self._catalog.next_table() is not None:
                 self._queue.put(Move())
+
+    def forget_when_idle(self) -> None:
+        """Has what was removed leave the disk while nothing else is to be done; to be called now and then."""
+        indexer = self._fulfilment.indexer
+        with self._queue.locked:
+            has_time = self._queue.is_idle and not (self._queue.is_paused or self._queue.is_stopping)
+            if has_time and indexer is not None and indexer.is_forgetting_due():
+                self._queue.put(Forget())
 
     def cancel(self) -> None:
         """Ends the running job and those behind it; what is indexed stays. Harmless when nothing runs."""

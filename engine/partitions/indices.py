@@ -51,13 +51,14 @@ def _answers(table: Table, column: str, value: Any) -> bool:
     """Whether what is asked by a column can be had; `value` is one that is in it."""
     query: Any
     if column == VECTOR_COLUMN:
-        query = table.search(value, column, query_type="vector")
+        query = table.search(value, column, query_type="vector").select(["row_id", "_distance"])
     elif isinstance(INDICES[column], FTS):
         query = table.search(MatchQuery(value or _ANY_WORD, column), query_type="fts")  # type: ignore[call-arg]
+        query = query.select(["row_id", "_score"])
     else:
-        query = table.search().where(f"{column} = {value!r}")
+        query = table.search().where(f"{column} = {value!r}").select(["row_id"])
     try:
-        query.select(["row_id"]).limit(1).to_arrow()
+        query.limit(1).to_arrow()
     except (RuntimeError, ValueError, OSError) as error:
         if is_the_systems(error):
             raise

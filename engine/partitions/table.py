@@ -8,11 +8,13 @@ are kept for an hour, so that a read that began before a clean-up ends on its ol
 
 from __future__ import annotations
 
+import math
 import shutil
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from engine.config import MemorySettings
 from engine.errors import LibraryError
@@ -37,10 +39,17 @@ COMMITS_LIMIT = 200
 # What is dropped under a question's feet is read once more.
 _KEEP_VERSIONS = timedelta(minutes=10)
 _KEEP_ALL_VERSIONS = timedelta(days=3650)
+# Files are written anew for what was removed, and again when the versions of before can be dropped; then not so soon.
+_SECONDS_BETWEEN_FORGETTING = 3600.0
+# LanceDB's bound for files that are joined with others.
+_MOST_ROWS_OF_SMALL_FILES = 2**20
 # What a version is made of.
 _FOLDERS = ("data", "_deletions", "_indices", "_versions")
 # Below, looking at every row takes no longer than asking an index.
 _MIN_ROWS_TO_INDEX = 10_000
+
+
+T = TypeVar("T")
 
 
 class Follower(Protocol):
@@ -66,10 +75,15 @@ class ChunkTable(TableReader):
         cache_lease = ledger.take("index", "LanceDB's caches", "ram", 0)
         super().__init__(opened.table, opened.session, folder, cache_lease)
         self.set_aside, self.went_back_to_ns = opened.set_aside, opened.went_back_to_ns
-        self._new_files = NewFiles([folder / f"{self._table.name}.lance" / name for name in _FOLDERS])
+        self._files = folder / f"{self._table.name}.lance"
+        self._new_files = NewFiles([self._files / name for name in _FOLDERS])
         self._new_files.sync()
         self._rows_to_index = _unindexed_rows(self._table)
         self._commits = 0
+        # Rows that were removed or replaced and are in files still; and since when only old versions have such files.
+        self._dead_rows = max(_dead_rows(self._table), int(any(self._files.glob("_deletions/*"))))
+        self._let_go_at: float | None = None
+        self._clock, self._forgets_at = time.monotonic, -math.inf
         # When it was tidied up last.
         self._num_rows = self._table.count_rows()
         self._followers: list[Follower] = []
@@ -130,7 +144,7 @@ class ChunkTable(TableReader):
             return
         new = to_arrow(rows, self._table.schema)
         with self._writing, reported("The index could not be written"):
-            self._change(
+            result = self._change(
                 lambda: (
                     self._table.merge_insert("row_id")
                     .when_matched_update_all()
@@ -139,6 +153,7 @@ class ChunkTable(TableReader):
                     .execute(new)
                 )
             )
+            self._dead_rows += result.num_deleted_rows + result.num_updated_rows
             self._rows_to_index += len(rows)
             self._commits += 1
             try:
@@ -157,7 +172,9 @@ class ChunkTable(TableReader):
         if not document_ids:
             return
         with self._writing, reported("The index could not be written"):
-            self._change(lambda: self._table.delete(in_documents(document_ids)))
+            # WORKAROUND LanceDB 0.40.0: its stubs lack the number.
+            result: Any = self._change(lambda: self._table.delete(in_documents(document_ids)))
+            self._dead_rows += result.num_deleted_rows
             self._commits += 1
             try:
                 self._new_files.sync()
@@ -171,20 +188,20 @@ class ChunkTable(TableReader):
                 "Please remove the documents again; if it happens again, restart Ragdoll.",
             )
 
-    def _change(self, change: Callable[[], object]) -> None:
+    def _change(self, change: Callable[[], T]) -> T:
         """Commits a change; once more, if what kept it from that was an index, of which a file was lacking."""
         try:
-            change()
+            return change()
         except (RuntimeError, ValueError, OSError) as error:
             if not is_of_an_index(error):
                 raise
             self._mend_indices()
-            change()
+            return change()
 
     def is_optimize_due(self) -> bool:
         """Whether so much was written since `optimize` that questions and commits have become slower."""
         limit = min(MOST_UNINDEXED_ROWS, max(UNINDEXED_ROWS_LIMIT, int(UNINDEXED_SHARE * self._num_rows)))
-        return self._rows_to_index >= limit or self._commits >= COMMITS_LIMIT
+        return max(self._rows_to_index, self._dead_rows) >= limit or self._commits >= COMMITS_LIMIT
 
     def optimize(self) -> None:
         """Brings new rows into the indices, joins small files, drops old versions.
@@ -195,15 +212,44 @@ class ChunkTable(TableReader):
             DiskFull: Nothing is lost; it can be done again when there is room.
             LibraryError: Likewise, for the reason in the sentence.
         """
+        self._tidy_up(is_thorough=False)
+
+    def is_forgetting_due(self) -> bool:
+        """Whether files hold what was removed, and it is time to write them anew, or to drop those of old versions."""
+        now = self._clock()
+        return now >= self._forgets_at and (self._dead_rows > 0 or self._are_versions_old(now))
+
+    def forget_removed(self) -> None:
+        """Tidies up so that no file holds removed rows, once the versions of the last minutes are dropped as well.
+
+        For that it has to be called again, when it is due. Files of a million rows keep up to a tenth. Raises as
+        `optimize`.
+        """
+        seconds = _KEEP_VERSIONS.total_seconds() if self._let_go_at is None else _SECONDS_BETWEEN_FORGETTING
+        self._forgets_at = self._clock() + seconds
+        self._tidy_up(is_thorough=True)
+
+    def _are_versions_old(self, now: float) -> bool:
+        """Whether those that hold removed rows can be dropped."""
+        return self._let_go_at is not None and now - self._let_go_at >= _KEEP_VERSIONS.total_seconds()
+
+    def _tidy_up(self, *, is_thorough: bool) -> None:
         with self._writing, reported("The index could not be tidied up"):
             if self._is_closed:
                 return
             self._table.optimize(cleanup_older_than=_KEEP_ALL_VERSIONS)
+            if is_thorough and _dead_rows(self._table):
+                self._write_anew()
             # What the old versions are made of goes only when the new one needs nothing of it any more.
             self._new_files.sync()
             self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
             self._rows_to_index = self._commits = 0
-            self._num_rows = self._table.count_rows()
+            now = self._clock()
+            if self._dead_rows:
+                self._let_go_at = now
+            elif self._are_versions_old(now):
+                self._let_go_at = None
+            self._num_rows, self._dead_rows = self._table.count_rows(), _dead_rows(self._table)
             for follower in self._followers:
                 follower.optimized()
         num_bytes = self.num_bytes()
@@ -211,6 +257,17 @@ class ChunkTable(TableReader):
             if not self._is_closed:
                 self._disk_lease.resize(num_bytes)
         self._note_caches()
+
+    def _write_anew(self) -> None:
+        """Also files of which less than a tenth was removed, which LanceDB leaves as they are.
+
+        It joins small files, though, as soon as all of them are in the indices; so a row becomes another file.
+        """
+        if 0 < self._table.count_rows() < _MOST_ROWS_OF_SMALL_FILES:
+            row = self._table.search().limit(1).to_arrow().select(self._table.schema.names)
+            self._table.merge_insert("row_id").when_matched_update_all().execute(row)
+            for _ in ("into the indices", "into one file"):
+                self._table.optimize(cleanup_older_than=_KEEP_ALL_VERSIONS)
 
     def drop_set_aside(self) -> None:
         """Deletes what was set aside, now or at an earlier start: what was in it has been written again."""
@@ -256,3 +313,11 @@ def _unindexed_rows(table: Table) -> int:
 
     statistics = table.index_stats(f"{TEXT_COLUMN}_idx")
     return statistics.num_unindexed_rows if statistics else 0
+
+
+def _dead_rows(table: Table) -> int:
+    """Rows in files that are not the table's any more; of many files it may miss one each."""
+    # WORKAROUND LanceDB 0.40.0: it declares objects here, and gives dictionaries.
+    statistics: Any = table.stats()
+    files = statistics["fragment_stats"]
+    return max(0, int(files["num_fragments"] * files["lengths"]["mean"] - statistics["num_rows"]))

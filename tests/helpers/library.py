@@ -105,6 +105,7 @@ class FakeTable:
     num_optimized: int = 0
     went_back_to_ns: int | None = None
     set_aside: tuple[Path, ...] = ()
+    is_removed_kept: bool = False
     is_set_aside_dropped: bool = False
 
     def put_documents(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None:
@@ -116,6 +117,7 @@ class FakeTable:
     def delete_documents(self, document_ids: Collection[int]) -> None:
         for document_id in document_ids:
             del self.rows[document_id]
+            self.is_removed_kept = True
 
     def vectors_by_content_key(self, keys: Collection[str]) -> dict[str, Vectors]:
         wanted = set(keys)
@@ -132,6 +134,12 @@ class FakeTable:
 
     def optimize(self) -> None:
         self.num_optimized += 1
+
+    def is_forgetting_due(self) -> bool:
+        return self.is_removed_kept
+
+    def forget_removed(self) -> None:
+        self.is_removed_kept = False
 
     def drop_set_aside(self) -> None:
         self.is_set_aside_dropped = True

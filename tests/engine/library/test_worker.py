@@ -139,6 +139,26 @@ def test_the_last_progress_is_always_told_and_others_not_more_often_than_ten_a_s
     assert (told[-1].documents_done, told[-1].documents_total) == (50, 50)
 
 
+def test_what_was_removed_leaves_the_disk_once_there_is_nothing_else_to_do(bench: Bench) -> None:
+    path = bench.write("a.md")
+    bench.write("b.md")
+    bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
+    bench.worker.remove([path])
+    assert bench.stores.table.is_removed_kept
+    bench.events.clear()
+
+    bench.worker.pause()
+    bench.worker.forget_when_idle()
+    assert bench.worker.is_idle
+    bench.worker.resume()
+    bench.worker.forget_when_idle()
+    finished = bench.worker.rescan().wait(HANG_SECONDS)
+
+    assert not bench.stores.table.is_removed_kept
+    assert bench.told(IndexFinished) == [finished]
+    check_integrity(bench.catalog, bench.stores.table)
+
+
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_a_lost_index_is_told_of_made_anew_and_then_deleted(bench: Bench, is_lost: bool) -> None:
     bench.write("a.md")

@@ -8,7 +8,9 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import lancedb
 import numpy as np
@@ -137,7 +139,7 @@ def test_deleted_documents_leave_no_row(filled: ChunkTable):
 
 
 def test_a_deletion_that_leaves_rows_is_told(filled: ChunkTable, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(filled._table, "delete", lambda where: None)
+    monkeypatch.setattr(filled._table, "delete", lambda where: SimpleNamespace(num_deleted_rows=0))
     with pytest.raises(LibraryError, match="2 passages of removed documents"):
         filled.delete_documents([1])
 
@@ -598,6 +600,67 @@ def test_optimizing_is_due_after_many_rows_or_many_commits(table: ChunkTable, mo
     for _ in range(3):
         table.delete_documents([77])
     assert table.is_optimize_due()
+
+
+def test_optimizing_is_due_after_many_removals(table: ChunkTable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(table_module, "UNINDEXED_ROWS_LIMIT", 5)
+    table.put_document(1, [chunk_row(1, ordinal, f"Row {ordinal}.") for ordinal in range(4)])
+    table.optimize()
+    table.put_document(1, [chunk_row(1, ordinal, f"Another row {ordinal}.") for ordinal in range(2)])
+    assert not table.is_optimize_due()
+    table.delete_documents([1])
+    assert table.is_optimize_due()
+
+
+@pytest.mark.parametrize("num_removed", [1, 29, 30])
+@pytest.mark.filterwarnings("ignore:optimize.cleanup_older_than=0")
+def test_what_was_removed_leaves_the_disk_in_two_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_removed: int
+):
+    seconds, ledger, files = 0.0, Ledger(), tmp_path / "chunks.lance"
+    table = open_table(tmp_path, ledger)
+    table._clock = lambda: seconds
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in range(30)})
+    table.optimize()
+    assert not table.is_forgetting_due()
+    before = {*(files / "data").iterdir()}
+
+    table.delete_documents(range(num_removed))
+    assert table.is_forgetting_due()
+    table.forget_removed()
+    assert not table.is_forgetting_due()
+    monkeypatch.setattr(table_module, "_KEEP_VERSIONS", timedelta(0))
+    seconds += 600.0
+    assert table.is_forgetting_due()
+    table.forget_removed()
+
+    assert not before & {*(files / "data").iterdir()}
+    assert not any(files.glob("_deletions/*"))
+    assert ledger.held_bytes("disk", "index") == table.num_bytes()
+    assert table.document_ids() == {*range(num_removed, 30)}
+    assert {found.document_id for found in table.matching("row", 50)} == table.document_ids()
+    seconds += 10_000.0
+    assert not table.is_forgetting_due()
+    table.close()
+
+
+def test_what_was_removed_before_the_start_is_remembered(table: ChunkTable, tmp_path: Path):
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in range(3)})
+    table.delete_documents([1])
+    table.close()
+    assert open_table(tmp_path / "lancedb").is_forgetting_due()
+
+
+def test_files_are_not_written_anew_all_the_time(table: ChunkTable):
+    seconds, num_times = 0.0, 0
+    table._clock = lambda: seconds
+    for minute in range(180):
+        seconds = 60.0 * minute
+        table.put_document(1, [chunk_row(1, 0, f"Row of minute {minute}.")])
+        if table.is_forgetting_due():
+            table.forget_removed()
+            num_times += 1
+    assert num_times <= 4
 
 
 def test_rows_left_unindexed_are_remembered_by_the_next_start(table: ChunkTable, tmp_path: Path):
