@@ -105,7 +105,10 @@ class Indexer:
             return tally.finished(self._clock() - started, was_cancelled=True)
         # What was only noticed waits until there is more of it: tidying up writes all of a table anew.
         is_asked = not (isinstance(job, Refresh) or (isinstance(job, IndexRoots) and job.is_unasked))
-        if (tally.indexed or tally.removed) and not cuts_in and (is_asked or self._table.is_optimize_due()):
+        is_of_all = is_asked and isinstance(job, IndexRoots) and job.paths is None
+        if is_of_all and not cuts_in and self._table.is_forgetting_due():
+            self._forget_removed()
+        elif (tally.indexed or tally.removed) and not cuts_in and (is_asked or self._table.is_optimize_due()):
             self._lent(self._table.optimize)
         if not self._catalog.documents_by_state()["pending"]:
             self._table.drop_set_aside()

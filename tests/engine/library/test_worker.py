@@ -152,11 +152,21 @@ def test_what_was_removed_leaves_the_disk_once_there_is_nothing_else_to_do(bench
     assert bench.worker.is_idle
     bench.worker.resume()
     bench.worker.forget_when_idle()
-    finished = bench.worker.rescan().wait(HANG_SECONDS)
+    bench.worker.refresh([str(bench.docs)]).wait(HANG_SECONDS)
 
     assert not bench.stores.table.is_removed_kept
-    assert bench.told(IndexFinished) == [finished]
+    assert bench.told(IndexFinished) == []
     check_integrity(bench.catalog, bench.stores.table)
+
+
+def test_what_was_removed_leaves_the_disk_when_somebody_has_all_looked_at(bench: Bench) -> None:
+    path = bench.write("a.md")
+    bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
+    bench.worker.remove([path])
+    bench.worker.rescan(is_unasked=True).wait(HANG_SECONDS)
+    assert bench.stores.table.is_removed_kept
+    bench.worker.rescan().wait(HANG_SECONDS)
+    assert not bench.stores.table.is_removed_kept
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
