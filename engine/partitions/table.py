@@ -81,7 +81,7 @@ class ChunkTable(TableReader):
         self._rows_to_index = _unindexed_rows(self._table)
         self._commits = 0
         # Rows that were removed or replaced and are in files still; and since when only old versions have such files.
-        self._dead_rows = max(_dead_rows(self._table), int(any(self._files.glob("_deletions/*"))))
+        self._dead_rows = max(_dead_rows(self._table), int(self._has_files_of_before()))
         self._let_go_at: float | None = None
         self._clock, self._forgets_at = time.monotonic, -math.inf
         # When it was tidied up last.
@@ -228,6 +228,12 @@ class ChunkTable(TableReader):
         seconds = _KEEP_VERSIONS.total_seconds() if self._let_go_at is None else _SECONDS_BETWEEN_FORGETTING
         self._forgets_at = self._clock() + seconds
         self._tidy_up(is_thorough=True)
+
+    def _has_files_of_before(self) -> bool:
+        """Whether there may be rows on the disk that only old versions have."""
+        statistics: Any = self._table.stats()
+        num_files = sum(1 for _ in self._files.glob("data/*"))
+        return num_files > statistics["fragment_stats"]["num_fragments"] or any(self._files.glob("_deletions/*"))
 
     def _are_versions_old(self, now: float) -> bool:
         """Whether those that hold removed rows can be dropped."""

@@ -644,10 +644,15 @@ def test_what_was_removed_leaves_the_disk_in_two_steps(
     table.close()
 
 
-def test_what_was_removed_before_the_start_is_remembered(table: ChunkTable, tmp_path: Path):
-    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in range(3)})
-    table.delete_documents([1])
+@pytest.mark.parametrize("removed", [[1], [1, 2]])
+def test_what_was_removed_before_the_start_is_remembered(table: ChunkTable, tmp_path: Path, removed: list[int]):
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in (1, 2)})
+    table.put_document(3, [chunk_row(3, 0, "Row 3.")])
     table.close()
+    again = open_table(tmp_path / "lancedb")
+    assert not again.is_forgetting_due()
+    again.delete_documents(removed)
+    again.close()
     assert open_table(tmp_path / "lancedb").is_forgetting_due()
 
 
