@@ -309,7 +309,13 @@ class SettingsStore:
             DiskFull, HomeUnusable: They could not be saved; nothing has changed.
         """
         with self._changing:
-            return self._change(changes)
+            before = self._document, self._unreadable, self._stamp, self.settings, self._faults, self._assumed
+            try:
+                return self._change(changes)
+            except BaseException:
+                # What somebody has written into the file waits for a change that can be made.
+                self._document, self._unreadable, self._stamp, self.settings, self._faults, self._assumed = before
+                raise
 
     def _change(self, changes: Mapping[str, Any]) -> Settings:
         self._take_in()

@@ -187,11 +187,13 @@ class Engine:
         """
         if isinstance(model := changes.get("embedder.model"), str):
             resolve(EmbedderSettings(model=model))
+        before = self._settings.settings.embedder.model
         settings = self._settings.change(changes)
         self._parts.stores.apply_settings()
         self._parts.generation.apply_settings()
         self._parts.adapting.wake()
-        if "embedder.model" in changes:
+        if "embedder.model" in changes or settings.embedder.model != before:
+            # It may have been written into the file by hand.
             self._parts.indexer.consider_move()
         self._parts.watcher.wake()
         return settings

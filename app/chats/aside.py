@@ -70,5 +70,5 @@ def _is_readable(kept: Path, newest_version: int) -> bool:
                 return False
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             return bool(verdict == "ok")
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return False

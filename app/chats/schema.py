@@ -151,7 +151,11 @@ def _check(connection: sqlite3.Connection, *, looks_through: bool) -> None:
             "Start the newer Ragdoll, or update this one.",
         )
     if looks_through:
-        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        try:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        except UnicodeDecodeError:
+            # Of a file in which even names are damaged it tells these as they are.
+            verdict = ""
         if verdict != "ok":
             raise _Unusable("the file is damaged")
 

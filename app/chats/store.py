@@ -192,7 +192,8 @@ class ChatStore:
         if state == "empty":
             # Turns of earlier runs: they change no more.
             (last,) = self._connection.execute("SELECT coalesce(max(number), 0) FROM turns").fetchone()
-            self._to_index = search.index_some(self._connection, range(1, last + 1))
+            # None yet: what was deleted leaves first, and no trigger would tell the index of it.
+            self._to_index = range(1, last + 1) if last else search.index_some(self._connection, range(0))
         self._has_index = state != "unusable" and not self._to_index
 
     def _set_up(self, has_full_text: bool) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MIB = 2**20
 SETTLE_MS = 600
 _MAX_STEPS = 256
-_NAME_LETTERS = 18
+_NAME_LETTERS = 20
 # What the engine takes at the least; below, nothing could run.
 _LEAST_BYTES = {"gpu": 0, "ram": 256 * MIB, "disk": 256 * MIB}
 

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from app.models.cell_use import CellUse
     from engine.protocol import Tier, TierSnapshot
 
-_NAME_LETTERS = 18
+_NAME_LETTERS = 20
 # What streams moves by as much from one snapshot to the next; half the period of its stripes would seem to stand.
 _FLOW_PX = 3
+_GAP_PX = 8
 
 
 class MemoryMap(QWidget):
@@ -45,7 +46,7 @@ class MemoryMap(QWidget):
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(10)
-        self._layout.addLayout(bits.row(self._layers_words, self.strip, spacing=8))
+        self._layout.addLayout(bits.row(self._layers_words, self.strip, spacing=_GAP_PX))
         self._layout.addWidget(self.moves)
         self._layout.addWidget(self.legend)
 
@@ -102,6 +103,7 @@ class MemoryMap(QWidget):
             words.hide()
             lane.hide()
         self._show_layers()
+        self.moves.indent(max((words.sizeHint().width() for words, *_ in self._lanes), default=0) + _GAP_PX)
         self.moves.note(moves)
         self._show_legend()
 
@@ -133,7 +135,7 @@ class MemoryMap(QWidget):
         words, name, figures = self._make_words()
         lane = MemoryLane()
         self._lanes.append((words, name, figures, lane))
-        self._layout.insertLayout(len(self._lanes), bits.row(words, lane, spacing=8))
+        self._layout.insertLayout(len(self._lanes), bits.row(words, lane, spacing=_GAP_PX))
 
     def _show_legend(self) -> None:
         tiles = [lane.tiles for lane in self.lanes()[: len(self._tiers)]]

@@ -111,6 +111,11 @@ class ModelRow(QFrame):
         self._offer.setLayout(line)
         return self._offer
 
+    @property
+    def controls(self) -> tuple[QWidget, ...]:
+        """What the keyboard reaches, in the order in which it stands."""
+        return self.allow, self.layers, self.forget, self.unload, self.use
+
     def _make_actions(self) -> QHBoxLayout:
         self._layers_words = bits.label(self.tr("GPU layers"), "small")
         self.layers = QSpinBox()

@@ -28,13 +28,16 @@ class MovesLine(QWidget):
         self._gathered: list[Move] = []
         self._tells_streaming = False
         self._words = ElidedLabel(self.tr("Nothing moves just now."), "small", Qt.TextElideMode.ElideRight)
-        line = bits.row(self._words, spacing=8)
-        line.setContentsMargins(144, 0, 0, 0)
-        self.setLayout(line)
+        self.setLayout(bits.row(self._words, spacing=8))
         self._gather = QTimer(self, singleShot=True, interval=_GATHER_MS)
         self._gather.timeout.connect(self._tell)
         self._stands = QTimer(self, singleShot=True, interval=_STANDS_MS)
         self._stands.timeout.connect(self._rest)
+
+    def indent(self, left_px: int) -> None:
+        """Begins below the lanes, which begin where their names end."""
+        if self.contentsMargins().left() != left_px:
+            self.setContentsMargins(left_px, 0, 0, 0)
 
     @property
     def sentence(self) -> str:

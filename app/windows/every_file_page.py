@@ -153,7 +153,7 @@ class EveryFilePage(Page):
         model.run_changed.connect(self._show_state)
         model.runs_changed.connect(self._show_runs)
         model.dataChanged.connect(lambda first, _last: self._on_row_changed(first.row()))
-        self.table.selected.connect(self._show_row)
+        self.table.selected.connect(self._on_selected)
         self.side.closed.connect(self.side.hide)
         self.answer.citation_clicked.connect(lambda number: self._open_source(number - 1))
         self.run.export_wanted.connect(self._on_export)
@@ -224,6 +224,12 @@ class EveryFilePage(Page):
             self.answer.set_num_passages(len(view.passages))
             self.answer.show_text(self._model.answer(view) or self.tr("No answer yet."))
 
+    def _on_selected(self, row: int) -> None:
+        self._show_row(row)
+        if self._reading.isVisible():
+            # In a low window it lies below what is seen.
+            self._scroll.ensureWidgetVisible(self._reading, 0, 0)
+
     def _on_row_changed(self, row: int) -> None:
         if row == self.table.current_row:
             self._show_row(row)
@@ -236,10 +242,12 @@ class EveryFilePage(Page):
             self._model.begin(self._asked, self.collection.current)
 
     def _open_source(self, index: int) -> None:
+        was_hidden = not self.side.isVisible()
         self.side.show()
         self.side.open_passage(index)
         if self._split.orientation() == Qt.Orientation.Vertical:
             self._bring_source()
+        if was_hidden and self._split.orientation() == Qt.Orientation.Vertical:
             # Where it comes below the table it can be scrolled to only once it is laid out.
             once = Qt.ConnectionType.SingleShotConnection
             self._scroll.verticalScrollBar().rangeChanged.connect(self._bring_source, once)

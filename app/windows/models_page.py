@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -143,7 +144,7 @@ class ModelsPage(Page):
     def _show_rows(self) -> None:
         """A row for each model; those that there are stay, with the keyboard and with what is being typed."""
         known = {row.entry.path: row for row in self._rows}
-        self._rows = []
+        before, self._rows = self._rows, []
         for position, entry in enumerate(self._picker.models):
             is_current = entry.path == self._picker.current and bool(self._picker.current)
             state = self._state_word(entry.path, is_current)
@@ -155,6 +156,11 @@ class ModelsPage(Page):
                 self._column.insertWidget(position, row)
             self._rows.append(row)
         bits.drop(self._column, known.values())
+        if self._rows != before:
+            # The keyboard goes as they are shown, not as they were made.
+            controls = [control for row in self._rows for control in row.controls]
+            for one, following in pairwise(controls):
+                QWidget.setTabOrder(one, following)
 
     def _make_row(self) -> ModelRow:
         row = ModelRow()

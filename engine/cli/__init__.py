@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -65,6 +66,10 @@ def _ended_in_order() -> Iterator[None]:
     A model that is being loaded while a process is killed counts as one that ended it.
     """
     latest = float("-inf")
+    if threading.current_thread() is not threading.main_thread():
+        # Signals are not for it, and whoever called us from there sees to them.
+        yield
+        return
 
     def end(number: int, frame: FrameType | None) -> None:
         nonlocal latest

@@ -66,12 +66,19 @@ class _Round:
                     if self._is_given_up:
                         return
                     self._at = path
-                seen = self._look(path)
+                seen = self._seen(path)
                 with self._lock:
                     if not self._is_given_up:
                         self.found[path] = seen
         finally:
             self.is_over.set()
+
+    def _seen(self, path: str) -> Hashable:
+        try:
+            return self._look(path)
+        except (OSError, ValueError):
+            # No name of a file: nothing can lie there.
+            return None
 
 
 def identity_of(path: str) -> Hashable:

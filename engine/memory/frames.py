@@ -98,12 +98,12 @@ def _without_layers(demand: Demand, backlog: Backlog, *, has_device: bool) -> It
 def _layer_counts(terms: Terms, room: Room, profile: Profile, frame: Frame) -> tuple[int, ...]:
     """As many as fit; where the device is no faster than the processor, some shares of all, up to that.
 
-    The same where a layer on the device takes the processor's memory: as many as fit would leave none for the others.
+    Where a layer on the device takes the processor's memory, as many as fit may leave none for the others: fewer, too.
     """
     most, wish = terms.most_on_device(frame, room.gpu_bytes), terms.demand.wishes.n_gpu_layers
     most = most if wish is None else min(most, wish)
-    if _is_faster(profile, terms) and not terms.device_shares_ram:
-        return (most,)
+    if _is_faster(profile, terms):
+        return (most,) if wish is not None or not terms.device_shares_ram else tuple(sorted({0, most // 2, most}))
     everything = terms.shape.num_layers + 1
     # The same for every budget: of more room, more of these can be had, and none is missed.
     shares = {everything * part // SHARES_OF_SLOW for part in range(SHARES_OF_SLOW + 1)}

@@ -110,6 +110,17 @@ def test_what_is_mended_while_we_run_is_kept_and_comes_into_force_with_the_next_
     assert SettingsStore(file).settings == settings
 
 
+def test_what_was_written_by_hand_waits_for_a_change_that_can_be_made(tmp_path: Path):
+    file = tmp_path / "engine.toml"
+    store = SettingsStore(file)
+    before = store.settings
+    file.write_text("[generation]\ntemperature = 0.7\n")
+    with pytest.raises(BadRequest):
+        store.change({"generation.temperature": 99})
+    assert store.settings == before
+    assert store.change({"memory.may_lose": True}).generation.temperature == 0.7
+
+
 def test_what_is_garbled_while_we_run_is_set_aside_and_costs_no_setting(tmp_path: Path):
     file = tmp_path / "engine.toml"
     store = SettingsStore(file)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -120,6 +122,29 @@ def test_what_was_deleted_leaves_the_index_step_by_step_and_not_while_the_store_
     assert len(store.conversations("question")) == 19
     store.close()
     assert secret.encode() not in file.read_bytes()
+
+
+def test_an_index_that_is_made_anew_has_no_word_of_what_was_deleted_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(search, "_STEP_TURNS", 2)
+    file = tmp_path / "chats.sqlite"
+    store = filled(ChatStore(file))
+    (*others, deleted) = store.conversations()
+    words = [turn.question for turn in store.turns(deleted.conversation_id)]
+    store.delete(deleted.conversation_id)
+    store.close()
+    with closing(sqlite3.connect(file)) as connection:
+        for trigger in search._TRIGGERS:
+            connection.execute(f"DROP TRIGGER {trigger}")
+        connection.commit()
+    store = ChatStore(file)
+    while store.tidy_some():
+        pass
+    assert store.conversations() == tuple(others)
+    store._connection.execute("INSERT INTO turns_index (turns_index, rank) VALUES ('integrity-check', 1)")
+    (indexed,) = store._connection.execute("SELECT count(*) FROM turns_index_docsize").fetchone()
+    assert words
+    assert indexed == sum(len(store.turns(chat.conversation_id)) for chat in others)
+    store.close()
 
 
 def test_chats_without_an_index_have_nothing_to_tidy(tmp_path):

@@ -299,6 +299,19 @@ def test_a_model_is_used_with_the_planned_layers_or_the_wished_ones(window, clie
     assert [wanted.n_gpu_layers for wanted in client.asked(protocol.MODELS_USE)] == [None, 4, 0]
 
 
+def test_the_keyboard_goes_through_the_models_as_they_are_shown(window, client):
+    page = window.go_to("models")
+    first, second, third = (TINY.model_copy(update={"path": f"/m/{number}.gguf"}) for number in range(3))
+    tell_models(client, first, second, third)
+    tell_models(client, second, first, third)
+    following, reached = page.rows()[0].controls[0], []
+    for _ in range(200):
+        reached.append(following)
+        following = following.nextInFocusChain()
+    uses = [widget for widget in reached if any(widget is row.use for row in page.rows())]
+    assert uses[:3] == [row.use for row in page.rows()]
+
+
 def test_nobody_is_asked_for_layers_on_a_card_that_is_not_there(window, client):
     page = window.go_to("models")
     tell_models(client, TINY, TINY.model_copy(update={"path": "/m/b.gguf", "has_gpu": False}))

@@ -154,6 +154,12 @@ def test_a_device_that_shares_our_memory_never_makes_an_answer_slower(start: int
     assert num_shared
 
 
+def test_as_many_layers_as_somebody_wishes_lie_on_a_device_that_shares_our_memory():
+    for wish in (3, 5, 30):
+        demand = wanted(MODELS[1], wishes=Wishes(n_gpu_layers=wish))
+        assert plan(sharing(machine(12, 32)), DESKTOP, Backlog(), demand).n_gpu_layers == wish
+
+
 def test_a_model_larger_than_memory_is_streamed_beside_a_device_that_shares_it():
     demand = wanted(MODELS[2])
     assert demand.shape.file_bytes > 16 * GIB
