@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from engine.core import ParsedDocument
+from engine.library.parsers import column_names
 from engine.library.parsers.encoding import decode
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.lines import records
@@ -36,22 +37,6 @@ _MAX_CELL_LINES = 50
 _SAID_DELIMITER = re.compile(r"\"?sep=([^\w\s\"]|\t)\"?\n", re.I)
 # Numbers, amounts, dates, numbered names, addresses.
 _VALUE = re.compile(r"\d|@|://")
-# What columns are called, in English, German, French and Spanish, and how programs write names.
-_USUAL_NAME = re.compile(
-    r"\w_\w|[a-z][A-Z]|\b(?i:no|nr|lat|lon|desc|lang"
-    r"|address|age|amount|answer|author|category|city|code|color|colour|comment|company|count|country|currency"
-    r"|customer|date|day|department|description|email|gender|group|id|index|item|key|label|language|level|link"
-    r"|location|mail|message|month|name|note|num|number|order|owner|parent|path|phone|place|position|price"
-    r"|priority|product|quantity|question|rank|rating|region|remark|role|score|section|sex|size|state|status"
-    r"|street|subject|summary|surname|team|tel|telephone|text|time|timestamp|title|total|town|type|unit|url|user"
-    r"|username|value|version|website|weight|word|year|zip|adresse|alter|anmerkung|anrede|anzahl|artikel|autor"
-    r"|bemerkung|beruf|beschreibung|betrag|datum|einheit|farbe|firma|frage|geschlecht|größe|gruppe|jahr|kategorie"
-    r"|kommentar|kunde|land|menge|nachname|ort|plz|preis|projekt|rolle|sprache|stadt|straße|strasse|summe|titel"
-    r"|typ|uhrzeit|vorname|wert|auteur|catégorie|commentaire|courriel|désignation|heure|lieu|montant|nom|numéro"
-    r"|pays|prénom|prix|quantité|statut|téléphone|ville|apellido|cantidad|ciudad|categoría|correo|descripción"
-    r"|dirección|estado|fecha|nombre|número|país|precio|teléfono|título"
-    r")s?\b"
-)
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
@@ -147,7 +132,7 @@ def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
         and len(set(filled)) == len(filled)
         and names != [cell.strip() for cell in rows[0]]
         and all(len(name) <= _MAX_NAME_CHARACTERS and not _is_number(name) for name in filled)
-        and (2 * sum(bool(_USUAL_NAME.search(name)) for name in filled) >= len(filled) or _is_unlike(names, rows))
+        and (column_names.are_usual(filled, rows[0]) or _is_unlike(names, rows))
     )
 
 

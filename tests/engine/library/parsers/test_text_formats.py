@@ -282,6 +282,43 @@ def test_a_first_row_of_another_kind_than_the_others_is_a_header(first, rows):
 
 
 @pytest.mark.parametrize(
+    "names",
+    [
+        "Nome,Cognome,Ruolo",
+        "Voornaam,Achternaam,Afdeling",
+        "Imię,Nazwisko,Miasto",
+        "Имя,Фамилия,Город",
+        "姓名,部门,职位",
+        "氏名,部署,役職",
+        "이름,부서,직위",
+        "Nome,Sobrenome,Cidade",
+        "Förnamn,Efternamn,Stad",
+        "Ad,Soyad,Şehir",
+        "Term,Definition",
+        "Begriff,Bedeutung",
+        "Aufgabe,Zuständig,Fällig",
+        "English,German",
+        "Employee,Manager,Office",
+        "Book,Writer,Publisher",
+        "Animal,Habitat,Diet",
+        "Element,Symbol",
+    ],
+)
+def test_a_table_of_words_is_known_by_what_its_columns_are_called(names):
+    first = names.split(",")
+    assert is_header(first, [["Xa", "Yb", "Zc"][: len(first)], ["Xd", "Ye", "Zf"][: len(first)]])
+
+
+@pytest.mark.parametrize("rows", [[["Anna", "German"], ["Bob", "French"]], [["Anna", "Manager"], ["Bob", "Cook"]]])
+def test_words_that_columns_are_called_by_may_stand_in_their_cells(rows):
+    assert not is_header(rows[0], rows[1:])
+
+
+def test_a_list_of_languages_is_no_header():
+    assert not is_header(["English", "German"], [["French", "Spanish"], ["Dutch", "Latin"]])
+
+
+@pytest.mark.parametrize(
     "source",
     [
         "apple\tApfel\npear\tBirne\nplum\tPflaume\ncherry\tKirsche\n",
