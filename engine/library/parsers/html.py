@@ -30,7 +30,7 @@ _IGNORED = {
     # How to pronounce what stands before it, letter by letter.
     "rp", "rt", "rtc",
 }  # fmt: skip
-_IGNORED_ROLES = {"navigation", "search", "banner", "contentinfo", "menu", "menubar", "dialog"}
+_IGNORED_ROLES = {"navigation", "search", "banner", "contentinfo", "menu", "menubar", "dialog", "alertdialog"}
 _BOILERPLATE = {"header", "footer"}
 _CONTENT = {"main", "article", "section", "blockquote"}
 _INLINE = {

@@ -31,16 +31,23 @@ _NAMES = {
     "ad", "ads", "advert", "advertisement", "banner", "breadcrumb", "breadcrumbs", "cookie", "cookies", "consent",
     "footer", "masthead", "menu", "nav", "navbar", "navbox", "navigation", "newsletter", "pagination", "pager", "promo",
     "related", "share", "sharing", "sidebar", "skip", "social", "sponsor", "subscribe", "subscription", "toolbar",
-    "widget", "popup", "modal",
+    "widget", "popup", "modal", "cookiealert", "cookiebanner",
 }  # fmt: skip
 # Matter is called so as well ("share-price", "cookie-recipe"): they count where no other word says what the element is.
 _AMBIGUOUS = {"related", "share", "sharing", "social", "consent", "cookie", "cookies", "subscription", "widget"}
 # These go whatever heading they bear.
-_INTRUSIVE = {"ad", "ads", "advert", "advertisement", "cookie", "cookies", "consent", "newsletter", "popup", "promo"}
-# Words that only say what form such an element has.
+_INTRUSIVE = {
+    "ad", "ads", "advert", "advertisement", "cookie", "cookies", "consent", "newsletter", "popup", "promo", "modal",
+    "cookiealert", "cookiebanner",
+}  # fmt: skip
+# Together they are about this page, whatever they say apart.
+_SHARED = ({"social", "share"}, {"social", "sharing"})
+# Words that only say what form such an element has, or which program made it.
 _FORMS = {
     "area", "articles", "bar", "block", "box", "button", "buttons", "container", "content", "icons", "inner", "items",
-    "links", "list", "media", "message", "notice", "overlay", "posts", "section", "stories", "wrap", "wrapper",
+    "links", "list", "media", "message", "notice", "overlay", "posts", "section", "stories", "wrap", "wrapper", "text",
+    "title", "large", "info", "policy", "law", "eu", "gdpr", "compliance", "signup", "login", "form", "embed", "sdk",
+    "onetrust", "borlabs", "cmplz", "klaro", "cm", "mc",
 }  # fmt: skip
 _NAME_PARTS = re.compile(r"[A-Za-z][a-z]+|[A-Z]+(?![a-z])")
 _NOT_A_LETTER = re.compile(r"[\W\d_]+")
@@ -166,15 +173,19 @@ def _says_beside(token: str, is_slug: bool, is_linked: bool, has_heading: bool) 
     is_all = parts <= _NAMES | _FORMS
     if not names or (is_slug and not (is_all and is_linked)):
         return False
-    if is_linked or (is_all and names & _INTRUSIVE):
+    if is_linked or (is_all and (names & _INTRUSIVE or names in _SHARED)):
         return True
     return not has_heading and (is_all or bool(names - _AMBIGUOUS))
 
 
 def _is_slug(name: str, heading: html.HtmlElement | None) -> bool:
-    """Whether a program made the id out of the heading, as pandoc, Sphinx and Quarto do: numbers may come or go."""
+    """Whether the id was made out of the heading: all of it, as by pandoc, Sphinx and Quarto, or several words of it.
+
+    Numbers may come or go.
+    """
     letters = _letters(name)
-    return bool(letters) and heading is not None and letters == _letters(str(heading.text_content()))
+    said = _letters(str(heading.text_content())) if heading is not None else ""
+    return bool(letters) and (letters == said or (len(_NAME_PARTS.findall(name)) > 1 and letters in said))
 
 
 def _letters(text: str) -> str:
