@@ -13,7 +13,7 @@ from lxml import etree
 
 from engine.library.parsers.archive import Package
 from engine.library.parsers.docx_styles import Style
-from engine.library.parsers.elements import attribute, child, children, descendants
+from engine.library.parsers.elements import attribute, child, children, descendants, whole_number
 
 _PLACE = re.compile(r"%([1-9])")
 _LAST_LEVEL = 8
@@ -83,7 +83,7 @@ def _place(paragraph: etree._Element, styles: Mapping[str, Style], lists: Mappin
     level = attribute(child(own, "ilvl"))
     levels = lists[number_id].levels if number_id in lists else {}
     of_style = next((at for at, of in levels.items() if of.style == style_id != ""), style.number_level)
-    return number_id, min(_LAST_LEVEL, _whole(level, of_style))
+    return number_id, min(_LAST_LEVEL, whole_number(level, of_style))
 
 
 def _advance(count: dict[int, int], level: int, numbering: _List) -> None:
@@ -144,25 +144,21 @@ def _lists(root: etree._Element | None) -> dict[str, _List]:
         changed = [level for of in overrides.values() for level in children(of, "lvl")]
         levels = dict(map(_level, (*children(abstract.get(number), "lvl"), *changed)))
         starts = {
-            int(level): int(start)
+            whole_number(level, 0): start
             for level, of in overrides.items()
-            if level.isdigit() and (start := attribute(child(of, "startOverride"))).isdigit()
+            if level and (start := whole_number(attribute(child(of, "startOverride")), -1)) >= 0
         }
         lists[attribute(one, "numId")] = _List(number, levels, starts)
     return lists
 
 
 def _level(element: etree._Element) -> tuple[int, _Level]:
-    at = min(_LAST_LEVEL, _whole(attribute(element, "ilvl"), 0))
+    at = min(_LAST_LEVEL, whole_number(attribute(element, "ilvl"), 0))
     return at, _Level(
         attribute(child(element, "lvlText")),
         attribute(child(element, "numFmt")) or "decimal",
-        _whole(attribute(child(element, "start")), 1),
-        min(at, _whole(attribute(child(element, "lvlRestart")), at)),
+        whole_number(attribute(child(element, "start")), 1),
+        min(at, whole_number(attribute(child(element, "lvlRestart")), at)),
         attribute(child(element, "pStyle")),
         child(element, "isLgl") is not None,
     )
-
-
-def _whole(said: str, otherwise: int) -> int:
-    return int(said) if said.isdigit() else otherwise

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from engine.library.parsers.archive import Package
-from engine.library.parsers.elements import attribute, child, children
+from engine.library.parsers.elements import attribute, child, children, whole_number
 
 # Word's own styles keep their English names in every language; the other forms are what publishers call theirs.
 _HEADING_STYLE = re.compile(r"head(?:ing)?[ _-]?([1-9a-i])")
@@ -70,7 +70,7 @@ def _style(style_id: str, by_id: dict[str, etree._Element]) -> Style:
         number_id = number_id or attribute(child(properties, "numPr", "numId"))
         number_level = number_level or attribute(child(properties, "numPr", "ilvl"))
         style_id = attribute(child(element, "basedOn"))
-    return Style(name, level, is_list, number_id, int(number_level) if number_level.isdigit() else 0)
+    return Style(name, level, is_list, number_id, whole_number(number_level, 0))
 
 
 def _rank(sign: str) -> int:
@@ -80,8 +80,8 @@ def _rank(sign: str) -> int:
 
 def level_of(properties: etree._Element | None) -> int:
     """The outline level that paragraph properties set, 1 for the top; 0 where they set none."""
-    value = attribute(child(properties, "outlineLvl"))
-    return int(value) + 1 if value.isdigit() and int(value) < _BODY_TEXT_LEVEL else 0
+    level = whole_number(attribute(child(properties, "outlineLvl")), _BODY_TEXT_LEVEL)
+    return level + 1 if level < _BODY_TEXT_LEVEL else 0
 
 
 def is_item(properties: etree._Element | None, style: Style) -> bool:

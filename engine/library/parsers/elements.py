@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from lxml import etree
 
+# Python refuses to read a number of thousands of them.
+_MAX_DIGITS = 9
+
 
 def elements(container: etree._Element | None) -> Iterator[etree._Element]:
     """The child elements, without comments and processing instructions."""
@@ -40,6 +43,12 @@ def attribute(element: etree._Element | None, name: str = "val") -> str:
     if element is None:
         return ""
     return next((str(text) for key, text in element.attrib.items() if str(key).rpartition("}")[2] == name), "")
+
+
+def whole_number(said: str, otherwise: int) -> int:
+    """The number that an attribute says, cut off where no such number is that long; `otherwise` if it says none."""
+    said = said.strip()
+    return int(said[:_MAX_DIGITS]) if said.isdecimal() else otherwise
 
 
 def relation(element: etree._Element) -> str:

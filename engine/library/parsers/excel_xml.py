@@ -10,7 +10,7 @@ from lxml import etree
 
 from engine.core import ParsedDocument
 from engine.errors import DocumentUnreadable
-from engine.library.parsers.elements import attribute, child, children
+from engine.library.parsers.elements import attribute, child, children, whole_number
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.number_format import GENERAL, day, shown
 from engine.library.parsers.sheets import Row, Sheets
@@ -55,8 +55,7 @@ def _rows(sheet: etree._Element, formats: Mapping[str, str]) -> Iterator[Row]:
 
 
 def _number(element: etree._Element, name: str, otherwise: int) -> int:
-    text = attribute(element, name)
-    return int(text) if text.isdecimal() else otherwise
+    return whole_number(attribute(element, name), otherwise)
 
 
 def _text(data: etree._Element | None, code: str) -> str:

@@ -11,7 +11,7 @@ from engine.core import ParsedDocument, ParsedPage
 from engine.errors import DocumentUnreadable
 from engine.library.parsers import nested, xls
 from engine.library.parsers.archive import Package, opened
-from engine.library.parsers.elements import attribute, child, children, elements, local
+from engine.library.parsers.elements import attribute, child, children, elements, local, whole_number
 from engine.library.parsers.limits import MIB, Limits
 from engine.library.parsers.markup import PageBuilder, sane_title
 from engine.library.parsers.opendocument_locks import is_locked, unlocked
@@ -149,5 +149,4 @@ def _cells(element: etree._Element) -> list[str]:
 
 
 def _repeated(element: etree._Element, name: str) -> int:
-    times = attribute(element, name)
-    return max(1, int(times)) if times.isdigit() else 1
+    return max(1, whole_number(attribute(element, name), 1))

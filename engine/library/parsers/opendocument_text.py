@@ -12,7 +12,7 @@ from lxml import etree
 from engine.core import BlockKind
 from engine.library.parsers import remarks
 from engine.library.parsers.archive import Package
-from engine.library.parsers.elements import attribute, child, children, descendants, elements, local
+from engine.library.parsers.elements import attribute, child, children, descendants, elements, local, whole_number
 from engine.library.parsers.markup import PageBuilder, row
 
 _TITLES = {"Title"}
@@ -114,7 +114,7 @@ class Flow:
             self._has_title = True
             self._add("heading", text, 1)
         elif local(element) == "h" and len(text) <= _MAX_HEADING_CHARACTERS:
-            self._add("heading", text, max(1, int(level) if level.isdigit() else 1) + self._has_title)
+            self._add("heading", text, max(1, whole_number(level, 1)) + self._has_title)
         else:
             self._add("list_item" if is_list else "paragraph", text)
 
@@ -155,7 +155,7 @@ class _Inline:
         name = local(part)
         if name == "s":
             count = attribute(part, "c")
-            self.texts.append(" " * min(int(count) if count.isdigit() else 1, _MAX_SPACES))
+            self.texts.append(" " * min(whole_number(count, 1), _MAX_SPACES))
         elif name in _SPACES:
             self.texts.append(_SPACES[name])
         elif name == "note":

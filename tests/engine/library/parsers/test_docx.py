@@ -157,12 +157,12 @@ def test_a_diagram_is_read_where_it_is_shown(parsed):
     ]
 
 
-def numbered(text: str, level: int = 0, number: int = 1, mark: str = "") -> str:
+def numbered(text: str, level: int | str = 0, number: int | str = 1, mark: str = "") -> str:
     place = f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{number}"/></w:numPr>'
     return f"<w:p><w:pPr>{place}{mark}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
-def numbering(level: int, form: str, pattern: str, start: int = 1, more: str = "") -> str:
+def numbering(level: int, form: str, pattern: str, start: int | str = 1, more: str = "") -> str:
     return (
         f'<w:lvl w:ilvl="{level}"><w:start w:val="{start}"/><w:numFmt w:val="{form}"/>{more}'
         f'<w:lvlText w:val="{pattern}"/></w:lvl>'
@@ -241,6 +241,15 @@ def test_a_level_that_word_does_not_have_is_its_last(parsed):
     lists += '<w:num w:numId="1"><w:abstractNumId w:val="1"/></w:num>'
     body = numbered("nine", 8) + numbered("none", 10**9)
     assert [text for _, text in said(parsed("a.docx", archive(body, numbering=lists)))] == ["i) nine", "ii) none"]
+
+
+def test_numbers_that_are_none_or_without_end_lose_nothing(parsed):
+    lists = f'<w:abstractNum w:abstractNumId="1">{numbering(0, "decimal", "%1.", "²")}</w:abstractNum>'
+    lists += '<w:num w:numId="1"><w:abstractNumId w:val="1"/></w:num>'
+    endless = "7" * 5000
+    body = numbered("one", 0) + numbered("two", "²") + numbered("deep", endless) + numbered("none", 0, endless)
+    document = parsed("a.docx", archive(body, numbering=lists))
+    assert [text for _, text in said(document)] == ["1. one", "2. two", "deep", "none"]
 
 
 def test_what_stands_in_the_margins_of_pages_is_read_once(tmp_path: Path):
