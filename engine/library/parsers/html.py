@@ -112,6 +112,7 @@ class _Walk:
         self._gathered: list[str] = []
         # What pictures in the paragraph show, in words.
         self._pictures: list[str] = []
+        self._captions: dict[html.HtmlElement, set[str]] = {}
         self._is_item = False
 
     def flow(self, element: html.HtmlElement, list_depth: int) -> None:
@@ -141,12 +142,23 @@ class _Walk:
         elif child.tag == "math":
             self._gathered.append(formulas.shown(child))
         elif child.tag == "img":
-            self._pictures.append(_picture(child))
+            self._pictures.append(self._picture(child))
         elif child.tag in _INLINE:
             self.flow(child, list_depth)
         else:
             self.end_paragraph()
             self._block(child, list_depth)
+
+    def _picture(self, image: html.HtmlElement) -> str:
+        """What a picture shows in its author's words, "" where it is a button or its caption says the same."""
+        words = (image.get("alt") or "").split()
+        if len(words) < _MIN_LINK_WORDS and next(image.iterancestors("a"), None) is not None:
+            return ""
+        figure = next(image.iterancestors("figure"), None)
+        if figure is not None and figure not in self._captions:
+            self._captions[figure] = {_flat(caption) for caption in _seen(figure, "figcaption")}
+        is_said = figure is not None and " ".join(words) in self._captions[figure]
+        return "" if is_said else remarks.shown(" ".join(words))
 
     def _turn_at(self, child: html.HtmlElement, turn: Turn) -> None:
         # A heading is often named by what stands inside it.
@@ -167,7 +179,7 @@ class _Walk:
         else:
             self._nested(child, list_depth + (child.tag in ("ul", "ol", "dl")))
             return
-        self._pictures += map(_picture, _seen(child, "img"))
+        self._pictures += map(self._picture, _seen(child, "img"))
         self._end_pictures()
 
     def _nested(self, child: html.HtmlElement, list_depth: int) -> None:
@@ -257,15 +269,6 @@ def _seen(element: html.HtmlElement, tag: str) -> Iterator[html.HtmlElement]:
             if child.tag == tag:
                 yield child
             yield from _seen(child, tag)
-
-
-def _picture(image: html.HtmlElement) -> str:
-    """What a picture shows in its author's words, "" where it is a button or its caption says the same."""
-    words = (image.get("alt") or "").split()
-    if len(words) < _MIN_LINK_WORDS and next(image.iterancestors("a"), None) is not None:
-        return ""
-    captions = (_flat(caption) for figure in image.iterancestors("figure") for caption in _seen(figure, "figcaption"))
-    return "" if " ".join(words) in captions else remarks.shown(" ".join(words))
 
 
 def _lines(text: str) -> str:

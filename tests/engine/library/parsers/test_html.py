@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import DocumentEmpty
+from engine.library.parsers import html
 from tests.helpers.parsing import said
 
 
@@ -161,6 +162,34 @@ def test_a_caption_is_read_once_and_buttons_are_no_pictures(parsed):
     ]
 
 
+def test_captions_of_a_gallery_are_those_of_its_pictures(parsed):
+    pictures = "".join(
+        f'<figure><img alt="The barn from {side}"><figcaption>{caption}</figcaption></figure>'
+        for side, caption in (("north", "The barn from north"), ("south", "In summer"))
+    )
+    document = parsed("a.html", f"<body><figure>{pictures}<figcaption>Barns</figcaption></figure></body>")
+    assert [text for _, text in said(document)] == [
+        "The barn from north",
+        "Picture: The barn from south",
+        "In summer",
+        "Barns",
+    ]
+
+
+def test_a_caption_is_looked_up_once_for_all_pictures_of_its_figure(parsed, monkeypatch: pytest.MonkeyPatch):
+    looked_for: list[tuple[str, str]] = []
+    seen = html._seen
+
+    def counted(element, tag):
+        looked_for.append((element.tag, tag))
+        return seen(element, tag)
+
+    monkeypatch.setattr(html, "_seen", counted)
+    pictures = "".join(f'<img alt="Barn number {number}">' for number in range(9))
+    parsed("a.html", f"<body><figure>{pictures}<figcaption>Barn number 7</figcaption></figure></body>")
+    assert looked_for.count(("figure", "figcaption")) == 1
+
+
 def test_how_signs_are_pronounced_is_not_read_between_them(parsed):
     document = parsed(
         "a.html", "<body><p>漢字は<ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp>京<rt>きょう</rt></ruby>です</p></body>"
@@ -188,3 +217,17 @@ def test_a_cell_of_several_rows_is_said_in_each(parsed):
         "2024 | none",
         "2025 | none",
     ]
+
+
+def test_a_number_of_rows_without_end_is_all_that_follow(parsed):
+    document = parsed(
+        "a.html", f"<table><tr><td rowspan={'9' * 5000}>2023</td><td>Rome</td></tr><tr><td>Paris</td></tr></table>"
+    )
+    assert [text for _, text in said(document)] == ["2023 | Rome", "2023 | Paris"]
+
+
+def test_what_cells_reach_over_is_not_said_again_without_end(parsed):
+    rows = "".join(f"<tr><td rowspan=65534>{'x' * 200}</td><td>{number}</td></tr>" for number in range(400))
+    document = parsed("a.html", f"<table>{rows}</table>")
+    assert len(document.pages[0].text) < 2 * 10**6
+    assert said(document)[-1][1].endswith("399")
