@@ -140,10 +140,16 @@ def _readings(file: PdfFile, limits: Limits) -> list[Reading]:
 
 
 def _say_nothing(readings: Sequence[Reading]) -> bool:
-    """Whether nothing is set on the pages but one stamp, with other numbers on each."""
+    """Whether nothing is set on the pages but one stamp, with other numbers on each.
+
+    Several lines on one page alone are more than a stamp: a flyer, or a certificate, on a picture.
+    """
     written = [reading for reading in readings if not is_bare(reading.layout.text)]
     stamps = {re.sub(r"[\W\d]+", "", reading.layout.text) for reading in written}
-    return len(stamps) <= 1 and all(reading.is_left_out for reading in written)
+    num_lines = sum(paragraph.num_lines for reading in written for paragraph in reading.layout.paragraphs)
+    return (
+        len(stamps) <= 1 and all(reading.is_left_out for reading in written) and (len(written) != 1 or num_lines == 1)
+    )
 
 
 def _empty(num_pictures: int, num_pages: int) -> DocumentEmpty:

@@ -140,6 +140,15 @@ def test_without_ocr_scans_with_a_stamp_are_told_of_like_others(parsed):
     assert (document.needs, document.pages[3].text) == ("ocr", STAMP.format(3))
 
 
+def test_two_lines_on_a_picture_are_read_without_ocr(parsed):
+    said = ("Summer party on 12 July in the garden", "Please bring a salad and tell Anna by Friday")
+    flyer = Page([Line(text, size=12) for text in said], is_scan=True)
+    document = parsed("a.pdf", pdf([flyer]))
+    assert (document.pages[0].text, document.needs) == (" ".join(said), "ocr")
+    with pytest.raises(DocumentNeedsOcr):
+        parsed("b.pdf", pdf([stamped(1)]))
+
+
 @pytest.mark.parametrize(
     "page",
     [
