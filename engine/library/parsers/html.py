@@ -217,8 +217,9 @@ def _is_hidden(element: html.HtmlElement) -> bool:
 
 def _bears_title(header: html.HtmlElement) -> bool:
     """Whether the page's own title stands there, as pandoc and books write it: it has no other."""
-    titles = [*header.getroottree().iter("h1")]
-    return bool(titles) and all(header in title.iterancestors("header") for title in titles)
+    if next(header.iter("h1"), None) is None:
+        return False
+    return all(header in title.iterancestors("header") for title in header.getroottree().iter("h1"))
 
 
 def _is_layout(table: html.HtmlElement) -> bool:
