@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ def reported(sentence: str) -> Iterator[None]:
 
 def is_the_systems(error: Exception) -> bool:
     """Whether the system refused something, which says nothing of the files; that one is missing does."""
+    # Python gives the number of what the system says; LanceDB, whose errors may be OSErrors too, puts it into words.
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno != errno.ENOENT
     return bool(re.search(r"os error (?!2\b)\d+|permission denied|too many open files", str(error), re.IGNORECASE))
 
 

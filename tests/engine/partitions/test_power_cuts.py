@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from engine.config import MemorySettings
+from engine.errors import LibraryError
 from engine.memory.ledger import Ledger
 from engine.partitions.table import ChunkTable
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, chunk_row
@@ -99,6 +103,20 @@ def test_manifest_and_rows_may_be_lost_together(files: Path) -> None:
 @pytest.mark.expects_warnings
 def test_a_lost_manifest_of_before_costs_nothing(files: Path) -> None:
     emptied(sorted((files / "_versions").glob("*.manifest"))[2])
+    check_whole(files.parent, {2, 3, 4})
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOMEM, errno.EACCES])
+def test_files_that_the_system_does_not_give_now_are_not_lost(
+    files: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **options: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", refuse)
+        with pytest.raises(LibraryError, match=re.escape(os.strerror(number))):
+            open_table(files.parent)
     check_whole(files.parent, {2, 3, 4})
 
 
