@@ -6,9 +6,17 @@ import re
 import unicodedata
 
 # Soft hyphens, and signs without width: where a line may end, what is joined, which way to read.
-_UNSEEN = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
-# All but the signs that would become letters and digits of the word before them: "word¹", "Lamp™", "1½", "step②".
-_UNFOLDED = r"\u00aa\u00b2\u00b3\u00b9\u00ba\u00bc-\u00be\u2070-\u207f\u2120\u2122\u2150-\u215f\u2189\u2460-\u2473"
+# A space without width stays in the scripts of Thai, Lao, Burmese and Khmer, where it is what parts the words.
+_UNSEEN = re.compile(
+    r"(?<![\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\u200b"
+    r"|[\u00ad\u200c-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
+)
+# All but the signs that would become letters and digits of the word before them ("word¹", "Lamp™", "1½", "step②",
+# "№5", "5㎞"), and two vowels of Thai and Lao, without which the words of the dictionary are not recognized.
+_UNFOLDED = (
+    r"\u00aa\u00b2\u00b3\u00b9\u00ba\u00bc-\u00be\u0e33\u0eb3\u2070-\u207f\u2100-\u2117\u2120\u2122"
+    r"\u2150-\u215f\u2189\u2460-\u2473\u3371-\u337f\u3380-\u33df"
+)
 _FOLDED = re.compile(rf"[^{_UNFOLDED}]+")
 
 

@@ -265,6 +265,26 @@ def test_a_word_is_found_however_it_was_typeset(table: ChunkTable, is_indexed: b
         assert table.hits(ids(found))["1-0"].text == text
 
 
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize(
+    ("text", "word", "other"),
+    [
+        ("คำสั่งศาลให้ทำงานต่อ", "ทำงาน", "เขาจำได้ว่าน้ำท่วม"),
+        ("ພາສາລາວ ນ້ຳ", "ນ້ຳ", "ທຳ"),
+        ("ភាសា\u200bខ្មែរ", "ខ្មែរ", "អក្សរ"),
+        ("5㎞", "5", "km15"),
+        ("Nr.№7", "7", "no7"),
+    ],
+)
+def test_words_are_found_where_no_space_parts_them(
+    table: ChunkTable, is_indexed: bool, text: str, word: str, other: str
+):
+    table.put_document(1, [chunk_row(1, 0, text), chunk_row(1, 1, other)])
+    if is_indexed:
+        table.optimize()
+    assert ids(table.matching(word, 5)) == ["1-0"]
+
+
 def test_a_hit_tells_where_it_stands(filled: ChunkTable):
     [found] = filled.matching("mutex", 1)
     hit = filled.hits([found.row_id])[found.row_id]
