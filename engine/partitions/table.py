@@ -249,6 +249,8 @@ class ChunkTable(TableReader):
             # What the old versions are made of goes only when the new one needs nothing of it any more.
             self._new_files.sync()
             self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
+            # That joins files as well, where something is left to join.
+            self._new_files.sync()
             self._rows_to_index = self._commits = 0
             now = self._clock()
             if self._dead_rows:

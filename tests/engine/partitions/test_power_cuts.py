@@ -200,6 +200,10 @@ def test_what_was_written_is_safe_before_anybody_hears_of_it(tmp_path: Path, mon
     put(table, 2)
     table.delete_documents([1])
     table.optimize()
+    for number in range(3, 6):
+        put(table, number)
+    table.optimize()
+    table.forget_removed()
     table.close()
     assert listening.unsafe == []
     assert (tmp_path / "chunks.lance" / "_versions").stat().st_ino in safe
