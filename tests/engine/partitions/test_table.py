@@ -463,12 +463,20 @@ def _older_schema() -> pa.Schema:
     return new.set(column, new.field(column).remove_metadata())
 
 
-def test_texts_of_an_older_table_become_searchable_and_all_else_stays(tmp_path: Path):
+def _make_older_table(folder: Path, texts: Sequence[str]) -> None:
     old = _older_schema()
-    texts = ["Donau\u00addampf\u00adschiff", "\u1112\u1161\u11ab\u1100\u116e\u11a8\u1109\u1161", THREADS]
     rows = to_arrow([chunk_row(1, ordinal, text) for ordinal, text in enumerate(texts)], old).to_pydict()
     rows |= {"indexed_text": texts, "text_ngram": [None] * len(texts)}
-    lancedb.connect(tmp_path).create_table("chunks", pa.table(rows, schema=old), schema=old)
+    lancedb.connect(folder).create_table("chunks", pa.table(rows, schema=old), schema=old)
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 5_000])
+def test_texts_of_an_older_table_become_searchable_and_all_else_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
+):
+    monkeypatch.setattr("engine.partitions.opening._ROWS_AT_ONCE", rows_at_once)
+    texts = ["Donau\u00addampf\u00adschiff", "\u1112\u1161\u11ab\u1100\u116e\u11a8\u1109\u1161", THREADS]
+    _make_older_table(tmp_path, texts)
     for _ in range(2):
         table = open_table(tmp_path)
         assert [ids(table.matching(query, 5)) for query in ("donaudampfschiff", "국사", "mutex")] == [
@@ -482,6 +490,21 @@ def test_texts_of_an_older_table_become_searchable_and_all_else_stays(tmp_path: 
         version = table.version
         table.close()
     assert open_table(tmp_path).version == version
+
+
+def test_texts_of_an_older_table_stay_where_too_many_would_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("engine.partitions.opening._MOST_ROWS_TO_CHANGE", 1)
+    _make_older_table(tmp_path, ["of\ufb01cial papers", "Lamp\u00adshade blue", THREADS])
+    versions = set[int]()
+    for _ in range(3):
+        table = open_table(tmp_path)
+        assert [ids(table.matching(query, 5)) for query in ("papers", "blue", "mutex")] == [["1-0"], ["1-1"], ["1-2"]]
+        versions.add(table.version)
+        table.close()
+    assert len(versions) == 1
+    table = open_table(tmp_path)
+    table.put_document(1, table.rows_of(1))
+    assert ids(table.matching("official", 5)) == ["1-0"]
 
 
 @pytest.mark.expects_warnings
