@@ -87,6 +87,7 @@ class Recorder:
             # Their rows may be those of the version before, which nobody can tell from them.
             since_ns = self._table.went_back_to_ns - _LONGEST_WAIT_NS
             self._catalog.mark_lost(self._catalog.ids_with_rows_since(since_ns))
+            self._table.forget_loss()
         self.agree()
 
     def agree(self) -> None:

@@ -55,7 +55,10 @@ class Table(Protocol):
 
     @property
     def went_back_to_ns(self) -> int | None:
-        """Of when its rows are, where later ones were found to be lost when it was opened."""
+        """Of when its rows are, where later ones were found to be lost when it was opened, now or before."""
+
+    def forget_loss(self) -> None:
+        """It need not tell of that any more."""
 
     def put_documents(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None: ...
 

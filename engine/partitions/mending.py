@@ -2,7 +2,7 @@
 
 LanceDB leaves it to the system when files reach the disk, so that a name may be there without the content, or a file
 be missing that a later one names. Versions of the last minutes are kept, and what they lack the catalogue misses, so
-that those documents are read again.
+that those documents are read again; that it has to is noted beside the table until it does.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from lancedb.db import DBConnection
 from lancedb.table import Table
 
+from engine.partitions.durable import write_durably
 from engine.partitions.faults import is_the_systems
 
 log = logging.getLogger(__name__)
@@ -47,19 +48,40 @@ def whole_table(connection: DBConnection, name: str, folder: Path) -> Whole | No
     lost = {_version(manifest) for manifest in manifests.glob(f"*{_SUFFIX_ASIDE}")}
     table = connection.open_table(name)
     if not lost and _is_whole(table):
-        return Whole(table)
+        return Whole(table, _noted_loss(folder))
     newest = max([table.version, *lost])
     kept = _newest_whole(table, manifests)
     if kept is None:
         return None
-    went_back_to_ns = None
+    went_back_to_ns = _noted_loss(folder)
     if _version(kept) < newest:
         log.warning("The table %r is as it was at version %d; version %d is not whole", name, _version(kept), newest)
-        went_back_to_ns = kept.stat().st_mtime_ns
+        kept_ns = kept.stat().st_mtime_ns
+        went_back_to_ns = kept_ns if went_back_to_ns is None else min(kept_ns, went_back_to_ns)
+        write_durably(_note(folder), [str(went_back_to_ns).encode()])
     _go_on_from(table, _version(kept), newest)
     for manifest in manifests.glob(f"*{_SUFFIX_ASIDE}"):
         manifest.unlink()
     return Whole(table, went_back_to_ns)
+
+
+def forget_loss(folder: Path) -> None:
+    """What was lost of the table whose files are in `folder` is known elsewhere. Raises OSError."""
+    _note(folder).unlink(missing_ok=True)
+
+
+def _noted_loss(folder: Path) -> int | None:
+    """Of when the rows are since an earlier start, if nobody made up for what is lacking since."""
+    try:
+        noted = _note(folder).read_bytes()
+    except FileNotFoundError:
+        return None
+    # Whatever became of the note, something was lost.
+    return int(noted) if noted.isdigit() else 0
+
+
+def _note(folder: Path) -> Path:
+    return folder.with_suffix(".went-back")
 
 
 def _set_cut_manifests_aside(folder: Path) -> None:

@@ -277,6 +277,15 @@ class ChunkTable(TableReader):
             for _ in ("into the indices", "into one file"):
                 self._table.optimize(cleanup_older_than=_KEEP_ALL_VERSIONS)
 
+    def forget_loss(self) -> None:
+        """The catalogue misses now what was lost; until then each start tells of it. Raises LibraryError."""
+        from engine.partitions.mending import forget_loss
+
+        if self.went_back_to_ns is not None:
+            with reported("The index could not be written"):
+                forget_loss(self._files)
+            self.went_back_to_ns = None
+
     def drop_set_aside(self) -> None:
         """Deletes what was set aside, now or at an earlier start: what was in it has been written again."""
         for folder in self._folder.glob(f"{self._table.name}.broken-*"):

@@ -141,6 +141,9 @@ class FakeTable:
     def forget_removed(self) -> None:
         self.is_removed_kept = False
 
+    def forget_loss(self) -> None:
+        self.went_back_to_ns = None
+
     def drop_set_aside(self) -> None:
         self.is_set_aside_dropped = True
 

@@ -186,6 +186,7 @@ def test_a_lost_index_is_told_of_made_anew_and_then_deleted(bench: Bench, is_los
     bench.worker.rescan().wait(HANG_SECONDS)
 
     assert bench.stores.table.is_set_aside_dropped
+    assert bench.stores.table.went_back_to_ns is None
     check_integrity(bench.catalog, bench.stores.table)
 
 

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 
 from engine.config import MemorySettings
-from engine.errors import LibraryError
+from engine.errors import EmbedderMismatch, LibraryError
 from engine.memory.ledger import Ledger
 from engine.partitions.table import ChunkTable
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, chunk_row
@@ -162,6 +162,24 @@ def test_missing_files_of_indices_are_made_anew_when_they_are_missed(
     use(table)
     assert table.matching("lemon", 5)
     assert len(table.rows_of(4)) == 3
+    table.close()
+
+
+@pytest.mark.expects_warnings
+def test_a_loss_is_told_of_until_somebody_makes_up_for_it(files: Path) -> None:
+    emptied(newest(files / "data"))
+    with pytest.raises(EmbedderMismatch):
+        ChunkTable.open(files.parent, DIMENSIONS, "another model", MemorySettings(), Ledger())
+    told = set[int | None]()
+    for _ in range(2):
+        table = open_table(files.parent)
+        told.add(table.went_back_to_ns)
+        table.close()
+    assert len(told) == 1
+    assert None not in told
+    table.forget_loss()
+    table = open_table(files.parent)
+    assert table.went_back_to_ns is None
     table.close()
 
 
