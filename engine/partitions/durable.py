@@ -70,24 +70,25 @@ class NewFiles:
         for file in new:
             _sync_file(file)
         # A name counts when its folder is safe, and that one's name likewise.
-        parents = {folder for file in new for folder in (file.parent, file.parent.parent)}
+        parents = {folder for file in new for folder in list(Path(file).parents)[:2]}
         for folder in sorted(parents, key=lambda folder: len(folder.parts), reverse=True):
             _sync_folder(folder)
         self._safe = files
 
-    def _files(self) -> set[Path]:
-        found = ((Path(below), names) for folder in self._folders for below, _, names in os.walk(folder))
-        return {below / name for below, names in found for name in names}
+    def _files(self) -> set[str]:
+        """As strings: each commit looks at all of them, and there may be thousands."""
+        found = ((below, names) for folder in self._folders for below, _, names in os.walk(folder))
+        return {f"{below}{os.sep}{name}" for below, names in found for name in names}
 
 
-def _is_fresh(file: Path) -> bool:
+def _is_fresh(file: str) -> bool:
     try:
-        return time.time() - file.stat().st_mtime < _SECONDS_UNTIL_WRITTEN
+        return time.time() - os.stat(file).st_mtime < _SECONDS_UNTIL_WRITTEN
     except FileNotFoundError:
         return False
 
 
-def _sync_file(file: Path) -> None:
+def _sync_file(file: str) -> None:
     try:
         # Windows makes durable only what is open for writing.
         descriptor = os.open(file, os.O_RDWR | getattr(os, "O_BINARY", 0))
