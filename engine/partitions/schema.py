@@ -94,12 +94,10 @@ def to_arrow(rows: Sequence[ChunkRow], schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def in_present_form(rows: pa.Table) -> pa.Table:
-    """The rows as they would be written now, of what they are found by."""
-    for name, values in _indexed([searchable(text) for text in rows.column(TEXT_COLUMN).to_pylist()]).items():
-        column = rows.schema.get_field_index(name)
-        rows = rows.set_column(column, rows.schema.field(column), pa.array(values, pa.string()))
-    return rows
+def indexed(ids: Sequence[str], texts: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """The columns in which rows are found by words, as an update of the rows with these ids."""
+    columns = {"row_id": ids, **_indexed(texts)}
+    return pa.table(columns, schema=pa.schema([schema.field(name) for name in columns]))
 
 
 def _indexed(texts: Sequence[str]) -> dict[str, Sequence[str | None]]:

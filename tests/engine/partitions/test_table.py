@@ -470,11 +470,7 @@ def _make_older_table(folder: Path, texts: Sequence[str]) -> None:
     lancedb.connect(folder).create_table("chunks", pa.table(rows, schema=old), schema=old)
 
 
-@pytest.mark.parametrize("rows_at_once", [1, 5_000])
-def test_texts_of_an_older_table_become_searchable_and_all_else_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
-):
-    monkeypatch.setattr("engine.partitions.opening._ROWS_AT_ONCE", rows_at_once)
+def test_texts_of_an_older_table_become_searchable_and_all_else_stays(tmp_path: Path):
     texts = ["Donau\u00addampf\u00adschiff", "\u1112\u1161\u11ab\u1100\u116e\u11a8\u1109\u1161", THREADS]
     _make_older_table(tmp_path, texts)
     for _ in range(2):
