@@ -262,7 +262,8 @@ class Admission:
         A script waits for scripts alone: somebody at the window would have it wait for ever. Who has not begun waits
         for what is being read anyway.
         """
-        if group.status is SequenceStatus.WAITING and self._is_being_read(group, cached_tokens):
+        is_new = group.status is SequenceStatus.WAITING
+        if is_new and (self._is_being_kept(group) or self._is_being_read(group, cached_tokens)):
             self._held.append(group)
             return False
         scripts = [other for other in self._groups.running if not other.is_watched]
@@ -272,6 +273,11 @@ class Admission:
         read_seconds = self._profile.seconds(there, group.num_tokens - there)
         num_known = len(self._groups.running) + len(self._groups.waiting)
         return len(scripts) < self._sharing.best(read_seconds, num_known)
+
+    def _is_being_kept(self, group: SequenceGroup) -> bool:
+        """Whether the answer it goes on behind needs one more pass to be kept, which is the only way to go on there."""
+        is_of_use = self._keeper.keeps_whole and group.times_passed < LOOKAHEAD
+        return is_of_use and self._groups.before(group) is not None
 
     def _is_being_read(self, group: SequenceGroup, cached_tokens: int) -> bool:
         """Whether more of a prompt will be kept when another has been read that comes first, or is nearly there."""

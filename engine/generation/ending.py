@@ -81,6 +81,7 @@ class Ending:
         self._keep_written(group, group.lead)
         self._residence.forget(group)
         self._groups.closing.remove(group)
+        self._admission.look_again()
 
     def _written(self, group: SequenceGroup) -> tuple[Written, ...]:
         if group.beams is not None:

@@ -26,9 +26,10 @@ from engine.events import (
 from engine.generation import loader
 from engine.generation.cache_files import CacheFiles
 from engine.generation.cache_format import CacheHeader
-from engine.generation.commands import UseModel
+from engine.generation.commands import AtOnce, InTurn, UseModel
 from engine.generation.loaded import LoadedModel
 from engine.generation.step_loop import StepLoop
+from engine.generation.worker import GenerationWorker
 from engine.inflight import QuestionInFlight
 from tests.engine.generation.conftest import ENDS, EVIDENCE, PASSAGES, Desk
 from tests.helpers.tiny_gguf import write_tiny_model
@@ -50,6 +51,26 @@ def model_desk(desk: Desk, tiny_model: Path) -> Desk:
     desk.worker.use(UseModel(tiny_model))
     desk.model_state("loaded")
     return desk
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """A time in which the worker takes in nothing, so that all of it comes together; it has nothing else to do."""
+    take, goes_on = GenerationWorker._take, threading.Event()
+
+    def held_take(self: GenerationWorker, item: InTurn | AtOnce):
+        assert goes_on.wait(60)
+        take(self, item)
+
+    @contextmanager
+    def holding() -> Iterator[None]:
+        goes_on.clear()
+        yield
+        goes_on.set()
+
+    goes_on.set()
+    monkeypatch.setattr(GenerationWorker, "_take", held_take)
+    return holding
 
 
 @pytest.fixture
@@ -148,8 +169,8 @@ def test_who_waits_for_the_new_model_is_told_so_and_can_be_cancelled(model_desk,
     assert [end.question_id for end in ends_in_order(model_desk)] == ["q2", "seen", "q0", "q1"]
 
 
-def test_a_question_whose_prompt_is_read_ahead_goes_to_the_new_model_too(model_desk, other_model, pause):
-    with pause():
+def test_a_question_whose_prompt_is_read_ahead_goes_to_the_new_model_too(model_desk, other_model, at_once):
+    with at_once():
         in_flight = QuestionInFlight(Question("q", "Why?", sampling=SamplingParams(max_tokens=4, temperature=0.0)))
         model_desk.worker.expect(in_flight, EVIDENCE.passages)
         model_desk.worker.submit(in_flight, EVIDENCE)
@@ -309,8 +330,8 @@ def test_a_change_that_comes_as_the_engine_closes_is_not_begun(model_desk, other
 
 
 @pytest.mark.expects_warnings
-def test_a_model_that_cannot_be_loaded_is_tried_once_for_all_that_wait_for_it(model_desk, pause, tmp_path: Path):
-    with pause():
+def test_a_model_that_cannot_be_loaded_is_tried_once_for_all_that_wait_for_it(model_desk, at_once, tmp_path: Path):
+    with at_once():
         for number in range(20):
             ask_in_batch(model_desk, f"q{number}")
         model_desk.worker.use(UseModel(tmp_path / "missing.gguf"))
