@@ -13,6 +13,7 @@ from engine.errors import NoRoomToLoad
 from engine.events import AnswerFinished, Event, PlacementSettled, TokensGenerated
 from engine.generation.commands import UseModel
 from engine.generation.context import Context, ContextSpec
+from engine.generation.loaded import LoadedModel
 from engine.generation.model import Model
 from tests.engine.generation.conftest import ENDS, Desk
 from tests.helpers.decisive import margins_noted
@@ -40,10 +41,11 @@ def decisive_questions(model: Path, folder: Path) -> dict[str, str]:
 
 def check(desk: Desk) -> None:
     """Once nobody asks anything, nothing holds a cell but what is kept, and the ledger has each byte of it once."""
+    desk.wait_until(lambda: not _has_work(desk.loader.loaded_now))
+    end_round(desk)
     loaded = desk.loader.loaded_now
     if loaded is None:
         return
-    desk.wait_until(lambda: not loaded.loop.has_work)
     kept = loaded.keeper._cells.shelf
     loaded.loop._cells.check_integrity([kept[node] for node in kept.nodes()])
     spans = desk.ledger.spans()
@@ -55,6 +57,17 @@ def check(desk: Desk) -> None:
     assert {span.what for span in spans if span.owner == "workspace"} == {
         f"compute buffer of {device}" for device in loaded.context.compute_bytes
     }
+
+
+def _has_work(loaded: LoadedModel | None) -> bool:
+    return loaded is not None and loaded.loop.has_work
+
+
+def end_round(desk: Desk) -> None:
+    """Waits for what follows in the round that has told something: a fault is told before the model is freed."""
+    desk.worker.look_at_devices()
+    # Nothing is taken in before that round is over.
+    desk.wait_until(desk.worker._inbox.empty)
 
 
 def placed(desk: Desk, **wanted: Any) -> PlacementSettled:

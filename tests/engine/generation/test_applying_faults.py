@@ -25,6 +25,7 @@ from tests.helpers.placing import (
     check,
     decisive_questions,
     end_of,
+    end_round,
     has_begun,
     placed,
     serving,
@@ -80,6 +81,7 @@ def test_a_fault_of_ours_behind_new_weights_leaves_nobody_who_reads_into_them(mo
         patch.setattr(applying, fault, break_down)
         assert not placed(model_desk, **STREAMED).is_in_force
         assert isinstance(end_of(model_desk, "q"), AnswerFailed)
+    end_round(model_desk)
     assert readers() == []
     assert model_desk.loader.loaded_now is None
     model_desk.ask("How?", "again", max_tokens=4)
@@ -97,6 +99,7 @@ def test_a_fault_of_ours_beside_a_second_context_closes_that_too(model_desk, mad
         patch.setattr(applying, "_moved", break_down)
         assert not placed(model_desk, **slots(8)).is_in_force
         assert isinstance(end_of(model_desk, "q"), AnswerFailed)
+    end_round(model_desk)
     assert [context.handle for context in made] == [None]
 
 
