@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import queue
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from engine.config import Settings
 from engine.core import Citation, Evidence, Passage, Question, Quote, SamplingParams, Scope
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event, ModelStateChanged
+from engine.generation.commands import AtOnce, InTurn
 from engine.generation.load_plan import Planning, unmeasured
 from engine.generation.refreshes import EvidenceSource
 from engine.generation.worker import GenerationWorker
@@ -109,3 +112,23 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     yield desk
     desk.worker.stop()
     assert desk.ledger.spans() == ()
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """A time in which the worker takes in nothing, so that all of it comes together."""
+    take, goes_on = GenerationWorker._take, threading.Event()
+
+    def held_take(self: GenerationWorker, item: InTurn | AtOnce):
+        assert goes_on.wait(60)
+        take(self, item)
+
+    @contextmanager
+    def holding() -> Iterator[None]:
+        goes_on.clear()
+        yield
+        goes_on.set()
+
+    goes_on.set()
+    monkeypatch.setattr(GenerationWorker, "_take", held_take)
+    return holding

@@ -20,16 +20,16 @@ from engine.events import (
     AnswerFailed,
     AnswerFinished,
     AnswerStateChanged,
+    Event,
     ModelStateChanged,
     TokensGenerated,
 )
 from engine.generation import loader
 from engine.generation.cache_files import CacheFiles
 from engine.generation.cache_format import CacheHeader
-from engine.generation.commands import AtOnce, InTurn, UseModel
+from engine.generation.commands import UseModel
 from engine.generation.loaded import LoadedModel
 from engine.generation.step_loop import StepLoop
-from engine.generation.worker import GenerationWorker
 from engine.inflight import QuestionInFlight
 from tests.engine.generation.conftest import ENDS, EVIDENCE, PASSAGES, Desk
 from tests.helpers.tiny_gguf import write_tiny_model
@@ -51,26 +51,6 @@ def model_desk(desk: Desk, tiny_model: Path) -> Desk:
     desk.worker.use(UseModel(tiny_model))
     desk.model_state("loaded")
     return desk
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
-    """A time in which the worker takes in nothing, so that all of it comes together; it has nothing else to do."""
-    take, goes_on = GenerationWorker._take, threading.Event()
-
-    def held_take(self: GenerationWorker, item: InTurn | AtOnce):
-        assert goes_on.wait(60)
-        take(self, item)
-
-    @contextmanager
-    def holding() -> Iterator[None]:
-        goes_on.clear()
-        yield
-        goes_on.set()
-
-    goes_on.set()
-    monkeypatch.setattr(GenerationWorker, "_take", held_take)
-    return holding
 
 
 @pytest.fixture
@@ -139,14 +119,20 @@ def test_a_person_who_changes_the_model_does_not_wait_for_a_script(model_desk, o
     assert list(models).index("person") < len(of_the_old) + 10
 
 
-def test_no_answer_is_begun_twice_for_those_who_see_it(model_desk, other_model, pause):
-    for number in range(4):
-        ask_in_batch(model_desk, f"q{number}", max_tokens=60)
-    wait_for_text(model_desk, "q2")
-    with pause():
-        for number in range(4, 8):
-            ask_in_batch(model_desk, f"q{number}", max_tokens=20)
-        model_desk.worker.use(UseModel(other_model))
+def test_no_answer_is_begun_twice_for_those_who_see_it(model_desk, other_model, at_once, monkeypatch):
+    def choose_once_seen(event: Event) -> None:
+        model_desk._take(event)
+        is_of_q2 = isinstance(event, TokensGenerated) and event.question_id == "q2"
+        if is_of_q2 and text_told(model_desk, "q2") == event.text:
+            # On the generation thread, so that the answer cannot end before.
+            for number in range(4, 8):
+                ask_in_batch(model_desk, f"q{number}", max_tokens=20)
+            model_desk.worker.use(UseModel(other_model))
+
+    monkeypatch.setattr(model_desk.worker.models.members.home.under_way, "_publish", choose_once_seen)
+    with at_once():
+        for number in range(4):
+            ask_in_batch(model_desk, f"q{number}", max_tokens=60)
     ends = ends_of(model_desk, 8)
     assert all(text_told(model_desk, name) == end.answer.text for name, end in ends.items())
     models = {name: end.answer.model for name, end in ends.items()}
@@ -154,10 +140,10 @@ def test_no_answer_is_begun_twice_for_those_who_see_it(model_desk, other_model, 
     assert {models[f"q{number}"] for number in range(4, 8)} == {"tiny-qwen2"}
 
 
-def test_who_waits_for_the_new_model_is_told_so_and_can_be_cancelled(model_desk, other_model, pause):
+def test_who_waits_for_the_new_model_is_told_so_and_can_be_cancelled(model_desk, other_model, at_once):
     running = model_desk.ask("How?", "seen", max_tokens=100_000, grammar=LONG)
     wait_for_text(model_desk, "seen")
-    with pause():
+    with at_once():
         crowd = [ask_in_batch(model_desk, f"q{number}") for number in range(3)]
         model_desk.worker.use(UseModel(other_model))
     model_desk.wait_for(lambda event: event == AnswerStateChanged("q2", "queued", 2))

@@ -490,15 +490,16 @@ def test_a_person_does_not_wait_behind_scripts_of_another_model_also_after_a_qui
 
 
 def test_a_person_begins_beyond_a_group_of_scripts_while_only_scripts_wait_for_another_model(
-    models, pool_desk, monkeypatch
+    models, pool_desk, at_once, monkeypatch
 ):
     desk = pool_desk(FOR_ALL)
     warm_up(desk, models)
     step = StepLoop.step
     monkeypatch.setattr(StepLoop, "step", lambda loop: (time.sleep(0.01), step(loop))[1])
     scripts = [f"script{number}" for number in range(2 * GROUP_SIZE)]
-    for question_id in scripts:
-        desk.ask_of(models[0], question_id, max_tokens=60, priority="batch")
+    with at_once():
+        for question_id in scripts:
+            desk.ask_of(models[0], question_id, max_tokens=60, priority="batch")
     desk.begin_of(scripts[0])
     desk.ask_of(models[1], "other", max_tokens=2, priority="batch")
     desk.wait_until(lambda: desk.worker.models.num_left == 0)

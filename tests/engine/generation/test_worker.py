@@ -173,10 +173,11 @@ def test_a_question_in_the_moment_in_which_an_answer_ends_reads_nothing_of_it_ag
     assert second.cached_tokens == first.prompt_tokens + first.generated_tokens - 1
 
 
-def test_a_question_that_was_stopped_before_its_answer_began_leaves_nothing(desk, tiny_model: Path):
+def test_a_question_that_was_stopped_before_its_answer_began_leaves_nothing(desk, tiny_model: Path, at_once):
     desk.worker.use(UseModel(tiny_model))
-    in_flight = desk.ask("How?")
-    in_flight.cancelled.set()
+    with at_once():
+        in_flight = desk.ask("How?")
+        in_flight.cancelled.set()
     assert desk.end_of() == AnswerCancelled("q")
 
 
@@ -190,11 +191,12 @@ def test_cancelling_stops_between_tokens_and_the_worker_lives(desk, tiny_model: 
     assert isinstance(desk.end_of("b"), AnswerFinished)
 
 
-def test_a_question_cancelled_while_it_waits_is_never_begun(desk, tiny_model: Path):
+def test_a_question_cancelled_while_it_waits_is_never_begun(desk, tiny_model: Path, at_once):
     desk.worker.use(UseModel(tiny_model))
-    desk.ask("How?", "a")
-    in_flight = desk.ask("How?", "b")
-    in_flight.cancelled.set()
+    with at_once():
+        desk.ask("How?", "a")
+        in_flight = desk.ask("How?", "b")
+        in_flight.cancelled.set()
     assert isinstance(desk.end_of("b"), AnswerCancelled)
     assert AnswerStateChanged("b", "writing") not in desk.events
 
