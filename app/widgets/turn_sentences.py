@@ -68,6 +68,15 @@ def cut_sentence(turn: TurnView) -> str:
     return _tr("There was no room for more of it. “Longest answer” and “Context” in the settings make some.")
 
 
+def unfounded_sentence(turn: TurnView) -> str:
+    """That a model answered out of itself, because nothing was found to give it; "" where there are sources."""
+    if turn.state != "finished" or turn.model is None or turn.passages or not turn.text:
+        return ""
+    if turn.was_reading:
+        return _tr("Nothing was found in what had been read of your files by then; this answer does not rest on them.")
+    return _tr("Nothing was found in your files; this answer does not rest on them.")
+
+
 def alike_sentence(turn: TurnView) -> str:
     """Why there are fewer branches than answers were asked for; "" where all of them differ."""
     if not turn.num_alike:

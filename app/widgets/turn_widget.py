@@ -29,6 +29,7 @@ from app.widgets.turn_sentences import (
     scope_sentence,
     searched_sentence,
     timing_sentence,
+    unfounded_sentence,
     writer_sentence,
 )
 
@@ -176,7 +177,7 @@ class TurnWidget(QWidget):
         is_nothing = turn.state == "finished" and not turn.text and not turn.quotes
         self.nothing.setText(self._nothing_sentence(turn) if is_nothing else "")
         self.nothing.setVisible(is_nothing)
-        told = (cut_sentence(turn), alike_sentence(turn))
+        told = (unfounded_sentence(turn), cut_sentence(turn), alike_sentence(turn))
         note = self._note_sentence(turn) if is_extractive else " ".join(part for part in told if part)
         self._note.setText(note)
         self._note.setVisible(bool(note))

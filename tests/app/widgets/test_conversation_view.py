@@ -260,7 +260,9 @@ def test_more_answers_can_be_had_of_a_model_and_not_of_quotes(view, qtbot):
 
 
 def test_an_answer_that_had_no_more_room_says_so(view):
-    view.show_turns([turn(1, finish_reason="length"), turn(2, finish_reason="stop")])
+    view.show_turns(
+        [turn(n, finish_reason=reason, passages=(passage(1),)) for n, reason in ((1, "length"), (2, "stop"))]
+    )
     assert "no room for more" in view.widget_of("t1")._note.text()
     assert view.widget_of("t2")._note.isHidden()
 
@@ -274,7 +276,7 @@ def test_an_answer_that_had_no_more_room_says_so(view):
     ],
 )
 def test_answers_that_came_out_alike_are_told_of(view, num_alike, words):
-    view.show_turns([turn(num_answers=3, num_alike=num_alike)])
+    view.show_turns([turn(num_answers=3, num_alike=num_alike, passages=(passage(1),))])
     (widget,) = view.turn_views()
     assert widget._note.text() == words
     assert widget._note.isHidden() == (not words)

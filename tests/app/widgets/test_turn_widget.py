@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.widgets.turn_sentences import refreshed_sentence
+from app.widgets.turn_sentences import refreshed_sentence, unfounded_sentence
 from app.widgets.turn_widget import TurnWidget
 from engine.protocol import Refresh, Scope
 from tests.helpers.shown_values import passage, turn
@@ -55,3 +55,27 @@ def test_the_details_say_which_model_wrote_an_answer(qtbot):
     assert widget.scope.toolTip() == "Written by Tiny"
     widget.show_turn(turn(1, model=None, passages=(passage(1),)))
     assert widget.scope.toolTip() == ""
+
+
+def test_an_answer_for_which_nothing_was_found_says_that_it_does_not_rest_on_the_files(qtbot):
+    words = "Nothing was found in your files; this answer does not rest on them."
+    widget = TurnWidget(turn(1, scope=Scope(0, 0, 0)))
+    qtbot.addWidget(widget)
+    assert (widget._note.text(), widget._note.isHidden()) == (words, False)
+    widget.show_turn(turn(1, scope=Scope(1, 1, 1), passages=(passage(1),)))
+    assert widget._note.isHidden()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"was_reading": True}, "Nothing was found in what had been read of your files by then; this answer"),
+        ({"state": "writing"}, ""),
+        # These are told of in other words.
+        ({"text": ""}, ""),
+        ({"model": None}, ""),
+    ],
+)
+def test_only_the_finished_answer_of_a_model_is_said_to_be_without_sources(values, words):
+    sentence = unfounded_sentence(turn(1, **values))
+    assert (sentence.partition(" does not")[0], bool(sentence)) == (words, bool(words))
