@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from app.models.standings import Standing, Standings
     from app.models.turns import TurnView
 
-
-# What the engine calls its error for a document that it does not have.
-_REMOVED = "NothingThere"
 NO_SPAN = (0, 0)
 
 
@@ -73,9 +70,10 @@ class SourcesModel(QObject):
         self.passages_changed.emit()
 
     def open_passage(self, index: int, width_px: int = 900) -> None:
-        """Asks for the page of passage `index` with its span marked; it comes as `page_ready` or `page_failed`.
+        """Asks for the page of passage `index` with its span marked; it comes as `page_ready`.
 
-        Where the file is out of reach `passage_kept` comes instead: what was indexed can be read all the same.
+        Where it cannot be had, as of a file out of reach or no longer in the library, `passage_kept` comes instead:
+        what was indexed can be read all the same.
         """
         if not 0 <= index < len(self.passages):
             return
@@ -138,7 +136,7 @@ class SourcesModel(QObject):
             return
         self._is_without_page = True
         sentence = f"{error.sentence} {error.way_out}".strip()
-        if page == passage.page and error.kind != _REMOVED:
+        if page == passage.page:
             self.passage_kept.emit(passage, sentence)
         else:
             self.page_failed.emit(sentence)
@@ -155,9 +153,10 @@ class SourcesModel(QObject):
     def _tell_standing(self, passage: Passage, standing: Standing) -> None:
         self._is_without_page = True
         if standing.state == "removed":
-            self.page_failed.emit(self.tr("This document was removed from the library."))
+            sentence = self.tr("This document was removed from the library.")
         else:
-            self.passage_kept.emit(passage, standing.reason or self.tr("This file is out of reach just now."))
+            sentence = standing.reason or self.tr("This file is out of reach just now.")
+        self.passage_kept.emit(passage, sentence)
 
     def _select(self, index: int | None) -> None:
         if index != self.selected:

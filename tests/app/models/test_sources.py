@@ -110,22 +110,19 @@ def test_a_page_of_another_turn_or_of_a_closed_view_is_not_wanted(sources, clien
 
 def test_a_page_that_cannot_be_had_is_told_in_a_sentence(sources, client, qtbot):
     sources.open_passage(0)
-    with qtbot.wait_signal(sources.page_failed) as failed:
-        client.refuse(protocol.PAGE, "This document is no longer in the library.", "NothingThere", "Ask again.")
-    assert failed.args == ["This document is no longer in the library. Ask again."]
-
-
-def test_a_page_that_cannot_be_read_leaves_the_passage_as_it_was_indexed(sources, client, qtbot):
-    sources.open_passage(0)
-    with qtbot.wait_signal(sources.passage_kept) as kept:
-        client.refuse(protocol.PAGE, "The file cannot be read.", "DocumentUnreadable")
-    assert kept.args == [passage(0), "The file cannot be read."]
-    sources.open_passage(0)
     sources.open_page(5)
     client.refuse(protocol.PAGE, "Too late.")
     with qtbot.wait_signal(sources.page_failed) as failed:
-        client.refuse(protocol.PAGE, "There is no page 5.")
-    assert failed.args == ["There is no page 5."]
+        client.refuse(protocol.PAGE, "There is no page 5.", way_out="Turn back.")
+    assert failed.args == ["There is no page 5. Turn back."]
+
+
+@pytest.mark.parametrize("kind", ["DocumentUnreadable", "NothingThere"])
+def test_a_page_that_cannot_be_had_leaves_the_passage_as_it_was_indexed(sources, client, qtbot, kind):
+    sources.open_passage(0)
+    with qtbot.wait_signal(sources.passage_kept) as kept:
+        client.refuse(protocol.PAGE, "The file cannot be read.", kind, "Ask again.")
+    assert kept.args == [passage(0), "The file cannot be read. Ask again."]
 
 
 def test_a_page_out_of_reach_is_asked_for_again_when_it_comes_back(client, qtbot):

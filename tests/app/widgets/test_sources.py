@@ -198,11 +198,13 @@ def test_a_citation_opens_the_page_it_stands_on(pane, client, qtbot):
 def test_a_page_that_cannot_be_had_says_why(pane, client):
     pane.model.show_turn(turn(1, passages=(passage(1),)))
     pane.open_passage(0)
-    client.refuse(protocol.PAGE, "This document is no longer in the library.", "NothingThere")
-    assert pane.viewer.notice == "This document is no longer in the library."
+    client.answer(protocol.PAGE, picture_page())
+    pane.viewer.page_wanted.emit(8)
+    client.refuse(protocol.PAGE, "There is no page 8.")
+    assert pane.viewer.notice == "There is no page 8."
 
 
-def test_an_offline_source_says_why_and_shows_what_was_indexed(pane, client):
+def test_a_source_that_was_removed_or_is_offline_says_why_and_shows_what_was_indexed(pane, client):
     pane.model.show_turn(turn(1, passages=(passage(1, text="Three months' notice."), passage(2), passage(3))))
     pane.standings.watch(pane.model.passages)
     away = document(1, "offline", "The drive is not connected.")
@@ -214,7 +216,8 @@ def test_an_offline_source_says_why_and_shows_what_was_indexed(pane, client):
     assert pane.viewer.kept_sentence == "The drive is not connected. This is the passage as it was indexed."
     assert pane.viewer.text.toPlainText() == "Three months' notice."
     pane.open_passage(2)
-    assert pane.viewer.notice == "This document was removed from the library."
+    assert pane.viewer.kept_sentence.startswith("This document was removed from the library. This is the passage as")
+    assert pane.viewer.text.toPlainText() == passage(3).text
     pane.open_passage(1)
     client.answer(protocol.PAGE, picture_page())
     assert pane.viewer.kept_sentence == ""
