@@ -72,6 +72,7 @@ class WindowSettings:
     """All that the window remembers. `geometry` is Qt's own form in base64, "" until a window has been closed.
 
     `language` is a locale name such as "zh_CN", "" for the system's; `last_collection` "" searches all.
+    `unsent_question` is what stood in the prompt when the window was closed.
     A dataclass with checks of its own, because importing pydantic would delay the first paint by a quarter.
     """
 
@@ -82,6 +83,7 @@ class WindowSettings:
     is_sidebar_visible: bool = _setting(True)
     sources_width_px: int = _setting(360, within=(0, 4000))
     last_collection: str = _setting("")
+    unsent_question: str = _setting("")
     answers_per_question: int = _setting(1, within=(1, MAX_ANSWERS))
 
 
@@ -167,7 +169,8 @@ class SettingsStore(QObject):
         try:
             document = self._document()
             document.update(changes)
-            write_atomically(self._file, tomlkit.dumps(document).encode())
+            # Halves of surrogate pairs can be typed, but not written.
+            write_atomically(self._file, tomlkit.dumps(document).encode(errors="replace"))
             self.problem = ""
         except OSError as error:
             # The window goes on with what was chosen; only the memory of it is lost.

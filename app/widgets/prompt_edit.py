@@ -10,6 +10,8 @@ from app import theme
 from app.widgets import bits
 
 MAX_LINES = 8
+# Each key lays its line out anew: a longer one would hold up typing.
+MAX_CHARACTERS = 50_000
 
 
 class _Field(QPlainTextEdit):

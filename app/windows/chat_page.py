@@ -125,7 +125,7 @@ class ChatPage(QWidget):
         library.collections_changed.connect(self._show_collections)
         library.progress_changed.connect(self._show_centre)
         self.prompt.submitted.connect(conversation.ask)
-        conversation.question_refused.connect(self._take_back)
+        conversation.question_refused.connect(self.take_back)
         self.collection_picker.chosen.connect(conversation.set_collection)
         self.conversation.retry_wanted.connect(conversation.regenerate)
         self.conversation.more_wanted.connect(conversation.regenerate)
@@ -175,8 +175,8 @@ class ChatPage(QWidget):
         has_sources = self._models is not None and self.sources.isVisible()
         return (self.prompt, self.sources) if has_sources else (self.prompt,)
 
-    def _take_back(self, text: str) -> None:
-        """A question that could not be asked is not lost; what has been written since stays."""
+    def take_back(self, text: str) -> None:
+        """A question that could not be asked, or never was, is not lost; what has been written since stays."""
         if not self.prompt.text.strip():
             self.prompt.set_text(text)
 

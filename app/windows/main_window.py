@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QStackedWidget, QWidget
 
 from app import theme
 from app.widgets import bits
+from app.widgets.prompt_edit import MAX_CHARACTERS
 from app.widgets.rail import Place, Rail
 from app.widgets.status_line import StatusLine
 from app.windows.chat_page import ChatPage
@@ -107,13 +108,14 @@ class MainWindow(QMainWindow):
     # --- bringing to life ---
 
     def apply_settings(self, settings: WindowSettings) -> None:
-        """Theme, text size, place on the screen, widths, as remembered; best called before the window is shown."""
+        """Theme, place, widths and the question not sent yet, as remembered; best called before the window is shown."""
         theme.appearance().choose(settings.theme, settings.font_scale)
         if settings.geometry:
             self.restoreGeometry(QByteArray.fromBase64(settings.geometry.encode()))
         self._sidebar_wanted = settings.is_sidebar_visible
         self._fit_rail()
         self.chat.set_sources_width(settings.sources_width_px)
+        self.chat.take_back(settings.unsent_question)
 
     def attach(self, models: AppModels) -> None:
         """Shows the models from now on; called once."""
@@ -129,6 +131,8 @@ class MainWindow(QMainWindow):
         self.notices.attach(models)
         self.chats.attach(models.chat_list)
         self.chat.attach(models)
+        # Once it is asked, it is in a chat, also where this window is never closed in order.
+        self.chat.prompt.submitted.connect(lambda _text: models.settings.change(unsent_question=""))
         self.status_line.attach(models.engine_status, models.memory, models.remark)
         self._on_settings_changed()
         self._on_conversation_changed()
@@ -295,7 +299,8 @@ class MainWindow(QMainWindow):
         if self._models is not None:
             self._settle_pages()
             geometry = bytes(self.saveGeometry().toBase64().data()).decode()
-            self._models.settings.change(geometry=geometry)
+            unsent = self.chat.prompt.text[:MAX_CHARACTERS]
+            self._models.settings.change(geometry=geometry, unsent_question=unsent)
         super().closeEvent(event)
 
     # --- inside ---

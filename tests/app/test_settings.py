@@ -63,6 +63,14 @@ def test_a_change_is_written_at_once_and_read_again(tmp_path, qtbot):
     assert [path.name for path in file.parent.iterdir()] == ["window.toml"]
 
 
+@pytest.mark.parametrize("text", ["One \"line\"\nand\tanother\r\n\\ \x00 \u2028 😀 '''", "half \ud83d"])
+def test_whatever_was_typed_is_read_again(tmp_path, text):
+    store = SettingsStore(tmp_path / "window.toml")
+    store.change(unsent_question=text)
+    again = SettingsStore(tmp_path / "window.toml")
+    assert (again.settings.unsent_question, again.problem) == (text.replace("\ud83d", "?"), "")
+
+
 def test_nothing_is_told_or_written_when_nothing_changes(tmp_path, qtbot):
     store = SettingsStore(tmp_path / "window.toml")
     with qtbot.assert_not_emitted(store.settings_changed):

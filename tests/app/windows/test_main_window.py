@@ -11,6 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QWidget
 
 from app import theme
+from app.widgets.prompt_edit import MAX_CHARACTERS
 from app.widgets.prose import Prose
 from app.windows.command_palette import CommandPalette, matching
 from app.windows.commands import commands_of
@@ -366,6 +367,32 @@ def test_place_and_size_are_remembered(window, models, qtbot):
     qtbot.addWidget(again)
     again.apply_settings(models.settings.settings)
     assert (again.width(), again.height()) == (790, 600)
+
+
+def test_a_question_that_was_not_sent_stands_in_the_prompt_again(window, models, qtbot):
+    window.chat.prompt.set_text("Which notice\n“applies”?")
+    window.close()
+    again = MainWindow()
+    qtbot.addWidget(again)
+    again.apply_settings(models.settings.settings)
+    assert again.chat.prompt.text == "Which notice\n“applies”?"
+    # What was typed before the models came stays.
+    again.chat.prompt.set_text("Another one?")
+    again.attach(models)
+    assert again.chat.prompt.text == "Another one?"
+
+
+def test_of_an_endless_question_that_was_not_sent_the_beginning_is_kept(window, models):
+    window.chat.prompt.set_text("x" * (MAX_CHARACTERS + 1))
+    window.close()
+    assert models.settings.settings.unsent_question == "x" * MAX_CHARACTERS
+
+
+def test_a_question_that_was_sent_does_not_come_back(window, models):
+    models.settings.change(unsent_question="Why?")
+    window.chat.take_back("Why?")
+    QTest.keyClick(window.chat.prompt.field, Qt.Key.Key_Return)
+    assert models.settings.settings.unsent_question == ""
 
 
 def test_a_narrow_window_shows_icons_alone_and_a_wide_one_the_words_again(window):
