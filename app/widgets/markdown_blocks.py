@@ -27,6 +27,16 @@ _OPENERS = "[【"
 _CITATION = re.compile(r"(?<![0-9_`])[\[【]\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*[\]】](?!\()")
 _NUMBER = re.compile(r"\d+")
 _NUM_PASSAGES = "num_passages"
+# LaTeX: `\(…\)`, `\[…\]`, `$$…$$`, `$…$`, in which a backslash belongs to what follows it.
+_FORMULA = re.compile(
+    r"\\\((?:[^\\]|\\[^()])++\\\)"
+    r"|\\\[(?:[^\\]|\\[^\[\]])++\\\]"
+    r"|\$\$(?:[^$\\]|\\.|\$(?!\$))++\$\$"
+    r"|\$(?![\s$])(?:[^$\\\n]|\\.)++(?<!\s)\$(?!\d)",
+    re.DOTALL,
+)
+# Without any, "\[sic\]" is a word in brackets, and "$5/A$" a price.
+_FORMULA_SIGN = re.compile(r"[\\^_=+]")
 # Not a plain thin space: a full stop must not be left alone on the next line.
 _HAIR = "\N{NARROW NO-BREAK SPACE}"
 
@@ -132,9 +142,10 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     # "[1]: 1,200" is what the first passage says, and no definition of a link, of which nothing would be shown.
     parser.disable("reference")
-    for opener in _OPENERS:
+    for opener in (*_OPENERS, "$"):
         parser.inline.add_terminator_char(opener)
     parser.inline.ruler.before("link", "citation", _citation_rule)
+    parser.inline.ruler.before("escape", "formula", _formula_rule)
     parser.add_render_rule("citation", _render_citation)
     parser.add_render_rule("image", _render_image)
     parser.add_render_rule("s_open", lambda *_: "<s>")
@@ -155,6 +166,19 @@ def _citation_rule(state: Any, silent: bool) -> bool:
             state.push("citation", "", 0).content = str(number)
         else:
             state.push("text", "", 0).content = f"[{number}]"
+    state.pos = found.end()
+    return True
+
+
+def _formula_rule(state: Any, silent: bool) -> bool:
+    """Shows a formula as it was written: its backslashes and underscores are none of Markdown's."""
+    found = _FORMULA.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "\\$" else None
+    if found is None or not (found[0].startswith(("\\(", "$$")) or _FORMULA_SIGN.search(found[0].strip("\\[]$"))):
+        return False
+    for place, line in enumerate(found[0].split("\n") if not silent else ()):
+        if place:
+            state.push("softbreak", "br", 0)
+        state.push("text", "", 0).content = line.strip()
     state.pos = found.end()
     return True
 

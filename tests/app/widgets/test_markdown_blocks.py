@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from html import unescape
 
 import pytest
 
@@ -28,6 +29,9 @@ def f() -> int:
 ```
 
 > quoted
+
+Thus \\( a_b \\) and \\[ x \\\\ y^2
+= z \\] cost $5, or $$a_1$$.
 
 Setext
 ======
@@ -104,6 +108,42 @@ def test_citations_are_links_but_link_texts_and_code_are_not():
 def test_each_number_that_models_write_is_a_citation(text, numbers):
     (block,) = whole(text)
     assert [int(number) for number in re.findall(r'href="cite:(\d+)"', block.content)] == numbers
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        r"\( a_b \)",
+        r"\(x^2\,dx\)",
+        r"$\{a_1, *b*_2\}$",
+        r"$$\int_0^1 x^2\,dx = \frac13$$",
+        r"\[ E = mc^2 \]",
+        r"\[ \begin{aligned} a &= b \\[4pt] c &= [d] \end{aligned} \]",
+    ],
+)
+def test_a_formula_is_shown_as_it_was_written(formula):
+    (block,) = whole(f"So {formula} holds [1], *always*.")
+    assert unescape(block.content).startswith(f"<p>So {formula} holds <a class")
+    assert "<em>always</em>" in block.content
+
+
+def test_a_formula_of_several_lines_keeps_them():
+    (block,) = whole("\\[\n  a_1 \\\\\n  b_1\n\\]")
+    assert block.content == "<p>\\[<br />\na_1 \\\\<br />\nb_1<br />\n\\]</p>"
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("$5 and *$10*", "$5 and <em>$10</em>"),
+        ("*$5*-$10, **US$** or **A$**", "<em>$5</em>-$10, <strong>US$</strong> or <strong>A$</strong>"),
+        (r"$HOME_A and $HOME_B", "$HOME_A and $HOME_B"),
+        (r"\$a_b\$ \[sic\] \[1\] 1\) \(open", "$a_b$ [sic] [1] 1) (open"),
+        (r"`\(a\)` \*", r"<code>\(a\)</code> *"),
+    ],
+)
+def test_prices_and_escaped_signs_are_no_formulas(text, html):
+    assert whole(text)[0].content == f"<p>{html}</p>"
 
 
 def test_what_a_passage_says_is_no_definition_of_a_link():
