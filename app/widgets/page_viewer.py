@@ -7,13 +7,14 @@ import binascii
 import re
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QUrl, Signal
+from PySide6.QtCore import QEvent, Qt, QUrl, Signal
 from PySide6.QtGui import QColor, QDesktopServices, QKeyEvent, QResizeEvent, QTextCursor, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QStackedWidget, QTextBrowser, QTextEdit, QVBoxLayout, QWidget
 
 from app import theme
 from app.tips import plain_tip
 from app.widgets import bits
+from app.widgets.elided import ElidedLabel
 from app.widgets.empty_state import EmptyState
 from app.widgets.figures import file_name, printable
 from app.widgets.page_picture import ZOOM_STEP, PagePicture
@@ -88,8 +89,10 @@ class PageViewer(QWidget):
         super().__init__(parent)
         self._document, self._spot = "", ""
         self._reply: PageReply | None = None
-        self._name = bits.label("", "strong")
-        self._where = bits.label("", "small")
+        self._name = ElidedLabel("", "strong")
+        self._where = ElidedLabel("", "small", Qt.TextElideMode.ElideRight)
+        self._heading = QWidget()
+        self._heading.setLayout(bits.column(self._name, self._where, spacing=0))
         self._previous = bits.tool("chevron-left", self.tr("Previous page"), lambda: self._turn(-1))
         self._next = bits.tool("chevron-right", self.tr("Next page"), lambda: self._turn(1))
         self._zoom_out = bits.tool("zoom-out", self.tr("Smaller"), lambda: self._zoom(1 / ZOOM_STEP))
@@ -105,7 +108,7 @@ class PageViewer(QWidget):
         for shown in (self._notice, self.picture, self.text):
             self._stack.addWidget(shown)
         head = bits.row(back, spacing=4)
-        head.addLayout(bits.column(self._name, self._where, spacing=0), 1)
+        head.addWidget(self._heading, 1)
         head.addWidget(self.open_outside)
         head.setContentsMargins(8, 8, 8, 4)
         foot = bits.row(
@@ -210,7 +213,7 @@ class PageViewer(QWidget):
     def _name_document(self, document: str) -> None:
         self._document = document
         self._name.setText(file_name(document))
-        self._name.setToolTip(plain_tip(printable(document)))
+        self._heading.setToolTip(plain_tip(printable(document)))
 
     def _where_text(self, reply: PageReply) -> str:
         if reply.page is None:

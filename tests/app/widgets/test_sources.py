@@ -13,6 +13,7 @@ from PySide6.QtTest import QTest
 from app.models.library import LibraryModel
 from app.models.sources import SourcesModel
 from app.models.standings import Standings
+from app.tips import plain_tip
 from app.widgets.page_viewer import PageViewer, unwrapped
 from app.widgets.source_card import SourceCard, snippet
 from app.widgets.source_pane import SourcePane
@@ -120,6 +121,16 @@ def test_a_snippet_of_markdown_is_without_the_signs_of_headings_and_fences():
     text = "## Mutexes\n\n```rust,ignore\n# hidden\nlet m = 1;\n```\nC# is #1."
     assert snippet(replace(passage(1, text=text), document="/docs/a.MD")) == "Mutexes hidden let m = 1; C# is #1."
     assert snippet(passage(1, text="# hidden")) == "# hidden"
+
+
+def test_a_long_name_gives_way_and_is_whole_in_its_tooltip(viewer):
+    name = "-".join(["minutes", "of", "the", "general", "meeting"] * 6) + ".pdf"
+    narrow = viewer.minimumSizeHint().width()
+    viewer.show_page(picture_page().model_copy(update={"document": f"/docs/{name}"}))
+    assert viewer.minimumSizeHint().width() == narrow
+    viewer.grab()
+    assert viewer._name.toolTip() == plain_tip(name)
+    assert viewer._heading.toolTip() == plain_tip(f"/docs/{name}")
 
 
 def test_a_text_says_where_the_passage_stands_also_once_it_is_there(viewer):
