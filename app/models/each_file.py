@@ -1,7 +1,8 @@
 """One question to every file: the files as a table that fills while they answer, paused, resumed and kept on the disk.
 
 Each file is a question of its own, confined to it, which waits behind whatever somebody asks in a chat. What has been
-answered is stored as it comes; what has not goes on after a pause, after a dead engine, and after the next start.
+answered is stored as it comes; what has not goes on after a dead engine, and after a pause or the next start once
+somebody has it resumed.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class EachFileModel(QAbstractTableModel):
         run: The question that is shown, None for none.
         state: "listing" while its files are being asked for.
         runs: All that are kept, the newest first.
+        is_left_waiting: The newest of them was not finished when Ragdoll was closed, and none has been opened since.
     """
 
     run_changed = Signal()  # run or state
@@ -107,6 +109,7 @@ class EachFileModel(QAbstractTableModel):
         self.state: RunState = "none"
         self.runs: tuple[Run, ...] = ()
         self._read_runs()
+        self.is_left_waiting = self._does_newest_wait()
 
     # --- what is shown ---
 
@@ -319,6 +322,7 @@ class EachFileModel(QAbstractTableModel):
 
     def _show(self, run: Run | None, files: Iterable[RunFile]) -> None:
         self.beginResetModel()
+        self.is_left_waiting = False
         self.run = run
         self._files = list(files)
         question = run.question if run is not None else ""
@@ -468,6 +472,10 @@ class EachFileModel(QAbstractTableModel):
     def _read_runs(self) -> None:
         self.runs = self._try(self._store.runs) or ()
         self.runs_changed.emit()
+
+    def _does_newest_wait(self) -> bool:
+        # Not opened for that: it would read all answers before anybody wants to see them.
+        return bool(self.runs) and bool(self._try(lambda: self._store.waits(self.runs[0].run_id)))
 
     def _try(self, call: Callable[[], Any]) -> Any:
         """What the store says; None, and told, where the disk does not let it."""

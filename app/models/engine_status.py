@@ -140,6 +140,7 @@ class EngineStatusModel(QObject):
         if each_file is not None:
             each_file.run_changed.connect(lambda: self._show_run(each_file))
             each_file.progress_changed.connect(lambda: self._show_run(each_file))
+            self._show_run(each_file)
 
     @property
     def is_busy(self) -> bool:
@@ -196,7 +197,8 @@ class EngineStatusModel(QObject):
 
     def _show_run(self, each_file: EachFileModel) -> None:
         asked_files = (each_file.num_answered, each_file.num_files)
-        self._set(replace(self._facts, run=each_file.state, asked_files=asked_files))
+        run = "paused" if each_file.is_left_waiting else each_file.state
+        self._set(replace(self._facts, run=run, asked_files=asked_files))
 
     def _set(self, facts: Facts) -> None:
         self._facts = facts

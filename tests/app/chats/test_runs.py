@@ -41,6 +41,18 @@ def test_the_newest_run_comes_first_and_a_deleted_one_leaves_nothing(store: Chat
     assert len(store.runs.files(new.run_id)) == 2
 
 
+def test_a_run_waits_until_each_of_its_files_has_answered_or_failed(store: ChatStore) -> None:
+    run, other = (store.runs.create(question, None, FILES) for question in ("When?", "Who?"))
+    first, second = store.runs.files(run.run_id)
+    assert store.runs.waits(run.run_id)
+    store.runs.record(second.file_id, Outcome(state="failed"))
+    assert store.runs.waits(run.run_id)
+    store.runs.record(first.file_id, Outcome(state="finished"))
+    assert not store.runs.waits(run.run_id)
+    assert store.runs.waits(other.run_id)
+    assert not store.runs.waits("gone")
+
+
 def test_a_full_disk_is_told_of_the_question_and_not_of_a_chat(store: ChatStore) -> None:
     run = store.runs.create("When does it end?", None, FILES)
     (file, _) = store.runs.files(run.run_id)

@@ -12,6 +12,7 @@ from app.chats import ChatStore
 from app.models import each_file
 from app.models.each_file import ANSWER, FILE, FOUND_AT, OPEN_AT_ONCE, STATE, EachFileModel
 from app.models.each_file_csv import HEADER, csv_of
+from app.models.engine_status import EngineStatusModel
 from app.models.turns import TurnView
 from engine import protocol
 from engine.errors import ModelError
@@ -174,6 +175,27 @@ def test_what_was_answered_is_there_after_the_window_was_closed_and_the_rest_goe
     assert not model.view(0).passages
     model.resume()
     assert len(desk.asked()) == 5
+
+
+def test_the_next_start_says_that_a_question_waits_until_it_is_opened_or_done(desk: Desk) -> None:
+    desk.client.become_ready()
+
+    def said() -> str:
+        return EngineStatusModel(desk.client, each_file=desk.model).sentence  # type: ignore[arg-type]
+
+    assert (desk.model.is_left_waiting, said()) == (False, "Ready")
+    desk.begin(2)
+    desk.finish(0)
+    desk.model.close()
+    desk.model = desk.reopened()
+    assert (desk.model.is_left_waiting, said()) == (True, "The question to every file is paused")
+    desk.model.open(desk.model.runs[0].run_id)
+    assert (desk.model.is_left_waiting, said()) == (False, "The question to every file is paused")
+    desk.model.resume()
+    desk.finish(2)
+    desk.model.close()
+    desk.model = desk.reopened()
+    assert (desk.model.is_left_waiting, said()) == (False, "Ready")
 
 
 def test_a_killed_window_loses_no_answer(desk: Desk) -> None:
