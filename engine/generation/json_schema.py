@@ -102,6 +102,33 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         items = f"{item} {others}" if least else f"({item} {others})?"
         return f'"[" space {items} "]" space'
 
+    def _build_object_rule(
+        self, properties: list[tuple[str, Any]], required: set[str], name: str, additional_properties: Any
+    ) -> str:
+        # WORKAROUND llama-cpp-python 0.3.36: keys that are not described would follow an optional one without a comma.
+        path = f"{name}-" if name else ""
+        pairs = {
+            key: self._pair(f"{path}{key}", self._format_literal(json.dumps(key)) + " space", schema)
+            for key, schema in properties
+        }
+        rest, beginnings = '""', []
+        if additional_properties is True or isinstance(additional_properties, dict):
+            key = self._add_primitive("string", _LIBRARY.PRIMITIVE_RULES["string"])
+            other = self._pair(f"{path}additional", key, {} if additional_properties is True else additional_properties)
+            rest = f'("," space {other})*'
+            beginnings.append(f"{other} {rest}")
+        # Those that need not be there, from the last to the first: what may follow each is a rule by then.
+        for key in reversed([key for key in pairs if key not in required]):
+            rest = self._add_rule(f"{path}{key}-rest", rest)
+            beginnings.append(f"{pairs[key]} {rest}")
+            rest = f'("," space {pairs[key]})? {rest}'
+        needed = ' "," space '.join(pair for key, pair in pairs.items() if key in required)
+        members = f"{needed} {rest}" if needed else f"({' | '.join(beginnings)})?" if beginnings else ""
+        return f'"{{" space {members} "}}" space'
+
+    def _pair(self, name: str, key: str, schema: dict[str, Any]) -> str:
+        return str(self._add_rule(f"{name}-kv", f'{key} ":" space {self.visit(schema, name)}'))
+
     def _resolve_ref(self, ref: str) -> str:
         # The library names the rule after the end of the path, which two definitions, or a rule of its own, may share.
         name = self._refs.get(ref)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from engine.errors import BadRequest
 from engine.generation import grammar
 from engine.generation.json_schema import gbnf_of_schema
+from engine.generation.model import Model
 from tests.helpers.gbnf import fits
+from tests.helpers.tiny_gguf import EOS
 
 PERSON = {
     "type": "object",
@@ -30,6 +34,60 @@ def holds(schema: object, text: str) -> bool:
     gbnf = gbnf_of_schema(json.dumps(schema))
     grammar.check(gbnf)
     return fits(gbnf, text)
+
+
+# Keys that need not be there, beside keys that are not described.
+OPEN = {
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "additionalProperties": {"type": "null"},
+}
+NAMED = {**OPEN, "required": ["name"]}
+
+
+@pytest.fixture(scope="module")
+def model(tiny_model: Path) -> Iterator[Model]:
+    model = Model(tiny_model, 0, lambda _: True)
+    yield model
+    model.close()
+
+
+def is_taken(model: Model, schema: object, text: str) -> bool:
+    """Whether llama.cpp lets a model write the text, byte by byte, and end there."""
+    pieces = {model.piece(token): token for token in range(model.num_tokens)}
+    follower = grammar.NativeGrammar(model, gbnf_of_schema(json.dumps(schema)))
+    try:
+        for byte in text.encode():
+            token = pieces[bytes([byte])]
+            if not follower.allows(token):
+                return False
+            follower.accept(token)
+        return follower.allows(EOS)
+    finally:
+        follower.close()
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "is_good"),
+    [
+        (OPEN, "{}", True),
+        (OPEN, '{"age":1}', True),
+        (OPEN, '{"age":1,"z":null}', True),
+        (OPEN, '{"age":1"z":null}', False),
+        (OPEN, '{"name":"a", "age":1,"z":null, "y":null}', True),
+        (OPEN, '{"name":"a","z":null}', True),
+        (OPEN, '{"z":null}', True),
+        (OPEN, '{"z":1}', False),
+        (OPEN, '{"age":1,"name":"a"}', False),
+        (NAMED, '{"name":"a","age":1,"z":null}', True),
+        (NAMED, '{"name":"a","z":null}', True),
+        (NAMED, '{"name":"a"}', True),
+        (NAMED, '{"age":1}', False),
+        ({"additionalProperties": False}, "{}", True),
+    ],
+)
+def test_llama_cpp_takes_what_fits_and_nothing_else(model: Model, schema: object, text: str, is_good: bool):
+    assert holds(schema, text) is is_good
+    assert is_taken(model, schema, text) is is_good
 
 
 @pytest.mark.parametrize(
