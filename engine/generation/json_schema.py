@@ -37,6 +37,10 @@ _FOLLOWED = {
     "string": {"type", "minLength", "maxLength"},
     "format": {"type", "format"},
 }
+# As in llama.cpp: line breaks and other control characters stand in no text of JSON as they are.
+_LETTER = _LIBRARY.BuiltinRule(
+    r'[^"\\\x7F\x00-\x1F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F])', []
+)
 
 
 @lru_cache(maxsize=32)
@@ -92,6 +96,10 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
             times = _times(plain.get("minLength", 0), plain.get("maxLength"))
             return str(self._add_rule(rule_name, rf'"\"" {letter}{times} "\"" space'))
         return str(super().visit(plain, name))
+
+    def _add_primitive(self, name: str, rule: Any) -> str:
+        # WORKAROUND llama-cpp-python 0.3.36: its own letters may be control characters.
+        return str(super()._add_primitive(name, _LETTER if name == "char" else rule))
 
     def _array(self, schema: dict[str, Any], name: str) -> str:
         item = self.visit(schema["items"], f"{name}-item" if name else "item")

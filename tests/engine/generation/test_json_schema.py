@@ -83,6 +83,11 @@ def is_taken(model: Model, schema: object, text: str) -> bool:
         (NAMED, '{"name":"a"}', True),
         (NAMED, '{"age":1}', False),
         ({"additionalProperties": False}, "{}", True),
+        ({"type": "string"}, '"a\nb"', False),
+        ({"type": "string"}, '"a\x7f"', False),
+        ({"type": "string"}, r'"a\n\t\u0001\/ é猫"', True),
+        ({"type": "string", "maxLength": 3}, '"a\tb"', False),
+        ({}, '{"a\n":1}', False),
     ],
 )
 def test_llama_cpp_takes_what_fits_and_nothing_else(model: Model, schema: object, text: str, is_good: bool):
