@@ -15,6 +15,9 @@ from datetime import datetime
 from typing import Any, Literal
 
 import jinja2
+from jinja2.ext import Extension
+from jinja2.nodes import Node
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine.generation.segment import SegmentKind
@@ -29,6 +32,11 @@ _SOME_DAY = datetime(2024, 7, 26)
 # Some models can be told not to think aloud first, as Qwen3 (`enable_thinking`) and Granite (`thinking`): of the tokens
 # that an answer may have on an ordinary machine, nothing would be left for what was asked.
 _ANSWERS_AT_ONCE = {"enable_thinking": False, "thinking": False}
+# How a template may fail that was compiled.
+_FAILURES = (
+    *(jinja2.TemplateError, ArithmeticError, AttributeError, LookupError),
+    *(RecursionError, TypeError, ValueError),
+)
 # Nothing that a date is made of is the same in both.
 _OTHER_DAY = datetime(1997, 3, 8)
 
@@ -62,6 +70,17 @@ class TemplateBroken(Exception):
     """The template cannot render these messages; the plain prompt is used instead."""
 
 
+class _Generation(Extension):
+    """`{% generation %}` around what the assistant says, which transformers knows for training: nothing to us."""
+
+    tags = {"generation"}  # noqa: RUF012 - as Jinja has it
+
+    def parse(self, parser: Parser) -> list[Node]:
+        """The nodes of the block, as if its tags were not there."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
 class ChatTemplate:
     """A compiled template; `tells_day`: prompts made with it name a day, which is never the real one."""
 
@@ -72,7 +91,7 @@ class ChatTemplate:
             TemplateBroken: It is not valid Jinja.
         """
         environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _Generation]
         )
         environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _raise
@@ -116,10 +135,13 @@ class ChatTemplate:
                 messages=placed,
                 add_generation_prompt=True,
                 strftime_now=day.strftime,
+                # None as in transformers, so that a template that asks for None is not given what is undefined.
+                tools=None,
+                documents=None,
                 **_ANSWERS_AT_ONCE,
                 **self._specials,
             )
-        except (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except _FAILURES as error:
             raise TemplateBroken(str(error)) from error
         return _fill(text, messages)
 

@@ -65,11 +65,28 @@ def test_a_template_without_a_system_role_gets_the_text_with_the_first_question(
 
 
 @pytest.mark.parametrize(
-    "source", ["{% if %}", "{{ messages[7].content }}", "always the same", "{{ ''.__class__.mro() }}"]
+    "source",
+    [
+        *("{% if %}", "{{ messages[7].content }}", "always the same", "{{ ''.__class__.mro() }}"),
+        *("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "{% generation %}" + CHATML),
+    ],
 )
 def test_a_broken_or_malicious_template_is_refused(source: str):
     with pytest.raises(TemplateBroken):
         ChatTemplate(source, "", "").render([USER])
+
+
+def test_what_a_template_marks_for_training_is_read_as_if_it_were_not_marked():
+    source = CHATML.replace("{{ m.content }}", "{% generation %}{{ m.content }}{% endgeneration %}")
+    messages = [SYSTEM, USER, Message("assistant", (PromptPart("Yes."),)), USER]
+    assert ChatTemplate(source, "<s>", "</s>").render(messages) == ChatTemplate(CHATML, "<s>", "</s>").render(messages)
+
+
+def test_a_template_hears_as_in_transformers_that_there_are_no_tools():
+    source = (
+        "{% if tools is not none %}{{ tools | tojson }}{% endif %}{% if documents is not none %}!{% endif %}" + CHATML
+    )
+    assert ChatTemplate(source, "", "").render([USER]) == ChatTemplate(CHATML, "", "").render([USER])
 
 
 def test_placeholders_in_a_document_cannot_pull_in_another_message():
