@@ -250,6 +250,9 @@ class RetrievalWorker:
         try:
             self._expect_early(searcher, batch)
             results = self._swept(searcher, batch)
+        except SweepPaused:
+            self._live(batch)
+            return []
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to each question
             if len(batch) > 1:
                 return [found for in_flight in batch for found in self._searched_alone(in_flight)]
@@ -258,15 +261,21 @@ class RetrievalWorker:
         return [(searcher, in_flight, result) for in_flight, result in zip(batch, results, strict=True)]
 
     def _swept(self, searcher: Searcher, batch: Sequence[QuestionInFlight]) -> list[SearchResult]:
-        """Searches for all of them; scripts let people by, and a second try goes on with what is not read yet."""
+        """Searches for all of them; scripts let people by, and a second try goes on with what is not read yet.
+
+        Raises:
+            SweepPaused: All of them were cancelled.
+        """
         queries = [_query(in_flight) for in_flight in batch]
         is_for_people = any(in_flight.question.priority == "interactive" for in_flight in batch)
-        pauses = Pauses(lambda: not is_for_people and self._waiting.has_people)
+        pauses = Pauses(lambda: _is_forsaken(batch) or (not is_for_people and self._waiting.has_people))
         has_failed = False
         while True:
             try:
                 return searcher.search(queries, pauses)
             except SweepPaused:
+                if _is_forsaken(batch):
+                    raise
                 self._let_people_by(batch[0])
             except OSError as error:
                 if has_failed:
@@ -385,6 +394,10 @@ class RetrievalWorker:
 def _query(in_flight: QuestionInFlight) -> Query:
     question = in_flight.question
     return Query(question.text, question.collection, question.top_k, question.filters)
+
+
+def _is_forsaken(batch: Sequence[QuestionInFlight]) -> bool:
+    return all(in_flight.cancelled.is_set() for in_flight in batch)
 
 
 def _closing() -> RagdollError:

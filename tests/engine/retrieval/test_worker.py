@@ -411,6 +411,34 @@ def test_somebody_who_comes_while_partitions_are_read_for_a_script_is_next():
     desk.worker.stop()
 
 
+@pytest.mark.parametrize("priority", ["interactive", "batch"])
+def test_a_sweep_that_nobody_waits_for_any_more_ends_between_two_partitions(priority: str):
+    searcher = PausingSearcher()
+    searcher.gate.set()
+    searcher.pauses.clear()
+    desk = Desk(searcher)
+    unwanted = [desk.ask(text, priority=priority) for text in ("cancelled first", "cancelled next")]
+
+    def between(number: int) -> None:
+        if not desk.ended and number < len(unwanted):
+            unwanted[number].cancelled.set()
+
+    searcher.between = between
+    desk.worker.start()
+    desk.wait(2)
+    desk.ask("the next person")
+    desk.wait(3)
+    desk.worker.stop()
+    assert desk.ended == {
+        "cancelled first": "cancelled",
+        "cancelled next": "cancelled",
+        "the next person": "handed over",
+    }
+    # One of two that is cancelled stops nothing.
+    assert searcher.pauses == [1]
+    assert [query.text for batch in searcher.batches for query in batch] == ["the next person"]
+
+
 @pytest.mark.expects_warnings
 def test_a_search_that_the_disk_fails_goes_on_once():
     class FailingSearcher(FakeSearcher):
