@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from engine.core import Evidence, Filters, Passage, Quote
 from engine.cores import Cores
@@ -215,7 +216,7 @@ class RetrievalWorker:
     def _widened(self, searcher: Searcher, query: Query, result: SearchResult) -> SearchResult:
         """What was found elsewhere, where the passages that the words confined it to do not tell."""
         try:
-            return self._quoted(searcher, query, result)[0]
+            return self._quoted(searcher, query, result, searcher.search)[0]
         except Exception as error:  # noqa: BLE001 - the edge of the thread; what was found is found
             log.info("what was found could not be read: %s", reported(error))
             return result
@@ -249,7 +250,7 @@ class RetrievalWorker:
         """The results of those whose search went well; where the batch fails, each is tried alone."""
         try:
             self._expect_early(searcher, batch)
-            results = self._swept(searcher, batch)
+            results = self._swept(searcher, batch, [_query(in_flight) for in_flight in batch])
         except SweepPaused:
             self._live(batch)
             return []
@@ -260,13 +261,14 @@ class RetrievalWorker:
             return []
         return [(searcher, in_flight, result) for in_flight, result in zip(batch, results, strict=True)]
 
-    def _swept(self, searcher: Searcher, batch: Sequence[QuestionInFlight]) -> list[SearchResult]:
-        """Searches for all of them; scripts let people by, and a second try goes on with what is not read yet.
+    def _swept(
+        self, searcher: Searcher, batch: Sequence[QuestionInFlight], queries: Sequence[Query]
+    ) -> list[SearchResult]:
+        """Searches for a batch; scripts let people by, and a second try goes on with what is not read yet.
 
         Raises:
             SweepPaused: All of them were cancelled.
         """
-        queries = [_query(in_flight) for in_flight in batch]
         is_for_people = any(in_flight.question.priority == "interactive" for in_flight in batch)
         pauses = Pauses(lambda: _is_forsaken(batch) or (not is_for_people and self._waiting.has_people))
         has_failed = False
@@ -287,8 +289,14 @@ class RetrievalWorker:
         """What memory alone has for a question that nobody waits behind, while the rest of the index is being read."""
         stage = first_stage(searcher.breadths(), self._costs.predict) if self._reads_ahead() else None
         if stage is not None and len(batch) == 1:
-            [result] = searcher.search([replace(_query(batch[0]), breadth=stage)])
-            self._expect(batch[0], result.passages)
+            try:
+                [result] = self._swept(searcher, batch, [replace(_query(batch[0]), breadth=stage)])
+            except SweepPaused:
+                raise
+            except Exception as error:  # noqa: BLE001 - the whole search is still to come
+                log.info("nothing could be told early: %s", reported(error))
+            else:
+                self._expect(batch[0], result.passages)
 
     def _searched_alone(self, in_flight: QuestionInFlight) -> list[tuple[Searcher, QuestionInFlight, SearchResult]]:
         """With a searcher of its own: the one that failed may be that of a library that has been closed meanwhile."""
@@ -335,7 +343,11 @@ class RetrievalWorker:
         self._publish(AnswerStateChanged(question.question_id, "reading"))
         self._expect(in_flight, result.passages)
         try:
-            result, quotes = self._quoted(searcher, _query(in_flight), result, listed)
+            search = partial(self._swept, searcher, [in_flight])
+            result, quotes = self._quoted(searcher, _query(in_flight), result, search, listed)
+        except SweepPaused:
+            self._live([in_flight])
+            return
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
             self._fail([in_flight], error)
             return
@@ -348,18 +360,26 @@ class RetrievalWorker:
         searcher: Searcher,
         query: Query,
         result: SearchResult,
+        search: Callable[[Sequence[Query]], list[SearchResult]],
         listed: Sequence[Candidate] | None = None,
     ) -> tuple[SearchResult, tuple[Quote, ...]]:
         """The quotes; where what the question's words confined it to answers nothing, but all else does, from there.
 
-        Where neither answers ("Summarise Budget.xlsx" has no one sentence that does), the words are believed.
+        Where neither answers ("Summarise Budget.xlsx" has no one sentence that does), the words are believed. So they
+        are where `search`, which looks elsewhere, fails.
         """
         reader = Reader(searcher.embedder, self._sentence_vectors)
         quotes = reader.read(query.text, result.passages, result.strength, listed)
         if quotes or not result.recognised:
             return result, quotes
-        [wider] = searcher.search([replace(query, filters=replace(query.filters, reads_question=False))])
-        wider_quotes = reader.read(query.text, wider.passages, wider.strength)
+        try:
+            [wider] = search([replace(query, filters=replace(query.filters, reads_question=False))])
+            wider_quotes = reader.read(query.text, wider.passages, wider.strength)
+        except SweepPaused:
+            raise
+        except Exception as error:  # noqa: BLE001 - what was found is found
+            log.info("it could not be searched elsewhere: %s", reported(error))
+            return result, quotes
         if not wider_quotes:
             return result, quotes
         told = searched_without(result.recognised)

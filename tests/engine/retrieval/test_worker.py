@@ -152,6 +152,23 @@ def test_what_memory_has_is_expected_before_the_rest_of_the_index_is_read(desk: 
     assert desk.expected == [(1, passages), (2, passages)]
 
 
+@pytest.mark.expects_warnings
+def test_a_question_is_answered_though_nothing_could_be_told_early(desk: Desk):
+    search = desk.searcher.search
+
+    def failing(queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
+        if queries[0].breadth is not None:
+            raise OSError("the disk did not answer")
+        return search(queries, pauses)
+
+    desk.searcher.search = failing  # type: ignore[method-assign]
+    desk.reads_ahead, desk.searcher.num_cold = True, 64
+    desk.worker.start()
+    desk.ask("the lock guards the data")
+    desk.wait(1)
+    assert list(desk.ended.values()) == ["handed over"]
+
+
 @pytest.mark.parametrize(("reads_ahead", "num_cold"), [(False, 64), (True, 0)])
 def test_a_search_is_in_one_where_nobody_reads_ahead_or_all_is_in_memory(desk: Desk, reads_ahead: bool, num_cold: int):
     desk.reads_ahead, desk.searcher.num_cold = reads_ahead, num_cold
@@ -283,6 +300,65 @@ def test_a_recognised_filter_that_hides_the_answer_is_given_up(
     assert (evidence.passages[0].text, evidence.scope.recognised) == (text, (told,))
     assert len(searcher.batches) == searches
     assert {(query.collection, query.limit) for batch in searcher.batches for query in batch} == {("Rust", 3)}
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("failure", [LibraryError("The index cannot be read."), OSError("the disk did not answer")])
+def test_what_was_found_is_handed_over_where_it_cannot_be_searched_elsewhere(failure: Exception):
+    class HalfBroken(ConfinedSearcher):
+        def _found(self, query: Query) -> SearchResult:
+            if not query.filters.reads_question:
+                raise failure
+            return super()._found(query)
+
+    desk = Desk(HalfBroken())
+    desk.ask("What does the lock guard the data against?")
+    desk.worker.start()
+    desk.wait(1)
+    desk.worker.stop()
+    [(_, evidence)] = desk.handed
+    assert (evidence.passages[0].text, evidence.scope.recognised) == ("Nothing of the kind.", ("only “a.txt”",))
+
+
+def test_a_script_that_is_searched_for_elsewhere_lets_people_by():
+    desk = Desk(ConfinedSearcher(elsewhere=ANSWER))
+    search = desk.searcher.search
+
+    def pausing(queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
+        if not queries[0].filters.reads_question and "rain is wet" not in desk.asked:
+            desk.ask("rain is wet", filters=Filters(reads_question=False))
+        if pauses is not None:
+            pauses.let_by()
+        return search(queries)
+
+    desk.searcher.search = pausing  # type: ignore[method-assign]
+    desk.ask("What does the lock guard the data against?", priority="batch")
+    desk.worker.start()
+    desk.wait(2)
+    desk.worker.stop()
+    [person, script] = desk.handed
+    assert person[0] == "rain is wet"
+    assert script[1].passages[0].text == ANSWER
+
+
+def test_a_question_that_is_cancelled_while_it_is_searched_for_elsewhere_ends_as_cancelled():
+    desk = Desk(ConfinedSearcher())
+    search = desk.searcher.search
+
+    def pausing(queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
+        if not queries[0].filters.reads_question:
+            unwanted.cancelled.set()
+        if pauses is not None:
+            pauses.let_by()
+        return search(queries)
+
+    desk.searcher.search = pausing  # type: ignore[method-assign]
+    unwanted = desk.ask("What does the lock guard the data against?")
+    desk.worker.start()
+    desk.wait(1)
+    desk.worker.stop()
+    assert list(desk.ended.values()) == ["cancelled"]
+    assert len(desk.searcher.batches) == 1
 
 
 def test_an_unexpected_failure_becomes_a_sentence(desk: Desk, caplog: pytest.LogCaptureFixture):
