@@ -110,6 +110,11 @@ class JobQueue:
         return not self._running and not self._jobs
 
     @property
+    def has_only_moves(self) -> bool:
+        """Whether nothing else runs or waits; a job that has ended does not, also before the thread asks for more."""
+        return all(job.is_move or job.ended.done() for job in (*self._running, *self._jobs))
+
+    @property
     def is_paused(self) -> bool:
         return self._is_paused
 

@@ -184,14 +184,14 @@ class IndexWorker:
         self._queue.pause(True)
 
     def resume(self) -> None:
-        """Goes on; with nothing running, takes up what is pending (after a full disk, say)."""
+        """Goes on; with nothing being read, takes up what is pending (after a full disk, say)."""
         self._queue.pause(False)
         with self._queue.locked:
-            if self._queue.is_idle:
-                if self._catalog.ids_to_read():
-                    self._queue.put(self._left_undone())
-                if self._catalog.next_table() is not None:
-                    self._queue.put(Move())
+            was_idle = self._queue.is_idle
+            if self._queue.has_only_moves and self._catalog.ids_to_read():
+                self._queue.put(self._left_undone())
+            if was_idle and self._catalog.next_table() is not None:
+                self._queue.put(Move())
 
     def go_on_if_there_is_room(self) -> None:
         """After a full disk, takes up what stopped for it once there is room again; to be called now and then.

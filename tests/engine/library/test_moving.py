@@ -339,9 +339,9 @@ def test_changing_back_midway_leaves_the_library_where_it_is(shelf: Shelf) -> No
     shelf.worker.pause()
     shelf.worker.start()
     shelf.wanted = "fake-1"
-    shelf.worker.consider_move()
+    considered = shelf.worker.consider_move()
     shelf.worker.resume()
-    shelf.worker.rescan().wait(HANG_SECONDS)
+    considered.wait(HANG_SECONDS)
     shelf.worker.stop()
 
     assert not shelf.switched.is_set()

@@ -463,23 +463,34 @@ def test_documents_are_read_again_when_asked(bench: Bench) -> None:
         bench.worker.reindex(["/nowhere"])
 
 
-def test_a_full_disk_fails_the_job_and_resuming_goes_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_full_disk_fails_the_job_and_resuming_goes_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
     bench.write("a.md")
+    take_next, goes_on = JobQueue.next, threading.Event()
+
+    def hesitating(queue: JobQueue) -> object:
+        if at_once and bench.told(IndexFailed):
+            assert goes_on.wait(HANG_SECONDS)
+        return take_next(queue)
 
     def full(*_: object) -> None:
         raise RuntimeError("lance error: IO error: No space left on device (os error 28)")
 
+    monkeypatch.setattr(JobQueue, "next", hesitating)
     with monkeypatch.context() as patch:
         patch.setattr(bench.stores.table, "put_documents", full)
         job = bench.worker.add([str(bench.docs)])
         with pytest.raises(DiskFull):
             job.wait(HANG_SECONDS)
+    bench.worker.resume()
+    goes_on.set()
     (failed,) = bench.told(IndexFailed)
     assert isinstance(failed, IndexFailed)
     assert isinstance(failed.error, DiskFull)
     assert failed.error.way_out
 
-    bench.worker.resume()
     bench.wait_for(lambda event: isinstance(event, IndexFinished))
 
     assert bench.states() == {"a.md": "indexed"}
