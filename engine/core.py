@@ -264,6 +264,7 @@ class Scope:
 
     `chunks_searched` and `files_searched` count what the filters left to search; `recognised` are the filters
     that were read out of the question's own words, for people ("only PDF files", "changed since 2025-01-01").
+    `unread` are the places of the answer's passages that found no room in what the model read.
     """
 
     passages_used: int
@@ -272,6 +273,7 @@ class Scope:
     chunks_searched: int = 0
     files_searched: int = 0
     recognised: tuple[str, ...] = ()
+    unread: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,11 @@ NO_SPAN = (0, 0)
 class SourcesModel(QObject):
     """`passages` of the turn that was shown last; `selected` is the index of the opened one, or None.
 
-    `refreshes` tell which of them came while the answer was being written.
+    `refreshes` tell which of them came while the answer was being written, `unread` are the indices of those that the
+    model had no room for.
     """
 
-    passages_changed = Signal()  # passages, refreshes, turn_id
+    passages_changed = Signal()  # passages, refreshes, unread, turn_id
     selection_changed = Signal()  # selected
     page_requested = Signal(object)  # the Passage whose page is on its way
     page_ready = Signal(object)  # protocol.PageReply
@@ -40,6 +41,7 @@ class SourcesModel(QObject):
         self.turn_id = ""
         self.passages: tuple[Passage, ...] = ()
         self.refreshes: tuple[Refresh, ...] = ()
+        self.unread: tuple[int, ...] = ()
         self.selected: int | None = None
         self._is_without_page = False
         self._marked_page: int | None = None
@@ -60,10 +62,11 @@ class SourcesModel(QObject):
         Where passages have only been added, what was selected stays so, with its page.
         """
         turn_id, passages, refreshes = (turn.turn_id, turn.passages, turn.refreshes) if turn else ("", (), ())
-        if (turn_id, passages, refreshes) == (self.turn_id, self.passages, self.refreshes):
+        unread = turn.scope.unread if turn and turn.scope else ()
+        if (turn_id, passages, refreshes, unread) == (self.turn_id, self.passages, self.refreshes, self.unread):
             return
         has_grown = turn_id == self.turn_id and passages[: len(self.passages)] == self.passages
-        self.turn_id, self.passages, self.refreshes = turn_id, passages, refreshes
+        self.turn_id, self.passages, self.refreshes, self.unread = turn_id, passages, refreshes, unread
         if not has_grown:
             self._newest += 1
             self._select(None)

@@ -62,12 +62,16 @@ class SourceCard(OpeningFrame):
         self._name = f"{number}: {name} {spot}".strip()
         self.setAccessibleName(self._name)
         self.standing = StandingChip()
+        self.unread = bits.chip(self.tr("not read"))
+        self.unread.setToolTip(self.tr("There was no room for it in what the model read."))
+        self.unread.hide()
         self.setAccessibleDescription(passage.text)
         self.setToolTip(plain_tip(printable(passage.document)))
         share = passage.score / best_score if best_score > 0 else 0.0
         top = bits.row(bits.chip(str(number), "accent"), spacing=8)
         top.addWidget(ElidedLabel(name, "strong"), 1)
         top.addWidget(self.standing)
+        top.addWidget(self.unread)
         top.addWidget(ScoreBar(share))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 10, 12, 12)
@@ -81,11 +85,20 @@ class SourceCard(OpeningFrame):
     def show_standing(self, standing: Standing) -> None:
         """Whether its document is out of reach or was removed."""
         self.standing.show_standing(standing)
-        self.setAccessibleName(" ".join(part for part in (self._name, self.standing.words) if part))
+        self._say_name()
+
+    def show_unread(self, is_unread: bool) -> None:
+        """Whether it was found, but not given to the model."""
+        self.unread.setVisible(is_unread)
+        self._say_name()
 
     def set_selected(self, is_selected: bool) -> None:
         if bool(self.property("selected")) != is_selected:
             theme.restyle(self, selected=is_selected)
+
+    def _say_name(self) -> None:
+        unread = "" if self.unread.isHidden() else self.unread.text()
+        self.setAccessibleName(" ".join(part for part in (self._name, self.standing.words, unread) if part))
 
 
 def snippet(passage: Passage) -> str:

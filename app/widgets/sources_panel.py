@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -85,6 +85,11 @@ class SourcesPanel(QWidget):
         """How the documents of the passages stand, in their order."""
         for card, standing in zip(self._cards, standings, strict=True):
             card.show_standing(standing)
+
+    def show_unread(self, unread: Collection[int]) -> None:
+        """The indices of the passages that the model had no room for."""
+        for index, card in enumerate(self._cards):
+            card.show_unread(index in unread)
 
     def select(self, index: int | None) -> None:
         """Marks the card at `index` and scrolls to it; None marks none."""

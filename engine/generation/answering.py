@@ -189,13 +189,17 @@ class Answering:
         )
 
     def _scope(self) -> Scope:
-        scope, passages = self.evidence.scope, self.pieces.passages
-        num_added = len(passages) - len(self.evidence.passages) - len(self.pieces.recalled.places)
+        scope, num_found = self.evidence.scope, len(self.evidence.passages)
+        unread = tuple(sorted(set(range(num_found)) - set(self.prompt.numbers.values())))
+        # What is recalled was read for an earlier question.
+        left_out = {*unread, *self.pieces.recalled.places.values()}
+        read = [passage for place, passage in enumerate(self.pieces.passages) if place not in left_out]
         return replace(
             scope,
-            passages_used=self.pieces.num_read,
-            passages_found=scope.passages_found + num_added,
-            files=len({passage.document_id for passage in passages}) if num_added else scope.files,
+            passages_used=len(read),
+            passages_found=scope.passages_found + len(read) + len(unread) - num_found,
+            files=len({passage.document_id for passage in read}),
+            unread=unread,
         )
 
     def _in_pieces(self, written: Written) -> Alternative:

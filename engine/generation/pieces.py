@@ -46,11 +46,6 @@ class Pieces:
     def num_before(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    @property
-    def num_read(self) -> int:
-        """How many passages of the evidence the model has read."""
-        return len(self._prompt.numbers) + sum(len(addition.passages) for addition in self._additions)
-
     def stands_above(self, passage: Passage) -> bool:
         """Whether all of a passage was read in an earlier turn of the chat."""
         evidence = EvidencePassage.of(passage)

@@ -11,7 +11,7 @@ from app.models.sources import SourcesModel
 from app.models.standings import Standings
 from app.models.turns import TurnView
 from engine import protocol
-from engine.protocol import DocumentState, Refresh
+from engine.protocol import DocumentState, Refresh, Scope
 from tests.helpers.answers import passage
 from tests.helpers.shown_values import document
 from tests.helpers.told_library import answer_library
@@ -47,6 +47,15 @@ def test_a_page_stays_open_when_passages_are_added(sources, client, qtbot):
     assert (sources.passage, sources.refreshes) == (passage(1), (Refresh(80, 3, 1),))
     with qtbot.wait_signal(sources.page_ready):
         client.answer(protocol.PAGE, page("found"))
+
+
+def test_what_the_model_did_not_read_is_known_when_the_answer_ends_and_the_page_stays(sources, qtbot):
+    sources.open_passage(1)
+    with qtbot.wait_signal(sources.passages_changed), qtbot.assert_not_emitted(sources.selection_changed):
+        sources.show_turn(replace(TURN, scope=Scope(2, 9, 2, unread=(2,))))
+    assert (sources.unread, sources.passage) == ((2,), passage(1))
+    sources.show_turn(None)
+    assert sources.unread == ()
 
 
 def test_opening_a_passage_asks_for_its_page_with_its_span(sources, client, qtbot):

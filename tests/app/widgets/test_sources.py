@@ -19,7 +19,7 @@ from app.widgets.source_card import SourceCard, snippet
 from app.widgets.source_pane import SourcePane
 from app.widgets.sources_panel import SourcesPanel
 from engine import protocol
-from engine.protocol import Refresh
+from engine.protocol import Refresh, Scope
 from tests.helpers.shown_values import document, passage, turn
 from tests.helpers.told_library import answer_library
 
@@ -232,6 +232,17 @@ def test_a_source_that_was_removed_or_is_offline_says_why_and_shows_what_was_ind
     pane.open_passage(1)
     client.answer(protocol.PAGE, picture_page())
     assert pane.viewer.kept_sentence == ""
+
+
+def test_a_source_that_the_model_did_not_read_says_so(pane):
+    shown = turn(1, passages=(passage(1), passage(2)))
+    pane.model.show_turn(shown)
+    assert [card.unread.isHidden() for card in pane.panel.cards()] == [True, True]
+    pane.model.show_turn(replace(shown, scope=Scope(1, 72, 1, unread=(1,))))
+    assert [card.unread.isHidden() for card in pane.panel.cards()] == [True, False]
+    assert pane.panel.cards()[1].accessibleName() == "2: file-2.pdf p. 7 not read"
+    pane.model.show_turn(turn(2, passages=shown.passages))
+    assert [card.unread.isHidden() for card in pane.panel.cards()] == [True, True]
 
 
 def test_a_place_is_said_as_the_document_calls_it(pane, viewer, client):

@@ -328,6 +328,16 @@ def test_a_follow_up_reads_what_is_new_and_names_what_stands_above(desk, tiny_mo
     assert second.timings.cached_tokens >= first.timings.prompt_tokens
 
 
+def test_passages_without_room_are_told_of_and_their_files_do_not_count(desk, tmp_path: Path):
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / "small.gguf", context=256)))
+    # Of it the beginning is read.
+    long = replace(PASSAGES[1], text=PASSAGES[1].text * 40)
+    desk.ask("How?", evidence=Evidence((PASSAGES[0], long, PASSAGES[2]), (), Scope(3, 8, 3)), max_tokens=4)
+    answer = desk.end_of().answer
+    assert answer.passages == (PASSAGES[0], long, PASSAGES[2])
+    assert answer.scope == Scope(2, 8, 2, unread=(2,))
+
+
 def test_what_a_follow_up_cites_of_an_earlier_turn_is_among_its_passages(desk, tiny_model: Path):
     desk.worker.use(UseModel(tiny_model))
     desk.ask("First?", "a", evidence=Evidence(PASSAGES[:2], (), Scope(2, 8, 2)))
