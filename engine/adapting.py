@@ -31,7 +31,7 @@ from engine.memory.placement import Placement
 from engine.memory.pressure import PressureGauge
 from engine.memory.room import Held
 from engine.observing import Observer
-from engine.protocol import PressureLevel
+from engine.protocol import DecisionKind, PressureLevel
 from engine.shortage import SETTLING_SECONDS, TOLERANCE, Shortage
 from engine.sight import Hands, InForce, Plan, Senses, SharingOf, ShouldChange
 
@@ -84,7 +84,7 @@ class Adapting:
         self._clock, self._observer = clock, observer
         self._over: HandOver | None = None
         self._why: str | None = ""
-        self._how = ""
+        self._how, self._changed = "", tuple[str, ...]()
         # What was in force when another placement was asked for, and the bytes of the model's weights.
         self._left: tuple[Placement, int] | None = None
         # What the index might hold, and held, before it gave anything up for what is on its way.
@@ -231,10 +231,12 @@ class Adapting:
                 self.decisions.say("failure", event.sentence, event.tier)
             elif event.cause:
                 # Somebody could not wait for a plan, and what is on its way may not know of it.
-                self.decisions.say("placement" if event.is_in_force else "refused", f"{event.cause} {event.sentence}")
+                kind: DecisionKind = "placement" if event.is_in_force else "refused"
+                short = reasons.in_short(event.cause, event.changed) if event.is_in_force else ""
+                self.decisions.say(kind, f"{event.cause} {event.sentence}", short=short)
                 self._over, self._changed_at = None, now
             elif event.is_in_force:
-                self._how, self._calm_s = event.sentence, CALM_SECONDS
+                self._how, self._changed, self._calm_s = event.sentence, event.changed, CALM_SECONDS
                 self._note_pause(event.pause_seconds)
             else:
                 self.decisions.say("refused", event.sentence)
@@ -329,7 +331,7 @@ class Adapting:
             aim = wanted if self._is_worth_it(here, wanted, now, must=must) else self._with_more_index(here, wanted)
             if aim is None:
                 return
-            self._over, self._how = HandOver(aim, now, in_force.path), ""
+            self._over, self._how, self._changed = HandOver(aim, now, in_force.path), "", ()
             self._index_before = here.index_bytes, self._senses.use().index_bytes
             self._why = None if is_said else self._cause()
 
@@ -404,10 +406,11 @@ class Adapting:
             pass
         elif was_asked:
             told = (self._why, self._how or wanted.sentence, moved)
-            self.decisions.say("placement", " ".join(filter(None, told)))
+            short = reasons.in_short(self._why, self._changed, moved)
+            self.decisions.say("placement", " ".join(filter(None, told)), short=short)
         elif moved:
             self.decisions.say("placement", f"{self._why} {moved}".strip(), "ram")
-        self._how = ""
+        self._how, self._changed = "", ()
 
     def _index_told(self, wanted: Placement, partition_bytes: int, *, tells_growth: bool) -> str:
         """That less of the index is in memory than was, or more may be; "" of bounds that nothing comes near."""

@@ -30,7 +30,7 @@ class RemarkModel(QObject):
 
     def _on_decided(self, decision: Decision) -> None:
         # Of many, the last ones: what was decided before them no longer holds.
-        self._waiting = [*self._waiting, decision.sentence][-3:]
+        self._waiting = [*self._waiting, decision.short or decision.sentence][-3:]
         if not self.sentence:
             self._go_on()
         elif self._timer.remainingTime() > _LEAST_MS:

@@ -119,7 +119,7 @@ def _words_of_context(current: Placement, wanted: Placement) -> Iterator[str]:
     if wanted.n_gpu_layers and current.kv_on_gpu != wanted.kv_on_gpu:
         yield f"keys and values {'on the GPU with their layers' if wanted.kv_on_gpu else 'in memory'}"
     if current.n_ubatch != wanted.n_ubatch:
-        yield f"steps of {wanted.n_ubatch} tokens instead of {current.n_ubatch}"
+        yield f"steps of {wanted.n_ubatch:,} tokens instead of {current.n_ubatch:,}"
 
 
 def _words_of_bounds(current: Placement, wanted: Placement) -> Iterator[str]:

@@ -21,9 +21,9 @@ class Decisions:
         self._wall_clock = wall_clock
         self._said: deque[Decision] = deque(maxlen=MOST)
 
-    def say(self, kind: DecisionKind, sentence: str, tier: Tier | None = None) -> None:
+    def say(self, kind: DecisionKind, sentence: str, tier: Tier | None = None, short: str = "") -> None:
         """Tells a decision; the same one twice in a row is one, at its later time."""
-        decision = Decision(at=self._wall_clock(), sentence=sentence, kind=kind, tier=tier)
+        decision = Decision(at=self._wall_clock(), sentence=sentence, kind=kind, tier=tier, short=short)
         if self._said and self._said[0].sentence == sentence:
             self._said.popleft()
         else:

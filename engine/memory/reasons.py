@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from engine.core import Tier
 from engine.memory.amounts import in_words
@@ -68,6 +68,12 @@ def index_moved(before: int, now: int) -> str:
     """That more or less of the index stays in memory."""
     verb = "more" if now > before else "less"
     return f"The index keeps {verb} in memory: up to {in_words(now)} instead of {in_words(before)}."
+
+
+def in_short(why: str, changed: Sequence[str], moved: str = "") -> str:
+    """The foremost of what was `changed`, and of the index that it `moved`; "" where nothing changed but that."""
+    index = f"{moved.partition(':')[0]}." if moved else ""
+    return " ".join(filter(None, (why, f"Now: {changed[0]}.", index))) if changed else ""
 
 
 def refused(wanted: Placement) -> str:

@@ -117,12 +117,16 @@ class TierSnapshot(Message):
 
 
 class Decision(Message):
-    """What was decided about memory, in a sentence, and when (seconds since 1970); `tier` where it concerns one."""
+    """What was decided about memory, in a sentence, and when (seconds since 1970); `tier` where it concerns one.
+
+    `short` says the foremost of it in one line; "" where `sentence` does.
+    """
 
     at: float
     sentence: str
     kind: DecisionKind = "placement"
     tier: Tier | None = None
+    short: str = ""
 
 
 class MemoryReply(Message):

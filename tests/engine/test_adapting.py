@@ -601,10 +601,12 @@ def test_more_cells_that_somebody_could_not_wait_for_are_told_with_why():
     machine = ScriptedMachine(backlog=Backlog(running=1))
     machine.run(10)
     cause = "A text of more than 512 tokens is being answered."
-    machine.loop.note(PlacementSettled(True, "Now: 1,024 cells instead of 512.", 0.2, cause=cause))
+    words = ("1,024 cells instead of 512", "steps of 32 tokens instead of 64")
+    machine.loop.note(PlacementSettled(True, f"Now: {', '.join(words)}.", 0.2, words, cause))
     machine.loop.note(PlacementSettled(False, "There was no room.", 0.2, cause=cause))
     machine.run(1)
-    assert f"{cause} Now: 1,024 cells instead of 512." in machine.sentences("placement")
+    assert f"{cause} Now: {', '.join(words)}." in machine.sentences("placement")
+    assert f"{cause} Now: {words[0]}." in [decision.short for decision in machine.loop.decisions.newest]
     assert machine.sentences("refused")[-1] == f"{cause} There was no room."
 
 

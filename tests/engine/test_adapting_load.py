@@ -129,6 +129,11 @@ def test_a_load_that_has_changed_moves_things_once_each_way_and_says_so(machine:
         # Whose room the cells took, or to whom they gave it back.
         less = "less" if num_open == BUSY else "more"
         assert f"Answers paused for 0.1 s. The index keeps {less} in memory: up to " in told
+        short = machine.loop.decisions.newest[0].short
+        assert short.startswith(told.partition(".")[0])
+        assert " answers at once instead of " in short
+        assert short.endswith(f". The index keeps {less} in memory.")
+        assert "cells" not in short
     assert machine.sentences("given_up", "refused") == []
 
 

@@ -11,6 +11,7 @@ from engine.competing import coarse
 from engine.config import GIB, MIB, MemorySettings, Settings
 from engine.core import ModelShape
 from engine.events import ModelStateChanged, PlacementSettled
+from engine.generation.changing import change_of
 from engine.generation.model_leases import ModelLeases
 from engine.generation.weights.layer_leases import LayerLeases
 from engine.handing_over import Here
@@ -221,9 +222,10 @@ class ScriptedMachine:
         if not self._has_room(placement):
             self.loop.note(PlacementSettled(False, "There was no room, so all stays as it is.", 3.0))
             return
+        changed = change_of(self.placement, placement).words if self.placement is not None else ()
         self.placement = placement
         self._hold()
-        self.loop.note(PlacementSettled(True, "Answers paused for 0.1 s.", 0.1))
+        self.loop.note(PlacementSettled(True, "Answers paused for 0.1 s.", 0.1, changed))
 
     def _has_room(self, placement: Placement) -> bool:
         return self.most_layers is None or placement.n_gpu_layers <= self.most_layers

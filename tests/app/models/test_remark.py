@@ -44,6 +44,12 @@ def test_decisions_that_come_together_are_said_one_after_the_other(remark, clien
     qtbot.waitUntil(lambda: said == ["First.", "Second.", ""])
 
 
+def test_of_a_long_decision_the_foremost_is_said(remark, client):
+    long = Decision(at=OPENED_AT + 1, sentence="Slots 2 → 4, 8,192 cells.", short="Slots 2 → 4.")
+    client.tell(protocol.MemorySnapshot(memory=MemoryReply(tiers=(), history=(long,))))
+    assert remark.sentence == "Slots 2 → 4."
+
+
 def test_what_was_said_is_not_said_again(remark, client, qtbot, monkeypatch):
     monkeypatch.setattr("app.models.remark.SHOWN_MS", 1)
     client.tell(told("Slots 2 → 4."))

@@ -46,7 +46,7 @@ def test_nothing_is_done_where_nothing_differs_that_a_model_knows_of():
         ({"num_cells": 12_288, "num_slots": 12}, {"remakes_context"}, "12 answers at once instead of 4, 12,288 cells"),
         ({"num_slots": 1}, set(), "1 answer at once instead of 4"),
         ({"num_slots": 48}, {"remakes_context"}, "48 answers at once instead of 4"),
-        ({"n_ubatch": 512}, {"remakes_context"}, "steps of 512 tokens instead of 128"),
+        ({"n_ubatch": 2048}, {"remakes_context"}, "steps of 2,048 tokens instead of 128"),
         ({"kv_type": "q8_0"}, {"remakes_context", "recomputes"}, "keys and values of 8 bits instead of 16"),
         ({"kv_on_gpu": False}, {"remakes_context"}, "keys and values in memory"),
         ({"n_gpu_layers": 9}, {"reloads", "remakes_context"}, "all 8 layers on the GPU instead of 3 layers"),
