@@ -65,7 +65,7 @@ def cut_sentence(turn: TurnView) -> str:
     """Why an answer breaks off; "" where it came to its end."""
     if turn.state != "finished" or turn.model is None or turn.finish_reason != "length":
         return ""
-    return _tr("There was no room for more of it. “Longest answer” and “Context” in the settings make some.")
+    return _tr("The answer was cut off. Raise “Longest answer” or “Context” in the settings.")
 
 
 def unfounded_sentence(turn: TurnView) -> str:

@@ -263,7 +263,7 @@ def test_an_answer_that_had_no_more_room_says_so(view):
     view.show_turns(
         [turn(n, finish_reason=reason, passages=(passage(1),)) for n, reason in ((1, "length"), (2, "stop"))]
     )
-    assert "no room for more" in view.widget_of("t1")._note.text()
+    assert "was cut off" in view.widget_of("t1")._note.text()
     assert view.widget_of("t2")._note.isHidden()
 
 
