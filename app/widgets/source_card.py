@@ -26,7 +26,14 @@ _SNIPPET_CHARS = 220
 _LONG_WORD = re.compile(r"\S{24}(?=\S)")
 _MAY_BREAK = "\u200b"
 _MARKDOWN_NAMES = (".md", ".markdown")
-_MARKDOWN_SIGNS = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|(?:```|~~~).*$)", re.MULTILINE)
+# Headings, fences, comments, and what mdBook replaces by another file.
+_MARKDOWN_SIGNS = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|(?:```|~~~).*$)|<!--[\s\S]*?-->|\{\{#.*?\}\}", re.MULTILINE)
+# Code, strong words and links. In code, a power or a call of what a list holds is none of them.
+_MARKDOWN_PAIRS = (
+    re.compile(r"(`+)(?!`)(?P<words>.+?)\1"),
+    re.compile(r"(?<!\w)\*\*(?=\S)(?P<words>.+?)(?<=\S)\*\*(?!\w)"),
+    re.compile(r"(?<!\w)!?\[(?P<words>[^\]\n]*)\]\([^)\s]*\)"),
+)
 
 
 class ScoreBar(QWidget):
@@ -102,14 +109,21 @@ class SourceCard(OpeningFrame):
 
 
 def snippet(passage: Passage) -> str:
-    """The beginning of a passage on one line, cut at a word; of Markdown without the signs of headings and fences."""
+    """The beginning of a passage on one line, cut at a word; of Markdown only what people would read of it."""
     is_markdown = passage.document.lower().endswith(_MARKDOWN_NAMES)
-    flat = " ".join((_MARKDOWN_SIGNS.sub("", passage.text) if is_markdown else passage.text).split())
+    flat = " ".join((_without_markdown(passage.text) if is_markdown else passage.text).split())
     if len(flat) <= _SNIPPET_CHARS:
         return flat
     cut = flat[:_SNIPPET_CHARS]
     # Chinese has no spaces to cut at.
     return (cut.rsplit(" ", 1)[0] if " " in cut[-24:] else cut) + "…"
+
+
+def _without_markdown(text: str) -> str:
+    text = _MARKDOWN_SIGNS.sub("", text)
+    for pair in _MARKDOWN_PAIRS:
+        text = pair.sub(r"\g<words>", text)
+    return text
 
 
 def _breakable(text: str) -> str:

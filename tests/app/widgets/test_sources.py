@@ -133,6 +133,24 @@ def test_a_long_name_gives_way_and_is_whole_in_its_tooltip(viewer):
     assert viewer._heading.toolTip() == plain_tip(f"/docs/{name}")
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "When `panic!` is **not** called <!-- ignore -->, see [the book](ch09.md#x).",
+            "When panic! is not called , see the book.",
+        ),
+        ("{{#include ../a.rs:here}}\n<!-- two\nlines -->Then ![a crab](crab.png).", "Then a crab."),
+        ("``a `b` c`` and `**kwargs, **more`", "a `b` c and **kwargs, **more"),
+        ("So **[`Result`](ch09.html#x)** it is", "So Result it is"),
+        ("2**3 + 4**5, calls[0](x), <!-- open", "2**3 + 4**5, calls[0](x), <!-- open"),
+    ],
+)
+def test_a_snippet_of_markdown_is_what_people_would_read_of_it(text, shown):
+    assert snippet(replace(passage(1, text=text), document="/docs/a.md")) == shown
+    assert snippet(passage(1, text=text)) == " ".join(text.split())
+
+
 def test_a_text_says_where_the_passage_stands_also_once_it_is_there(viewer):
     viewer.show_opening("/docs/notes.md", "lines 98–136")
     viewer.show_page(protocol.PageReply(document="/docs/notes.md", page=None, num_pages=0, text="words", text_start=9))
