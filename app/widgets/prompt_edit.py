@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
+from functools import cached_property
+
+from PySide6.QtCore import QEvent, QMimeData, Qt, Signal
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QFocusEvent, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app import theme
 from app.widgets import bits
+from app.widgets.figures import count_text
 
 MAX_LINES = 8
 # Each key lays its line out anew: a longer one would hold up typing.
@@ -17,6 +20,7 @@ MAX_CHARACTERS = 50_000
 class _Field(QPlainTextEdit):
     entered = Signal()
     focus_changed = Signal(bool)
+    overfilled = Signal(int)  # so many characters were not pasted
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -35,6 +39,15 @@ class _Field(QPlainTextEdit):
             self.entered.emit()
             return
         super().keyPressEvent(event)
+
+    def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802 - Qt's name
+        """Pastes, unless the question would be too long then."""
+        text = source.text()
+        num_kept = len(self.toPlainText()) - len(self.textCursor().selectedText())
+        if num_kept + len(text) > MAX_CHARACTERS:
+            self.overfilled.emit(len(text))
+        else:
+            super().insertFromMimeData(source)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
@@ -91,7 +104,16 @@ class PromptEdit(QFrame):
         self.field.entered.connect(self._submit)
         self.field.textChanged.connect(self._enable)
         self.field.focus_changed.connect(self._on_focus)
+        self.field.overfilled.connect(self._on_overfilled)
         self.setFocusProxy(self.field)
+
+    @cached_property
+    def refusal(self) -> QLabel:
+        """Why something was not pasted, until the question is changed; the first paint does without it."""
+        made = bits.label("", "small", wraps=True)
+        self._layout.insertWidget(1, made)
+        self.field.textChanged.connect(made.hide)
+        return made
 
     @property
     def text(self) -> str:
@@ -119,6 +141,15 @@ class PromptEdit(QFrame):
     def _on_focus(self, has_focus: bool) -> None:
         if self.property("focused") != has_focus:
             theme.restyle(self, focused=has_focus)
+
+    def _on_overfilled(self, num_characters: int) -> None:
+        words = self.tr(
+            "This text has %1 characters, and a question %2 at most. Add it to your files, then you can ask about it."
+        )
+        words = words.replace("%1", count_text(num_characters)).replace("%2", count_text(MAX_CHARACTERS))
+        self.refusal.setText(words)
+        self.refusal.show()
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, words))
 
     def _enable(self) -> None:
         is_of_use = self._is_busy or bool(self.text.strip())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QMimeData, Qt
 from PySide6.QtTest import QTest
 
-from app.widgets.prompt_edit import MAX_LINES, PromptEdit
+from app.widgets.prompt_edit import MAX_CHARACTERS, MAX_LINES, PromptEdit
 
 
 @pytest.fixture
@@ -62,6 +62,29 @@ def test_while_busy_the_button_stops_and_enter_keeps_the_text(prompt, qtbot):
     with qtbot.waitSignal(prompt.stop_requested):
         prompt.button.click()
     assert "Stop" in prompt.button.accessibleName()
+
+
+def pasted(prompt, text: str) -> None:
+    data = QMimeData()
+    data.setText(text)
+    prompt.field.insertFromMimeData(data)
+
+
+def test_a_text_too_long_for_a_question_is_not_pasted_and_says_what_to_do(prompt):
+    prompt.set_text("Why?")
+    pasted(prompt, "x" * MAX_CHARACTERS)
+    assert prompt.text == "Why?"
+    assert prompt.refusal.isVisible()
+    assert prompt.refusal.text().startswith("This text has 50,000 characters, and a question 50,000 at most. Add it to")
+    QTest.keyClicks(prompt.field, "!")
+    assert not prompt.refusal.isVisible()
+
+
+def test_what_takes_the_place_of_what_is_selected_counts_alone(prompt):
+    prompt.set_text("y" * MAX_CHARACTERS)
+    prompt.field.selectAll()
+    pasted(prompt, "x" * MAX_CHARACTERS)
+    assert prompt.text == "x" * MAX_CHARACTERS
 
 
 def test_drops_and_tabs_are_left_to_the_window(prompt):
