@@ -27,7 +27,7 @@ def check(grammar: Grammar) -> None:
     Raises:
         BadRequest: Left recursion, too long a chain of rules, or too many ways to read the same text.
     """
-    may_be_empty = _empty_rules(grammar)
+    may_be_empty = empty_rules(grammar)
     _check_beginnings(grammar, may_be_empty)
     for number, alternatives in enumerate(grammar.rules):
         # What an optional part or a repetition was written out to is probed where it is used.
@@ -35,7 +35,7 @@ def check(grammar: Grammar) -> None:
             _probe(grammar, number)
 
 
-def _empty_rules(grammar: Grammar) -> list[bool]:
+def empty_rules(grammar: Grammar) -> list[bool]:
     """Which rules may stand for no text at all."""
     users: list[list[int]] = [[] for _ in grammar.rules]
     for number, alternatives in enumerate(grammar.rules):

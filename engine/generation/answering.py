@@ -19,9 +19,10 @@ from engine.events import (
     Publish,
     TokensGenerated,
 )
-from engine.generation.citations import citations_among, citations_of_quotes, differ, renumbered
+from engine.generation.citations import citations_among, citations_of_quotes, renumbered
 from engine.generation.conversation import EvidencePassage, Turn, next_number_in, transcript_of
 from engine.generation.going_on import Addition
+from engine.generation.grammar import gives_data
 from engine.generation.pieces import Pieces
 from engine.generation.prompt import Prompt, answer_reserve
 from engine.generation.refreshing import Fresh, Refreshing
@@ -58,9 +59,7 @@ class Answering:
     ) -> None:
         self.in_flight = in_flight
         self.evidence, self.prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
-        sampling = in_flight.question.sampling
-        # JSON is data, whose lists are none of our markers.
-        is_data = bool(sampling.json_schema) and (differ(prompt.numbers) or bool(prompt.standing))
+        is_data = gives_data(in_flight.question.sampling)
         self._numbers = {} if is_data else prompt.numbers
         self.pieces = Pieces(prompt, evidence.passages, self._numbers, cites=not is_data)
         self.refreshing: Refreshing | None = None

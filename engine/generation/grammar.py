@@ -35,6 +35,36 @@ def check(text: str) -> None:
     ambiguity.check(gbnf.parse(text))
 
 
+def gives_data(params: SamplingParams) -> bool:
+    """Whether the answer is data, whose lists are none of our markers: JSON, or what a grammar has begin like it.
+
+    Raises:
+        BadRequest: The grammar cannot be used.
+    """
+    return bool(params.json_schema or (params.grammar and _begins_as_data(params.grammar)))
+
+
+@lru_cache(maxsize=32)
+def _begins_as_data(text: str) -> bool:
+    """Whether all that fits a grammar begins with an object, a list or a text of JSON; prose may cite."""
+    grammar = gbnf.parse(text)
+    may_be_empty = ambiguity.empty_rules(grammar)
+    terminals, seen, waiting = set[gbnf.Terminal](), {grammar.root}, [grammar.root]
+    while waiting:
+        found = {symbol for form in grammar.rules[waiting.pop()] for symbol in gbnf.leading(form, may_be_empty)}
+        terminals |= {symbol for symbol in found if isinstance(symbol, gbnf.Terminal)}
+        inner = {symbol for symbol in found if isinstance(symbol, int)} - seen
+        seen |= inner
+        waiting += inner
+    opening = {terminal for terminal in terminals if not _is_one_of(terminal, " \t\r\n")}
+    return bool(opening) and all(_is_one_of(terminal, '{["') for terminal in opening)
+
+
+def _is_one_of(terminal: gbnf.Terminal, characters: str) -> bool:
+    ranges = () if terminal.is_negated else terminal.ranges
+    return bool(ranges) and all(low == high and chr(low) in characters for low, high in ranges)
+
+
 class NativeGrammar:
     """llama.cpp's grammar; always asked before it is told: accepting a token that does not fit ends the process."""
 

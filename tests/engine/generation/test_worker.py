@@ -357,14 +357,25 @@ def test_what_a_follow_up_cites_of_an_earlier_turn_is_among_its_passages(desk, t
     assert answer.segments[1]["text"] == "As [1] says, [3], [4] and [2, 1]."
 
 
-def test_json_that_was_asked_for_keeps_its_lists_in_a_follow_up(desk, tiny_model: Path):
+SCHEMA = '{"type": "array", "items": {"const": 3}, "minItems": 1, "maxItems": 1}'
+
+
+@pytest.mark.parametrize("form", [{"json_schema": SCHEMA}, {"grammar": 'root ::= " "? list\nlist ::= "[3]"'}])
+def test_json_that_was_asked_for_keeps_its_lists_in_a_follow_up(desk, tiny_model: Path, form: dict[str, str]):
     desk.worker.use(UseModel(tiny_model))
     desk.ask("First?", "a", max_tokens=4)
     transcript = desk.end_of("a").answer.segments
     others = tuple(replace(passage, document_id=9, text=f"Another {passage.text}") for passage in PASSAGES)
-    schema = '{"type": "array", "items": {"const": 3}, "minItems": 1, "maxItems": 1}'
-    desk.ask("Second?", "b", transcript, Evidence(others, (), Scope(3, 8, 3)), json_schema=schema)
+    desk.ask("Second?", "b", transcript, Evidence(others, (), Scope(3, 8, 3)), **form)
     assert json.loads(desk.end_of("b").answer.text) == json.loads(written(desk, "b")) == [3]
+
+
+def test_lists_in_json_that_was_asked_for_cite_nothing(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    for name, form in (("a", {"json_schema": SCHEMA}), ("b", {"grammar": 'root ::= "{\\"n\\":[3]}"'})):
+        desk.ask("How?", name, **form)
+        # As for all that cites nothing: the passage that the reader quotes.
+        assert [citation.passage for citation in desk.end_of(name).answer.citations] == [0]
 
 
 def test_quotes_in_a_chat_have_numbers_of_their_own(desk, tiny_model: Path):

@@ -582,7 +582,7 @@ def test_of_questions_that_come_together_each_reads_what_the_one_before_has_not(
     orders = ([first, *others], [*others, first], [others[1], first])
     for number, passages in enumerate(orders):
         evidence = replace(EVIDENCE, passages=tuple(passages))
-        cites = f'root ::= "{"".join(f"[{place}]" for place in range(1, len(passages) + 1))}"'
+        cites = f'root ::= "See {"".join(f"[{place}]" for place in range(1, len(passages) + 1))}"'
         desk.ask(f"What of {number}?", f"q{number}", evidence=evidence, max_tokens=20, grammar=cites)
     by_id = {end.question_id: end for end in [desk.end_of_any() for _ in orders]}
     ends = [by_id[f"q{number}"] for number in range(3)]
