@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 
-from engine.core import Evidence
-from engine.errors import LoadAbandoned
+from engine.core import Evidence, SamplingParams
+from engine.errors import BadRequest, LoadAbandoned
 from engine.events import AnswerCancelled, AnswerFailed, PassagesFound, Publish
 from engine.generation.answering import QuoteAnswer, quoted
 from engine.generation.commands import Task
@@ -85,6 +85,7 @@ class Beginning:
             if task.in_flight.cancelled.is_set():
                 self._publish(AnswerCancelled(question_id))
             elif member is None or loaded is None:
+                _check_form(task.in_flight.question.sampling)
                 self._publish(quoted(task.in_flight, self._evidence(task), self._quote_answer, self._publish))
             else:
                 member.under_way.hand_in(task.in_flight, self._evidence(task), loaded)
@@ -101,3 +102,12 @@ class Beginning:
         question_id = task.in_flight.question.question_id
         self._publish(PassagesFound(question_id, evidence.passages, evidence.quotes, evidence.scope))
         return evidence
+
+
+def _check_form(sampling: SamplingParams) -> None:
+    """Quotes have the form that they have."""
+    if sampling.grammar or sampling.json_schema:
+        raise BadRequest(
+            "Without a model no answer follows a grammar or a JSON schema.",
+            "Choose a model, or ask without one of them.",
+        )

@@ -132,7 +132,7 @@ def test_a_document_removed_while_its_question_waited_is_not_cited(desk, tiny_mo
     if has_model:
         desk.worker.use(UseModel(tiny_model))
     desk.known = {2, 3}
-    desk.ask("How?", grammar='root ::= "Through a mutex [1]."')
+    desk.ask("How?")
     answer = desk.end_of().answer
     assert [passage.document_id for passage in answer.passages] == [2, 3]
     assert (answer.quotes, answer.scope.passages_used, answer.scope.files) == ((), 2, 2)
@@ -355,6 +355,15 @@ def test_what_a_follow_up_cites_of_an_earlier_turn_is_among_its_passages(desk, t
     assert [event.passages for event in told] == [(PASSAGES[0],), (PASSAGES[1],)]
     # As the model wrote it.
     assert answer.segments[1]["text"] == "As [1] says, [3], [4] and [2, 1]."
+
+
+@pytest.mark.parametrize("form", [{"json_schema": "{}"}, {"grammar": 'root ::= "yes"'}])
+def test_without_a_model_a_form_is_not_passed_over(desk, form: dict[str, str]):
+    desk.worker.use(UseModel(None))
+    desk.ask("How?", **form)
+    end = desk.end_of()
+    assert isinstance(end, AnswerFailed)
+    assert end.error.sentence == "Without a model no answer follows a grammar or a JSON schema."
 
 
 SCHEMA = '{"type": "array", "items": {"const": 3}, "minItems": 1, "maxItems": 1}'
