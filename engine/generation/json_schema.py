@@ -89,7 +89,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
             plain.pop("type", None)
         if kind == "any":
             return str(self._add_rule(rule_name, self._add_primitive("value", _LIBRARY.PRIMITIVE_RULES["value"])))
-        if kind == "array" and "items" in plain:
+        if kind == "array" and plain.keys() & {"items", "minItems", "maxItems"}:
             return str(self._add_rule(rule_name, self._array(plain, name)))
         if kind == "string" and plain.keys() & {"minLength", "maxLength"}:
             letter = self._add_primitive("char", _LIBRARY.PRIMITIVE_RULES["char"])
@@ -102,7 +102,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         return str(super()._add_primitive(name, _LETTER if name == "char" else rule))
 
     def _array(self, schema: dict[str, Any], name: str) -> str:
-        item = self.visit(schema["items"], f"{name}-item" if name else "item")
+        item = self.visit(schema.get("items", {}), f"{name}-item" if name else "item")
         least, most = schema.get("minItems", 0), schema.get("maxItems")
         if most == 0:
             return '"[" space "]" space'

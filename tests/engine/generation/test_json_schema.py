@@ -88,6 +88,10 @@ def is_taken(model: Model, schema: object, text: str) -> bool:
         ({"type": "string"}, r'"a\n\t\u0001\/ é猫"', True),
         ({"type": "string", "maxLength": 3}, '"a\tb"', False),
         ({}, '{"a\n":1}', False),
+        ({"type": "array", "minItems": 2}, '[1,"a"]', True),
+        ({"type": "array", "minItems": 2}, "[1]", False),
+        ({"type": "array", "maxItems": 1}, "[]", True),
+        ({"type": "array", "maxItems": 1}, "[1,2]", False),
     ],
 )
 def test_llama_cpp_takes_what_fits_and_nothing_else(model: Model, schema: object, text: str, is_good: bool):
