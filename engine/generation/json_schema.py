@@ -86,7 +86,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         kind = _kind(plain)
         rule_name = f"{name}-" if name in _LIBRARY.RESERVED_NAMES else name or "root"
         if kind in ("const", "enum"):
-            plain.pop("type", None)
+            plain = {"enum": _values(plain)}
         if kind == "any":
             return str(self._add_rule(rule_name, self._add_primitive("value", _LIBRARY.PRIMITIVE_RULES["value"])))
         if kind == "array" and plain.keys() & {"items", "minItems", "maxItems"}:
@@ -185,6 +185,27 @@ def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
         inner.append(schema["additionalProperties"])
     for one in inner:
         yield from _schemas(one)
+
+
+def _values(schema: dict[str, Any]) -> list[Any]:
+    """What a schema names that is also of the type it names."""
+    named, types = [schema["const"]] if "const" in schema else schema["enum"], schema.get("type", _TYPES)
+    if not isinstance(named, list):
+        raise BadRequest(f"{named!r} stands in the JSON schema where a list should.", _WAY_OUT)
+    fitting = [
+        value for value in named if not _types_of(value).isdisjoint([types] if isinstance(types, str) else types)
+    ]
+    if not fitting:
+        raise BadRequest("The JSON schema lets no value in at all.", _WAY_OUT)
+    return fitting
+
+
+def _types_of(value: Any) -> set[str]:
+    if value is None or isinstance(value, bool):
+        return {"null"} if value is None else {"boolean"}
+    if isinstance(value, int | float):
+        return {"number", "integer"} if float(value).is_integer() else {"number"}
+    return {"string"} if isinstance(value, str) else {"array"} if isinstance(value, list) else {"object"}
 
 
 def _kind(schema: dict[str, Any]) -> str:
