@@ -77,24 +77,24 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
 
     def convert(self, schema: dict[str, Any]) -> str:
         self._schema = schema
-        self.visit(schema, "")
+        # The library's own rules have other names than what begins like this, or like a definition.
+        self._rules["root"] = self.visit(schema, "answer")
         return str(self.format_grammar())
 
     def visit(self, schema: dict[str, Any], name: str) -> str:
         """Adds the rule for a schema; returns its name."""
         plain = {key: value for key, value in schema.items() if key not in _NOTES}
         kind = _kind(plain)
-        rule_name = f"{name}-" if name in _LIBRARY.RESERVED_NAMES else name or "root"
         if kind in ("const", "enum"):
             plain = {"enum": _values(plain)}
         if kind == "any":
-            return str(self._add_rule(rule_name, self._add_primitive("value", _LIBRARY.PRIMITIVE_RULES["value"])))
+            return str(self._add_rule(name, self._add_primitive("value", _LIBRARY.PRIMITIVE_RULES["value"])))
         if kind == "array" and plain.keys() & {"items", "minItems", "maxItems"}:
-            return str(self._add_rule(rule_name, self._array(plain, name)))
+            return str(self._add_rule(name, self._array(plain, name)))
         if kind == "string" and plain.keys() & {"minLength", "maxLength"}:
             letter = self._add_primitive("char", _LIBRARY.PRIMITIVE_RULES["char"])
             times = _times(plain.get("minLength", 0), plain.get("maxLength"))
-            return str(self._add_rule(rule_name, rf'"\"" {letter}{times} "\"" space'))
+            return str(self._add_rule(name, rf'"\"" {letter}{times} "\"" space'))
         return str(super().visit(plain, name))
 
     def _add_primitive(self, name: str, rule: Any) -> str:
@@ -102,7 +102,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         return str(super()._add_primitive(name, _LETTER if name == "char" else rule))
 
     def _array(self, schema: dict[str, Any], name: str) -> str:
-        item = self.visit(schema.get("items", {}), f"{name}-item" if name else "item")
+        item = self.visit(schema.get("items", {}), f"{name}-item")
         least, most = schema.get("minItems", 0), schema.get("maxItems")
         if most == 0:
             return '"[" space "]" space'
@@ -114,20 +114,21 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         self, properties: list[tuple[str, Any]], required: set[str], name: str, additional_properties: Any
     ) -> str:
         # WORKAROUND llama-cpp-python 0.3.36: keys that are not described would follow an optional one without a comma.
-        path = f"{name}-" if name else ""
         pairs = {
-            key: self._pair(f"{path}{key}", self._format_literal(json.dumps(key)) + " space", schema)
+            key: self._pair(f"{name}-{key}", self._format_literal(json.dumps(key)) + " space", schema)
             for key, schema in properties
         }
         rest, beginnings = '""', []
         if additional_properties is True or isinstance(additional_properties, dict):
             key = self._add_primitive("string", _LIBRARY.PRIMITIVE_RULES["string"])
-            other = self._pair(f"{path}additional", key, {} if additional_properties is True else additional_properties)
+            other = self._pair(
+                f"{name}-additional", key, {} if additional_properties is True else additional_properties
+            )
             rest = f'("," space {other})*'
             beginnings.append(f"{other} {rest}")
         # Those that need not be there, from the last to the first: what may follow each is a rule by then.
         for key in reversed([key for key in pairs if key not in required]):
-            rest = self._add_rule(f"{path}{key}-rest", rest)
+            rest = self._add_rule(f"{name}-{key}-rest", rest)
             beginnings.append(f"{pairs[key]} {rest}")
             rest = f'("," space {pairs[key]})? {rest}'
         needed = ' "," space '.join(pair for key, pair in pairs.items() if key in required)

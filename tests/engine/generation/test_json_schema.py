@@ -36,6 +36,15 @@ def holds(schema: object, text: str) -> bool:
     return fits(gbnf, text)
 
 
+# Keys called like rules of the grammar: its own, those that it becomes when cleaned, and those that others get.
+NAMES = ("", "integral part", "definition-0", "root", "space", "answer", "string", "a", "a-kv", "a-rest", "additional")
+CALLED = {
+    "properties": {name: {"$ref": f"#/$defs/{number}"} for number, name in enumerate(NAMES)},
+    "required": NAMES[::2],
+    "additionalProperties": {"type": "number"},
+    "$defs": {str(number): {"type": "array", "items": {"const": number}} for number in range(len(NAMES))},
+}
+IN_ORDER = sorted(enumerate(NAMES), key=lambda one: one[1] not in CALLED["required"])
 # Keys that need not be there, beside keys that are not described.
 OPEN = {
     "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
@@ -95,6 +104,11 @@ def is_taken(model: Model, schema: object, text: str) -> bool:
         ({"type": "integer", "enum": ["a", 1, True, 2.5, 2.0]}, "2.5", False),
         ({"type": ["string", "null"], "enum": ["a", None, 1]}, "null", True),
         ({"type": ["string", "null"], "enum": ["a", None, 1]}, "1", False),
+        (CALLED, json.dumps({**{name: [number] for number, name in IN_ORDER}, "z": 10.5}), True),
+        (CALLED, json.dumps({name: [number] for number, name in IN_ORDER if name in CALLED["required"]}), True),
+        (CALLED, json.dumps({**{name: [number] for number, name in IN_ORDER}, "z": "a"}), False),
+        (CALLED, json.dumps({name: [number or 7] for number, name in IN_ORDER}), False),
+        (CALLED, "[]", False),
         ({"type": "array", "minItems": 2}, '[1,"a"]', True),
         ({"type": "array", "minItems": 2}, "[1]", False),
         ({"type": "array", "maxItems": 1}, "[]", True),
