@@ -120,7 +120,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         }
         rest, beginnings = '""', []
         if additional_properties is True or isinstance(additional_properties, dict):
-            key = self._add_primitive("string", _LIBRARY.PRIMITIVE_RULES["string"])
+            key = self._key_beside(set(pairs), f"{name}-key")
             other = self._pair(
                 f"{name}-additional", key, {} if additional_properties is True else additional_properties
             )
@@ -134,6 +134,24 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         needed = ' "," space '.join(pair for key, pair in pairs.items() if key in required)
         members = f"{needed} {rest}" if needed else f"({' | '.join(beginnings)})?" if beginnings else ""
         return f'"{{" space {members} "}}" space'
+
+    def _key_beside(self, keys: set[str], name: str) -> str:
+        """Any key but these; where there are some it is written without escapes, by which it could be one after all."""
+        if not keys:
+            return str(self._add_primitive("string", _LIBRARY.PRIMITIVE_RULES["string"]))
+        unescaped = {key for key in keys if json.dumps(key, ensure_ascii=False) == f'"{key}"'}
+        return rf'"\"" {self._text_beside(unescaped, name)} "\"" space'
+
+    def _text_beside(self, texts: set[str], name: str) -> str:
+        """Adds the rule for any text without escapes but these; returns its name."""
+        following: dict[str, set[str]] = {}
+        for text in filter(None, texts):
+            following.setdefault(text[0], set()).add(text[1:])
+        plain = r'"\\\x7F\x00-\x1F'
+        others = "".join(map(_in_set, sorted(following)))
+        forms = [f"[^{plain}{others}] [^{plain}]*"]
+        forms += [f"[{_in_set(first)}] {self._text_beside(rest, name)}" for first, rest in sorted(following.items())]
+        return str(self._add_rule(name, f"({' | '.join(forms)}){'' if '' in texts else '?'}"))
 
     def _pair(self, name: str, key: str, schema: dict[str, Any]) -> str:
         return str(self._add_rule(f"{name}-kv", f'{key} ":" space {self.visit(schema, name)}'))
@@ -165,6 +183,11 @@ def _pointed_at(schema: Any, ref: str) -> Any:
     if not isinstance(schema, dict):
         raise BadRequest(f"The JSON schema points to {ref!r}, where it has nothing.", _WAY_OUT)
     return schema
+
+
+def _in_set(character: str) -> str:
+    """As it is written between [ and ] in GBNF, where some mean something else."""
+    return character if character.isalnum() else f"\\U{ord(character):08X}"
 
 
 def _times(least: int, most: int | None) -> str:

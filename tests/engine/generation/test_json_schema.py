@@ -50,6 +50,7 @@ OPEN = {
     "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
     "additionalProperties": {"type": "null"},
 }
+SPECIAL = {"properties": {'a"b': {}, "]^-é": {"type": "string"}}, "additionalProperties": {"type": "integer"}}
 NAMED = {**OPEN, "required": ["name"]}
 
 
@@ -91,6 +92,16 @@ def is_taken(model: Model, schema: object, text: str) -> bool:
         (NAMED, '{"name":"a","z":null}', True),
         (NAMED, '{"name":"a"}', True),
         (NAMED, '{"age":1}', False),
+        (OPEN, '{"age":1,"age":null}', False),
+        (OPEN, '{"name":null}', False),
+        (OPEN, '{"nam":null,"names":null,"n":null,"":null,"age ":null,"é-[^]":null}', True),
+        (OPEN, r'{"na\u006de":null}', False),
+        (NAMED, '{"name":"a","name":null}', False),
+        (SPECIAL, '{"]^-":1,"é":1,"":1}', True),
+        (SPECIAL, '{"]^-é":null}', False),
+        (SPECIAL, '{"a"x":1}', False),
+        (SPECIAL, '{"]^-é-":1}', True),
+        ({"additionalProperties": {"type": "null"}}, r'{"a\n":null}', True),
         ({"additionalProperties": False}, "{}", True),
         ({"type": "string"}, '"a\nb"', False),
         ({"type": "string"}, '"a\x7f"', False),
