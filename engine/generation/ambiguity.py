@@ -7,15 +7,16 @@ itself doubles them with each character.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from engine.errors import BadRequest
 from engine.generation.gbnf import Alternative, Grammar, Symbol, Terminal, leading, symbols_of
 
 MAX_CHAIN = 500
 MAX_WAYS = 4000
-MAX_OPEN = 500
-PROBE_CHARACTERS = 24
+# More than any list of values or keys leaves open; readings that double every four characters are more by the end.
+MAX_OPEN = 4000
+PROBE_CHARACTERS = 48
 _WAY_OUT = "Mend the grammar, or ask without one."
 # A form (rule and number of the alternative) from a symbol on, and what follows it: a stack as a linked list.
 Position = tuple[int, int, int, "Position | None"]
@@ -92,7 +93,8 @@ def _probe(grammar: Grammar, number: int) -> None:
     """Follows, character by character, the text that leaves most ways open."""
     positions = _expand(grammar, _forms(grammar, number, None))
     for _ in range(PROBE_CHARACTERS):
-        following = [_after(grammar, positions, character) for character in _characters(grammar, positions)]
+        at = _by_terminal(grammar, positions)
+        following = [_after(grammar, at, character) for character in _characters(at)]
         positions = max(following, key=len, default=set())
         if len(positions) > MAX_OPEN:
             raise BadRequest(
@@ -112,24 +114,27 @@ def _next_symbol(grammar: Grammar, position: Position) -> Symbol | None:
     return alternative[index] if index < len(alternative) else None
 
 
-def _after(grammar: Grammar, positions: Iterable[Position], character: int) -> set[Position]:
-    matched: list[Position] = []
-    for position in positions:
-        symbol = _next_symbol(grammar, position)
-        if isinstance(symbol, Terminal) and symbol.accepts(character):
-            number, form, index, after = position
-            matched.append((number, form, index + 1, after))
-    return _expand(grammar, matched)
-
-
-def _characters(grammar: Grammar, positions: Iterable[Position]) -> set[int]:
-    """One character for each set that may come next: one of its edges, or the first that is not excluded."""
-    found = set()
+def _by_terminal(grammar: Grammar, positions: Iterable[Position]) -> dict[Terminal, list[Position]]:
+    """Positions by what stands there: many stand before the same."""
+    found: dict[Terminal, list[Position]] = {}
     for position in positions:
         symbol = _next_symbol(grammar, position)
         if isinstance(symbol, Terminal):
-            candidates = [*(edge for low, high in symbol.ranges for edge in (low, high + 1)), ord("a")]
-            found.update([next((code for code in candidates if symbol.accepts(code)), 0)])
+            found.setdefault(symbol, []).append(position)
+    return found
+
+
+def _after(grammar: Grammar, at: Mapping[Terminal, Sequence[Position]], character: int) -> set[Position]:
+    matched = (position for terminal in at if terminal.accepts(character) for position in at[terminal])
+    return _expand(grammar, ((number, form, index + 1, after) for number, form, index, after in matched))
+
+
+def _characters(terminals: Iterable[Terminal]) -> set[int]:
+    """One character for each set that may come next: one of its edges, or the first that is not excluded."""
+    found = set()
+    for terminal in terminals:
+        candidates = [*(edge for low, high in terminal.ranges for edge in (low, high + 1)), ord("a")]
+        found.update([next((code for code in candidates if terminal.accepts(code)), 0)])
     return found
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import llama_cpp.llama_grammar as shipped
 import pytest
 
 from engine.errors import BadRequest
 from engine.generation.ambiguity import check
 from engine.generation.gbnf import parse
+from engine.generation.json_schema import gbnf_of_schema
 
 SHIPPED = {name: text for name, text in vars(shipped).items() if name.endswith("_GBNF")}
 
@@ -19,6 +22,31 @@ def test_the_grammars_that_llama_cpp_ships_are_taken(name: str):
 
 def test_a_long_optional_part_is_taken():
     check(parse('root ::= "a"{0,2000} ("b" | "c")*'))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"enum": [f"article-{number:04d}" for number in range(3000)]},
+        {"properties": {f"key{number}": {"type": "integer"} for number in range(300)}},
+        {
+            "anyOf": [
+                {"type": "null"},
+                {
+                    "type": "array",
+                    "items": {
+                        "anyOf": [
+                            {"properties": {"id": {"type": "number"}, f"k{number}": {}}, "required": ["id"]}
+                            for number in range(300)
+                        ]
+                    },
+                },
+            ]
+        },
+    ],
+)
+def test_many_values_or_keys_that_begin_alike_are_taken(schema: object):
+    check(parse(gbnf_of_schema(json.dumps(schema))))
 
 
 def test_a_rule_may_hold_itself_behind_something():
@@ -59,6 +87,8 @@ def test_a_chain_of_rules_too_long_for_recursion_is_refused():
     [
         'root ::= " " root "b" | " " root "c" | "d"',
         'root ::= "{" value "}"\nvalue ::= one | two | "d"\none ::= [a-z] value "1"\ntwo ::= [m-z] value "2"',
+        'root ::= "abcd" root "b" | "abcd" root "c" | "d"',
+        'root ::= "x" root "b" | "x" root "c" | ' + " | ".join(f'"a{n}"' for n in range(1000)),
         "\n".join(f'r{n} ::= "a" r{n + 1} "x" | "a" r{n + 1} "y"' for n in range(30)) + '\nr30 ::= "z"\nroot ::= r0',
     ],
 )
