@@ -52,7 +52,7 @@ class Confinement:
     """What a query is confined to: `document_ids` None means nothing. `text` is what is left to search for.
 
     `recognised` says for people what was read out of the question's own words and is in force, `given_up` what was
-    read and is not.
+    read and is not; `is_named` whether the former names a file, folder or collection.
     """
 
     text: str
@@ -60,6 +60,7 @@ class Confinement:
     extent: Extent
     recognised: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
+    is_named: bool = False
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -88,7 +89,8 @@ def confined(query: Asked, documents: KnownDocuments, reads_filters: bool) -> Co
     found = recognise(query.text, documents.collection_names(), documents.paths_named, date.today())
     collection, filters, recognised = _combined(query, found)
     confinement = _looked_up(found.text if recognised else query.text, collection, filters, documents)
-    return replace(confinement, recognised=recognised)
+    is_named = collection != query.collection or filters.paths != query.filters.paths
+    return replace(confinement, recognised=recognised, is_named=is_named)
 
 
 def _looked_up(text: str, collection: str | None, filters: Filters, documents: KnownDocuments) -> Confinement:

@@ -94,13 +94,20 @@ class Query:
 class SearchResult:
     """Passages best first, how much of the library they are, and how well the best of each ranking fits.
 
-    `recognised`: the filters in force that were read out of the query's own words, as in `Scope`.
+    `recognised`: the filters in force that were read out of the query's own words, as in `Scope`; `is_named` where
+    they name a file, folder or collection.
     """
 
     passages: tuple[Passage, ...]
     scope: Scope
     strength: Strength = NO_STRENGTH
     recognised: tuple[str, ...] = ()
+    is_named: bool = False
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the words may have meant something else: a type or a date may, a name of what there is hardly."""
+        return bool(self.recognised) and not self.is_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +291,7 @@ class Searcher:
         )
         words, meaning = ranked.best
         strength = Strength.of(words, meaning, ranked.num_terms, num_chunks)
-        return SearchResult(passages, scope, strength, confinement.recognised)
+        return SearchResult(passages, scope, strength, confinement.recognised, confinement.is_named)
 
     def _chosen(self, ranked: _Ranked, texts: Mapping[str, Hit]) -> list[Hit]:
         """The passages to hand out: read, without repetitions, joined with their neighbours."""

@@ -208,8 +208,10 @@ class RetrievalWorker:
         try:
             searcher = self._open_searcher()
             found = zip(lookup.queries, searcher.search(lookup.queries), strict=True)
-            # Only for what was read out of the words is it worth the while to read what was found.
-            lookup.results.set_result([self._widened(searcher, *one) if one[1].recognised else one[1] for one in found])
+            # Only where the words may have been misread is it worth the while to read what was found.
+            lookup.results.set_result(
+                [self._widened(searcher, *one) if one[1].is_doubtful else one[1] for one in found]
+            )
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
             lookup.results.set_exception(reported(error))
 
@@ -365,12 +367,12 @@ class RetrievalWorker:
     ) -> tuple[SearchResult, tuple[Quote, ...]]:
         """The quotes; where what the question's words confined it to answers nothing, but all else does, from there.
 
-        Where neither answers ("Summarise Budget.xlsx" has no one sentence that does), the words are believed. So they
-        are where `search`, which looks elsewhere, fails.
+        Where neither answers ("Summarise the PDFs" has no one sentence that does), the words are believed. So they are
+        where they name a file, of which tables answer as well, and where `search`, which looks elsewhere, fails.
         """
         reader = Reader(searcher.embedder, self._sentence_vectors)
         quotes = reader.read(query.text, result.passages, result.strength, listed)
-        if quotes or not result.recognised:
+        if quotes or not result.is_doubtful:
             return result, quotes
         try:
             [wider] = search([replace(query, filters=replace(query.filters, reads_question=False))])

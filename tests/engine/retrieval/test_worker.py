@@ -236,10 +236,11 @@ def test_each_question_of_a_failed_batch_gets_the_searcher_in_force():
 
 @dataclass
 class ConfinedSearcher(FakeSearcher):
-    """Reads "only “a.txt”" out of every question; what it finds there and elsewhere is set."""
+    """Reads "only PDF files" out of every question; what it finds there and elsewhere is set."""
 
     there: str = "Nothing of the kind."
     elsewhere: str = "Nothing of the kind."
+    is_named: bool = False
 
     def search(self, queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
         self.batches.append(list(queries))
@@ -247,11 +248,11 @@ class ConfinedSearcher(FakeSearcher):
 
     def _found(self, query: Query) -> SearchResult:
         is_confined = query.filters.reads_question
-        told = ("only “a.txt”",) if is_confined else ()
+        told = ("only PDF files",) if is_confined else ()
         passages = (passage(self.there if is_confined else self.elsewhere),)
         is_good = "lock" in passages[0].text
         strength = Strength(0.8, 0.8) if is_good else Strength()
-        return SearchResult(passages, Scope(1, 9, 1, recognised=told), strength, told)
+        return SearchResult(passages, Scope(1, 9, 1, recognised=told), strength, told, self.is_named)
 
 
 ANSWER = "The lock guards the data against threads."
@@ -265,10 +266,10 @@ WHERE_THE_ANSWER_IS = pytest.mark.parametrize(
             ANSWER,
             2,
             ANSWER,
-            "nothing was found with “only “a.txt””, so it was searched without that",
+            "nothing was found with “only PDF files”, so it was searched without that",
         ),
-        (ANSWER, "Nothing of the kind.", 1, ANSWER, "only “a.txt”"),
-        ("Nothing there.", "Nothing elsewhere.", 2, "Nothing there.", "only “a.txt”"),
+        (ANSWER, "Nothing of the kind.", 1, ANSWER, "only PDF files"),
+        ("Nothing there.", "Nothing elsewhere.", 2, "Nothing there.", "only PDF files"),
     ],
     ids=["answered elsewhere", "answered there", "answered nowhere"],
 )
@@ -302,6 +303,21 @@ def test_a_recognised_filter_that_hides_the_answer_is_given_up(
     assert {(query.collection, query.limit) for batch in searcher.batches for query in batch} == {("Rust", 3)}
 
 
+def test_a_question_that_names_a_file_is_answered_from_no_other():
+    searcher = ConfinedSearcher(there="| Deposit | 900 euros |", elsewhere=ANSWER, is_named=True)
+    desk = Desk(searcher)
+    desk.ask("What does the lock guard the data against?")
+    desk.worker.start()
+    [found] = desk.worker.search(["What does the lock guard the data against?"], 3)
+    desk.wait(1)
+    desk.worker.stop()
+    [(_, evidence)] = desk.handed
+    assert evidence.passages == found.passages
+    assert evidence.passages[0].text == "| Deposit | 900 euros |"
+    assert evidence.scope.recognised == ("only PDF files",)
+    assert len(searcher.batches) == 2
+
+
 @pytest.mark.expects_warnings
 @pytest.mark.parametrize("failure", [LibraryError("The index cannot be read."), OSError("the disk did not answer")])
 def test_what_was_found_is_handed_over_where_it_cannot_be_searched_elsewhere(failure: Exception):
@@ -317,7 +333,7 @@ def test_what_was_found_is_handed_over_where_it_cannot_be_searched_elsewhere(fai
     desk.wait(1)
     desk.worker.stop()
     [(_, evidence)] = desk.handed
-    assert (evidence.passages[0].text, evidence.scope.recognised) == ("Nothing of the kind.", ("only “a.txt”",))
+    assert (evidence.passages[0].text, evidence.scope.recognised) == ("Nothing of the kind.", ("only PDF files",))
 
 
 def test_a_script_that_is_searched_for_elsewhere_lets_people_by():
