@@ -27,7 +27,7 @@ from engine.embedder.setup import Setup, batches
 from engine.embedder.spec import EmbedderSpec, found_again
 from engine.embedder.trial import PutOff
 from engine.embedder.turnstile import Turnstile
-from engine.embedder.windows import parts_of
+from engine.embedder.windows import parts_of, parts_of_questions
 from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
 from engine.giving_way import GivingWay
@@ -372,12 +372,20 @@ class Embedder:
         """
         known = self._questions
         if missing := [text for text in dict.fromkeys(texts) if text not in known]:
-            fresh = self._embed(missing, is_question=True, is_urgent=True)
+            fresh = self._embed_questions(missing)
             # Copies, because a row of a batch would keep the whole batch alive.
             known = {**known, **{text: vector.copy() for text, vector in zip(missing, fresh, strict=True)}}
             # Replaced whole, because others may be reading it.
             self._questions = dict(list(known.items())[-_REMEMBERED:])
         return np.stack([known[text] for text in texts]) if texts else np.zeros((0, self.dimensions), np.float32)
+
+    def _embed_questions(self, texts: Sequence[str]) -> Vectors:
+        self.load()
+        models = self._models
+        if not models:  # unloaded meanwhile
+            return self._embed(texts, is_question=True, is_urgent=True)
+        parts = parts_of_questions(texts, models[0].lengths, models[0].max_tokens)
+        return parts.joined(self._embed(parts.texts, is_question=True, is_urgent=True), len(texts))
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """Of each text, in tokens; a guess before the model is loaded. Texts of like length are embedded fastest."""

@@ -74,7 +74,7 @@ class TableReader:
         """
         from engine.partitions.schema import HANGUL_COLUMN, TEXT_COLUMN, has_hangul, storable
 
-        words = searchable(storable(query[:_MAX_QUERY_CHARACTERS])).replace("\0", " ").strip()
+        words = searchable(storable(_shortened(query))).replace("\0", " ").strip()
         if not words or limit < 1 or _is_nothing(document_ids):
             return []
         found = self._match_truly(words, TEXT_COLUMN, limit, document_ids)
@@ -298,6 +298,14 @@ def _in_shards(shards: Collection[int]) -> str:
 
 def _is_nothing(wanted: Collection[int] | None) -> bool:
     return wanted is not None and not wanted
+
+
+def _shortened(query: str) -> str:
+    """The beginning and the end of a query that is too long: what is asked stands before or after what was pasted."""
+    if len(query) <= _MAX_QUERY_CHARACTERS:
+        return query
+    half = _MAX_QUERY_CHARACTERS // 2
+    return f"{query[:half]} {query[-half:]}"
 
 
 def _quoted(text: str) -> str:

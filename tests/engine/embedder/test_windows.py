@@ -10,7 +10,7 @@ import pytest
 from engine.config import EmbedderSettings
 from engine.embedder import Embedder, model, resolve
 from engine.embedder.bert_numpy import NumpyBert
-from engine.embedder.windows import Parts, parts_of
+from engine.embedder.windows import Parts, parts_of, parts_of_questions
 from engine.memory.ledger import Ledger
 
 
@@ -73,3 +73,41 @@ def test_the_end_of_a_text_is_found_by_a_model_that_reads_little(monkeypatch):
     whole = best(64)
     monkeypatch.setattr(model, "MOST_CHUNK_TOKENS", 1)
     assert whole > best(64) + 0.2
+
+
+MAIL = "Dear Mr. Smith, the harvest was good and the barns are full of grain. " * 12
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        (f"{MAIL}\n\nI wonder. Who owns the heap data?", ["Who owns the heap data?"]),
+        (f"Who owns the “heap data?”\n\n{MAIL}", ["Who owns the “heap data?”"]),
+        (f"How is it?\n\n{MAIL}\n\nIs it “good”? Yes.", ["How is it?", "Is it “good”?"]),
+        (f"{MAIL}\n\nTell me what Mr. Smith owns.", ["Tell me what Mr. Smith owns."]),
+        ("谷仓里装满了粮食。" * 40 + "谁拥有数据？", ["谁拥有数据？"]),
+    ],
+)
+def test_what_a_long_question_asks_weighs_more_than_what_was_pasted(text: str, asked: list[str]):
+    parts = parts_of_questions(["short?", text], signs, 128)
+    assert (parts.texts[0], parts.owners[0], parts.shares[0]) == ("short?", 0, 1.0)
+    assert list(parts.texts[-len(asked) :]) == asked
+    assert sum(parts.shares[-len(asked) :]) == pytest.approx(2 / 3)
+    assert sum(parts.shares[1:]) == pytest.approx(1.0)
+    assert max(signs(parts.texts)) <= 128
+
+
+def test_of_a_question_with_a_book_in_it_a_few_parts_are_embedded():
+    parts = parts_of_questions([f"{MAIL * 100}\n\nWho owns it?", "x" * 5000, ""], signs, 128)
+    assert len(of(parts, 0)) <= 9
+    # Where nothing ends it is the end that is asked.
+    assert of(parts, 1)[-1] == "x" * len(of(parts, 1)[-1])
+    assert of(parts, 2) == [""]
+    assert parts_of_questions([], signs, 128).texts == ()
+
+
+def test_what_is_asked_after_a_pasted_text_is_searched_for(minilm: Embedder):
+    asked = "What is the difference between String and &str, and who owns the heap data?"
+    alone, behind, before = minilm.embed_questions([asked, f"{MAIL * 2}\n\n{asked}", f"{asked}\n\n{MAIL * 2}"])
+    assert float(alone @ behind) > 0.8
+    assert float(alone @ before) > 0.8

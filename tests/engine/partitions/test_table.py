@@ -239,6 +239,11 @@ def test_operators_are_words_like_others(filled: ChunkTable, query: str):
     assert ids(filled.matching(query, 1)) == ["1-0"]
 
 
+@pytest.mark.parametrize("query", ["mutex " + "x " * 9000, "x " * 9000 + "mutex"])
+def test_words_before_and_after_a_long_text_are_searched_for(filled: ChunkTable, query: str):
+    assert ids(filled.matching(query, 1)) == ["1-0"]
+
+
 @pytest.mark.parametrize("is_indexed", [False, True])
 @pytest.mark.parametrize(
     ("text", "queries"),
