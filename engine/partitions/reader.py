@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -320,13 +321,12 @@ def _file_bytes(file: Path) -> int:
 
 
 def _best_of_both(words: Sequence[Found], syllables: Sequence[Found], limit: int) -> list[Found]:
-    """Joins two rankings whose scores do not compare: each counts relative to its best."""
-    best: dict[str, tuple[float, Found]] = {}
-    for ranking in (words, syllables):
-        top = max((row.score for row in ranking), default=0.0) or 1.0
+    """Joins two rankings whose scores do not compare: each counts relative to its best, and gets a score by that."""
+    tops = [max((row.score for row in ranking), default=0.0) for ranking in (words, syllables)]
+    best: dict[str, Found] = {}
+    for ranking, top in zip((words, syllables), tops, strict=True):
         for row in ranking:
-            share = row.score / top
-            if row.row_id not in best or best[row.row_id][0] < share:
-                best[row.row_id] = (share, row)
-    ranked = sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
-    return [row for _, (_, row) in ranked[:limit]]
+            score = max(tops) * row.score / (top or 1.0)
+            if row.row_id not in best or best[row.row_id].score < score:
+                best[row.row_id] = replace(row, score=score)
+    return sorted(best.values(), key=lambda row: (-row.score, row.row_id))[:limit]

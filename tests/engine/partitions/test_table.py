@@ -428,6 +428,24 @@ def test_the_limit_holds_for_korean_too(table: ChunkTable):
     assert len(table.matching("서울", 4)) == 4
 
 
+@pytest.mark.parametrize("query", ["Kubernetes 배포 방법은?", "Kubernetes 휴가신청", "Kubernetes 안내"])
+def test_rows_of_a_korean_query_have_scores_that_fall_as_they_are_ranked(table: ChunkTable, query: str):
+    texts = [
+        "Kubernetes 배포 절차와 롤백",
+        "배포 일정은 매주 화요일에 정해진다. 배포팀이 배포를 담당한다.",
+        "휴가 신청은 인사팀에 문의한다",
+        "Kubernetes cluster networking guide",
+        "회의실 예약 방법",
+        "서버 점검 안내",
+    ]
+    table.put_documents({id_: [chunk_row(id_, 0, text)] for id_, text in enumerate(texts, start=1)})
+    table.optimize()
+    found = table.matching(query, 10)
+    scores = [row.score for row in found]
+    assert len(found) > 2
+    assert scores == sorted(scores, reverse=True)
+
+
 # --- opening -------------------------------------------------------------------------------------
 
 
