@@ -13,7 +13,13 @@ from engine.partitions.stop_words import STOP_WORDS
 # Han, kana, hangul, Thai, Lao, Khmer and Burmese: written without spaces, or with glued particles.
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7af"
 _RUN = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
-_WORD = re.compile(r"[^\W_]+")
+# Signs count where they touch what they change: before and after numbers, in C++ and C#, between what is compared.
+# Bullets, marks of quotation and headings, and hyphens do not.
+_WORD_OR_SIGN = re.compile(
+    r"[^\W_]+|(?<!\w)[-+±](?=[.,]?\d)|(?<=\w)[+#]+|(?<=\d)[ \t]?[%‰$€£¥]|[$€£¥](?=[ \t]?\d)"
+    r"|(?<=[\w)])[ \t]*(?:!=|[<>=≤≥≠+]+)(?=\s*[\w(-])"
+)
+_MINUS = str.maketrans("−–", "--")
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 _LATIN = re.compile(r"[A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff]")
 
@@ -25,8 +31,8 @@ def is_mostly_latin(text: str) -> bool:
 
 
 def bare(text: str) -> str:
-    """The words alone, in order: copies of a text often differ in line breaks and marks only."""
-    return " ".join(_WORD.findall(text.casefold())) or text
+    """The words and what changes them, in order: copies of a text often differ in line breaks and marks only."""
+    return " ".join(map(str.strip, _WORD_OR_SIGN.findall(text.casefold().translate(_MINUS)))) or text
 
 
 def terms(text: str) -> frozenset[str]:

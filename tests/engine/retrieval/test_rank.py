@@ -52,6 +52,12 @@ def test_nothing_fused_is_nothing_and_equals_come_by_their_ids():
     assert order(ranking(b=1.0, a=1.0), [], 0, 0.35) == ["a", "b"]
 
 
+def test_what_differs_in_a_sign_repeats_nothing_and_copies_with_other_marks_do():
+    texts = ["Store at -20 °C.", "Store at 20 °C.", "Store at −20 °C", "- Store at 20 °C", "Store at\n“20 °C”."]
+    kept = distinct(hit(text, text, document_id=number) for number, text in enumerate(texts))
+    assert [one.text for one in kept] == texts[:2]
+
+
 def test_diversity_puts_what_is_new_before_what_says_the_same():
     scores, terms = [1.0, 0.9, 0.5], [{"cat", "dog"}, {"cat", "dog"}, {"bird"}]
     assert diverse(scores, terms, 3, diversity=0.0) == [0, 1, 2]

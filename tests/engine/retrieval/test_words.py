@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.retrieval.words import is_mostly_latin, overlap, rarity, terms
+from engine.retrieval.words import bare, is_mostly_latin, overlap, rarity, terms
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,40 @@ from engine.retrieval.words import is_mostly_latin, overlap, rarity, terms
 )
 def test_scripts_are_told_apart_by_their_letters(text: str, expected: bool):
     assert is_mostly_latin(text) is expected
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("Store it at -20 °C.", "Store it at 20 °C."),
+        ("It rose by +5% in May", "It rose by -5% in May", "It rose by 5 in May"),
+        ("It costs $5.", "It costs €5.", "It costs 5."),
+        ("5 € are due", "5 $ are due"),
+        ("Learn C++ now", "Learn C# now", "Learn C now"),
+        ("a<b holds", "a > b holds", "a = b holds", "a != b holds", "a + b holds", "a b holds"),
+        ("f(x) < g(x)", "f(x) > g(x)"),
+        ("(-1) is so", "(1) is so"),
+    ],
+)
+def test_texts_that_differ_in_a_sign_that_counts_are_told_apart(texts: tuple[str, ...]):
+    assert len({bare(text) for text in texts}) == len(texts)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("It is cold, at −20 °C.", "it is cold at -20 °C", "It is cold (at –20 °C)!"),
+        ("- one item\n- another", "* one item\n* another", "+ one item\n+ another", "one item; another"),
+        ("He said:\n> the “lease” ends", 'He said the "lease" ends.', "He said: the **lease** ends"),
+        ("# Rust\n\nIt compiles", "Rust\n====\nIt compiles", "Rust – it compiles", "Rust: it compiles"),
+        ("from 2020-2021, well-known", "from 2020–2021, well known", "from 2020 - 2021 well-known"),
+        ("5 % of it", "5% of it"),
+        ("a<b", "a < b", "a <\n  b"),
+        ("| one | two |", "one two"),
+    ],
+)
+def test_copies_that_differ_in_marks_are_the_same(texts: tuple[str, ...]):
+    assert len({bare(text) for text in texts}) == 1
 
 
 @pytest.mark.parametrize(
