@@ -26,12 +26,14 @@ _MONTHS = {
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _YEAR = r"(?:19|20)\d\d"
 _UNITS = {
-    **dict.fromkeys(("day", "days", "tag", "tage", "tagen", "día", "días", "dia", "dias"), "day"),
+    **dict.fromkeys(("day", "days", "tag", "tages", "tage", "tagen", "día", "días", "dia", "dias"), "day"),
     **dict.fromkeys(("week", "weeks", "woche", "wochen", "semana", "semanas"), "week"),
     **dict.fromkeys(("month", "months", "monat", "monate", "monaten", "monats", "mes", "meses"), "month"),
     **dict.fromkeys(("year", "years", "jahr", "jahre", "jahren", "jahres", "año", "años"), "year"),
 }
 _UNIT = "|".join(sorted(_UNITS, key=len, reverse=True))
+# "The last weeks" are nobody knows how many.
+_ONE_UNIT = r"(?:day|week|month|year|tag|tages|woche|monats?|jahr|jahres|d[íi]a|semana|mes|año)"
 _THE = r"(?:(?:the|der|dem|den|die|das|la|el|los|las)\s+)?"
 
 # Longer forms first: a year alone is also the beginning of an ISO day.
@@ -45,8 +47,10 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ),
     ("month", rf"(?P<month_3>{_MONTH})"),
     ("year", rf"(?P<year_3>{_YEAR})"),
-    ("count", rf"{_THE}(?:last|past|letzten|vergangenen|últimos|últimas)\s+(?P<count>\d{{1,3}})\s+(?P<unit_1>{_UNIT})"),
-    ("last", rf"{_THE}(?:last|letzten|letzter|letztem|letzte|letztes|vergangenen|vergangener)\s+(?P<unit_2>{_UNIT})"),
+    ("count", rf"{_THE}(?:last|past|letzten|vergangenen|[úu]ltim[oa]s)\s+(?P<count>\d{{1,3}})\s+(?P<unit_1>{_UNIT})"),
+    # "In the last week" reaches to today, as "en la última semana" does; "last week" and "in der letzten Woche" do not.
+    ("latest", rf"(?:the\s+last|(?:the\s+)?past|(?:(?:la|el)\s+)?[úu]ltim[oa])\s+(?P<unit_5>{_ONE_UNIT})"),
+    ("last", rf"{_THE}(?:last|(?:letzt|vergangen|vorig)e[mnrs]?)\s+(?P<unit_2>{_ONE_UNIT})"),
     ("pasado", rf"{_THE}(?P<unit_3>{_UNIT})\s+pasad[oa]"),
     ("this", rf"(?:this|dieser|diesem|diesen|diese|dieses|este|esta)\s+(?P<unit_4>{_UNIT})"),
     ("yesterday", r"(?P<yesterday>yesterday|gestern|ayer)"),
@@ -122,7 +126,15 @@ def _year(match: re.Match[str], today: date) -> Period:
 
 
 def _count(match: re.Match[str], today: date) -> Period:
-    unit, count = _UNITS[match["unit_1"].casefold()], int(match["count"])
+    return _back(_UNITS[match["unit_1"].casefold()], int(match["count"]), today)
+
+
+def _latest(match: re.Match[str], today: date) -> Period:
+    return _back(_unit(match), 1, today)
+
+
+def _back(unit: str, count: int, today: date) -> Period:
+    """So many units up to today."""
     if unit in ("day", "week"):
         return Period(today - timedelta(days=count * (7 if unit == "week" else 1)), today)
     months = today.year * 12 + today.month - 1 - count * (12 if unit == "year" else 1)
@@ -153,7 +165,9 @@ def _unit_of(day: date, unit: str) -> Period:
 
 def _unit(match: re.Match[str]) -> str:
     groups = match.groupdict()
-    return _UNITS[next(groups[name] for name in ("unit_2", "unit_3", "unit_4") if groups.get(name)).casefold()]
+    return _UNITS[
+        next(groups[name] for name in ("unit_2", "unit_3", "unit_4", "unit_5") if groups.get(name)).casefold()
+    ]
 
 
 _READERS: dict[str, Callable[[re.Match[str], date], Period]] = {
@@ -163,6 +177,7 @@ _READERS: dict[str, Callable[[re.Match[str], date], Period]] = {
     "month": _month,
     "year": _year,
     "count": _count,
+    "latest": _latest,
     "last": _last,
     "pasado": _last,
     "this": _this,

@@ -37,6 +37,18 @@ TODAY = date(2026, 3, 31)
         ("den letzten 2 Wochen", "2026-03-17", "2026-03-31"),
         ("los últimos 10 días", "2026-03-21", "2026-03-31"),
         ("the past 1 month", "2026-02-28", "2026-03-31"),
+        ("the last week", "2026-03-24", "2026-03-31"),
+        ("the last month", "2026-02-28", "2026-03-31"),
+        ("the last year", "2025-03-31", "2026-03-31"),
+        ("the past year", "2025-03-31", "2026-03-31"),
+        ("past month", "2026-02-28", "2026-03-31"),
+        ("la última semana", "2026-03-24", "2026-03-31"),
+        ("el último año", "2025-03-31", "2026-03-31"),
+        ("der letzten Woche", "2026-03-23", "2026-03-29"),
+        ("vergangene Woche", "2026-03-23", "2026-03-29"),
+        ("vorigen Monat", "2026-02-01", "2026-02-28"),
+        ("dem vorigen Jahr", "2025-01-01", "2025-12-31"),
+        ("letzten Monats", "2026-02-01", "2026-02-28"),
         ("yesterday", "2026-03-30", "2026-03-30"),
         ("heute", "2026-03-31", "2026-03-31"),
     ],
@@ -47,6 +59,11 @@ def test_dates_as_people_write_them(text: str, first: str, last: str):
 
 @pytest.mark.parametrize("text", ["", "soon", "2025-02-30", "31.4.2025", "03/04/2025", "February 30, 2025", "1066"])
 def test_what_is_no_date_or_could_be_two_is_not_read(text: str):
+    assert period(text, TODAY) is None
+
+
+@pytest.mark.parametrize("text", ["the last weeks", "past years", "den letzten Jahren", "vorigen Wochen"])
+def test_several_units_that_nobody_counted_are_not_read(text: str):
     assert period(text, TODAY) is None
 
 
