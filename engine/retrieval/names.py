@@ -1,7 +1,8 @@
 """Names: which files and folders a question seems to mention, and which of them the library has.
 
-A file name with a document's ending ("lease 2024.pdf") is one wherever it stands. Endings that questions about
-programs are full of (".toml", ".py") count only after a word for it ("in the file notes.md"). A name without an
+A file name with a document's ending ("lease 2024.pdf") is one wherever it stands; one that programs use as well
+("notes.txt") only where a single file has it. Endings that questions about programs are full of (".toml", ".py"), and
+names that every project has (README.md), count only after a word for it ("in the file Cargo.toml"). A name without an
 ending must be quoted or called one, or look like one that somebody gave ("im Ordner Verträge", "the document lease
 2024"): "the file format" and "How do I file a complaint?" name nothing.
 """
@@ -30,6 +31,11 @@ MAX_CHARACTERS = 255
 Kind = Literal["file", "folder"]
 
 _ENDINGS = "pdf|docx?|odt|rtf|xlsx?|ods|pptx?|odp|epub|eml|mbox|msg"
+_PLAIN_ENDINGS = "txt|md|csv|tsv|html?"
+_IN_EVERY_PROJECT = re.compile(
+    r"(?:readme|license|changelog|contributing|security)\.\w+|index\.html?|(?:requirements|robots|cmakelists|llms)\.txt",
+    re.IGNORECASE,
+)
 _FILE_WORD = r"(?:(?P<english>file|document)|datei|dokument|dokuments|archivo|documento|fichero)"
 _FOLDER_WORD = r"(?:(?P<english>folder|directory)|ordner|ordners|verzeichnis|carpeta|directorio)"
 _LEAD = (
@@ -47,7 +53,9 @@ _BEFORE_FOLDER = re.compile(
     rf"\b(?:in|inside|from|within)\s+(?:the|my|our)\s+(?:{_QUOTED}|(?P<words>\S+(?:\s+\S+){{0,3}}))\s+(?:folder|directory)\b",
     re.IGNORECASE,
 )
-_WITH_ENDING = re.compile(rf"(?<![^\s\"“”„«»])[^\s\"“”„«»]+\.(?:{_ENDINGS})(?!\w)", re.IGNORECASE)
+_WITH_ENDING = re.compile(
+    rf"(?<![^\s\"“”„«»])[^\s\"“”„«»]+\.(?:{_ENDINGS}|(?P<plain>{_PLAIN_ENDINGS}))(?!\w)", re.IGNORECASE
+)
 _HAS_ENDING = re.compile(r"[^\s.]\.\w{1,8}")
 _MIN_LETTERS = 3
 # So many words that make up a name from its first to its last do not stand there by chance.
@@ -66,10 +74,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """One place of a question that may name a file or folder: what it may be called, longest first."""
+    """One place of a question that may name a file or folder: what it may be called, longest first.
+
+    Where more than `most` have a name, it is not said which is meant.
+    """
 
     kind: Kind
     candidates: tuple[Candidate, ...]
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +130,7 @@ def _by_name(named: Named) -> dict[tuple[Kind, str], list[str]]:
 def _there(mention: Mention, by_name: Mapping[tuple[Kind, str], list[str]]) -> Iterator[Chosen]:
     for candidate in mention.candidates:
         paths = by_name.get((mention.kind, folded_name(candidate.name)), [])
-        if 0 < len(paths) <= (MAX_FILES if mention.kind == "file" else MAX_FOLDERS):
+        if 0 < len(paths) <= mention.most:
             shown = os.path.basename(paths[0])
             yield Chosen(mention.kind, shown, tuple(paths), candidate.start, candidate.end)
 
@@ -144,7 +156,11 @@ def _introduced(question: str) -> Iterator[Mention]:
                 or _HAS_ENDING.search(one.name)
                 or (can_be_bare and _may_be_name(one.name, must_stand_out=must_stand_out))
             )
-            yield Mention("folder" if kind == "folder" else "file", candidates)
+            yield (
+                Mention("folder", candidates, MAX_FOLDERS)
+                if kind == "folder"
+                else Mention("file", candidates, MAX_FILES)
+            )
 
 
 def _folders_before(question: str) -> Iterator[Mention]:
@@ -153,17 +169,19 @@ def _folders_before(question: str) -> Iterator[Mention]:
         group = "quoted" if match["quoted"] is not None else "words"
         candidate = _candidate(question, match.start(group), match.end(group), match.start(), match.end())
         is_name = candidate is not None and (group == "quoted" or _may_be_name(candidate.name, must_stand_out=False))
-        yield Mention("folder", (candidate,) if candidate and is_name else ())
+        yield Mention("folder", (candidate,) if candidate and is_name else (), MAX_FOLDERS)
 
 
 def _with_endings(question: str) -> Iterator[Mention]:
     """Names with a document's ending, alone or with the words before it: file names may have spaces."""
     words = [word.start() for word in re.finditer(r"\S+", question)]
     for match in _WITH_ENDING.finditer(question):
+        if match["plain"] and _IN_EVERY_PROJECT.fullmatch(match[0].strip(_EDGES)):
+            continue
         end = bisect_left(words, match.end())
         starts = words[max(0, end - MAX_WORDS) : end]
         candidates = [_candidate(question, start, match.end(), start, match.end()) for start in starts]
-        yield Mention("file", tuple(filter(None, candidates)))
+        yield Mention("file", tuple(filter(None, candidates)), 1 if match["plain"] else MAX_FILES)
 
 
 def _may_be_name(name: str, *, must_stand_out: bool) -> bool:

@@ -25,6 +25,11 @@ FILES = (
     *(f"/home/traps/{name}" for name in TRAPS),
     "/home/Structure/notes-1.md",
     "/home/Art/notes-2.md",
+    "/home/work/sales 2024.csv",
+    "/home/work/minutes.txt",
+    "/home/site/index.html",
+    "/home/work/todo.md",
+    "/home/tax/todo.md",
     *(f"/home/many/{number}/README.md" for number in range(MAX_FILES + 1)),
 )
 FOLDERS = frozenset({os.path.dirname(file) for file in FILES} | {"/home", "/home/many"})
@@ -51,6 +56,10 @@ def read(question: str) -> Recognised:
         ("Summarise BUDGET.XLSX", "/home/work/Budget.xlsx", "only “Budget.xlsx”"),
         ("What is in the file Cargo.toml?", "/home/book/Cargo.toml", "only “Cargo.toml”"),
         ("What does the file “notes.md” say?", "/home/notes.md", "only “notes.md”"),
+        ("What does minutes.txt say about pets?", "/home/work/minutes.txt", "only “minutes.txt”"),
+        ("How much was sold by sales 2024.csv?", "/home/work/sales 2024.csv", "only “sales 2024.csv”"),
+        ("Was steht in notes.md über Haustiere?", "/home/notes.md", "only “notes.md”"),
+        ("What is in the file index.html of pets?", "/home/site/index.html", "only “index.html”"),
         ("What is in the document lease 2024 about heating?", "/home/work/lease 2024.pdf", "only “lease 2024.pdf”"),
         ("Was steht in der Datei miete über Haustiere?", "/home/Verträge/miete.docx", "only “miete.docx”"),
         ("¿Qué dice el archivo notes.md sobre el gato?", "/home/notes.md", "only “notes.md”"),
@@ -69,6 +78,10 @@ def test_a_file_or_folder_of_the_library_is_recognised_by_its_name(question: str
     [
         "How do I add a dependency in Cargo.toml?",
         "What does missing.pdf say?",
+        "What does missing.txt say about pets?",
+        "How do I link a style sheet in index.html?",
+        "Is https://example.org/minutes.txt read by browsers?",
+        "What is left to do in todo.md?",
         "Which folder is the best for tax matters?",
         "What is not in the file notes.md?",
         "What is in the file README.md about cats?",
