@@ -55,7 +55,7 @@ class SearcherOpener:
         """The cross-encoder that the settings name, "" for none."""
         with self._naming:
             if self._reranker is not None and self._reranker.name != name:
-                self._reranker.unload()
+                self._reranker.close()
                 self._reranker = None
             if name and self._reranker is None:
                 self._reranker = CrossEncoderReranker(name, self._ledger)

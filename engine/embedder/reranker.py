@@ -35,9 +35,12 @@ class CrossEncoderReranker:
         # What it takes besides its weights.
         self._beside = Growth()
         self._loading, self._scoring = threading.Lock(), threading.Lock()
+        self._is_closed = False
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
         """How well each text answers the question; higher is better, compares within one call.
+
+        After `close` all are alike: a search that began before ends without it.
 
         Raises:
             EmbedderUnavailable: The model is not on this machine, or cannot be loaded.
@@ -45,6 +48,8 @@ class CrossEncoderReranker:
         if not texts:
             return []
         model = self._loaded()
+        if model is None:
+            return [0.0] * len(texts)
         pairs = [(question, text) for text in texts]
         # Its tokenizer serves one thread at a time; the embedder may have left this one a single core.
         with self._scoring:
@@ -53,10 +58,10 @@ class CrossEncoderReranker:
         # A model with several labels has the one that says "fits" last.
         return [float(score) for score in (scores if scores.ndim == 1 else scores[:, -1])]
 
-    def unload(self) -> None:
-        """Gives the memory back; the next question loads the model again."""
+    def close(self) -> None:
+        """Gives the memory back for good. A second call does nothing."""
         with self._loading:
-            self._model = None
+            self._model, self._is_closed = None, True
             if self._lease is not None:
                 self._lease.release()
                 self._beside.release()
@@ -64,9 +69,9 @@ class CrossEncoderReranker:
                 trim_heap()
             self._lease = None
 
-    def _loaded(self) -> CrossEncoder:
+    def _loaded(self) -> CrossEncoder | None:
         with self._loading:
-            if self._model is None:
+            if self._model is None and not self._is_closed:
                 with (
                     self._ledger.growing("runtime", "torch and transformers"),
                     suppress(ImportError, OSError),  # told of below

@@ -46,8 +46,17 @@ def test_pairs_are_scored_and_the_bytes_are_in_the_ledger(folder: Path):
     assert scores[0] == pytest.approx(scores[2], abs=1e-5)
     assert scores[0] != pytest.approx(scores[1], abs=1e-7)
     assert ledger.held_bytes("ram", "reranker") > 0
-    reranker.unload()
-    reranker.unload()
+    reranker.close()
+    reranker.close()
+    assert ledger.spans() == ()
+
+
+def test_a_search_that_ends_after_it_was_switched_off_loads_it_no_more(folder: Path):
+    ledger = Ledger()
+    reranker = CrossEncoderReranker(str(folder), ledger)
+    reranker.scores("what is a mutex", ["a mutex guards"])
+    reranker.close()
+    assert reranker.scores("what is a mutex", ["a mutex guards", "bread"]) == [0.0, 0.0]
     assert ledger.spans() == ()
 
 
