@@ -278,11 +278,15 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What retrieval hands to generation for one question: passages best first, and the reader's quotes from them."""
+    """What retrieval hands to generation for one question: passages best first, and the reader's quotes from them.
+
+    `has_given_up`: what the question's words confine it to had nothing to say, so that the passages are from elsewhere.
+    """
 
     passages: tuple[Passage, ...]
     quotes: tuple[Quote, ...]
     scope: Scope
+    has_given_up: bool = False
 
     def of_documents(self, document_ids: Container[int]) -> Evidence:
         """What of it comes from these documents."""
@@ -292,7 +296,8 @@ class Evidence:
             replace(quote, passage=places.index(quote.passage)) for quote in self.quotes if quote.passage in places
         )
         files = len({passage.document_id for passage in passages})
-        return Evidence(passages, quotes, replace(self.scope, passages_used=len(passages), files=files))
+        scope = replace(self.scope, passages_used=len(passages), files=files)
+        return replace(self, passages=passages, quotes=quotes, scope=scope)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from engine.core import Passage
@@ -131,6 +131,8 @@ class Refreshes:
         if self._source is None:
             return
         question, cancelled = answering.in_flight.question, answering.in_flight.cancelled
+        if answering.evidence.has_given_up:
+            question = replace(question, filters=replace(question.filters, reads_question=False))
         policy = self._policies[answering.question_id]
         number = self._looks[answering.question_id] = next(self._numbers)
         evidence, limit = answering.pieces.passages, policy.passages

@@ -105,6 +105,11 @@ class SearchResult:
     is_named: bool = False
 
     @property
+    def has_given_up(self) -> bool:
+        """Whether the query's own words said where to look, and it was looked elsewhere."""
+        return bool(self.scope.recognised) and not self.recognised
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether the words may have meant something else: a type or a date may, a name of what there is hardly."""
         return bool(self.recognised) and not self.is_named

@@ -355,7 +355,7 @@ class RetrievalWorker:
             return
         in_flight.timeline.mark("retrieval_ended")
         self._publish(PassagesFound(question.question_id, result.passages, quotes, result.scope))
-        self._hand_over(in_flight, Evidence(result.passages, quotes, result.scope))
+        self._hand_over(in_flight, Evidence(result.passages, quotes, result.scope, result.has_given_up))
 
     def _quoted(
         self,

@@ -227,6 +227,15 @@ def assert_went_on(end: AnswerFinished) -> None:
     assert (end.timings.refreshes, end.timings.generated_tokens) == (0, 120)
 
 
+@pytest.mark.parametrize("has_given_up", [False, True])
+def test_it_is_looked_again_where_the_passages_are_from(refreshed, retrieval, biases, has_given_up: bool):
+    evidence = replace(EVIDENCE, has_given_up=has_given_up)
+    refreshed.ask("How?", "q", (), evidence, max_tokens=120, temperature=1.0, logit_bias=biases, repeat_penalty=1.0)
+    refreshed.end_of("q")
+    assert retrieval.looks
+    assert all(look.question.filters.reads_question is not has_given_up for look in retrieval.looks)
+
+
 def test_a_look_that_fails_changes_nothing(retrieval, write):
     retrieval.answer = lambda look: FoundAgain(look.question_id, look.number, (), 0.0, LibraryError("Broken."))
     assert_went_on(write())

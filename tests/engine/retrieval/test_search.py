@@ -361,6 +361,7 @@ def test_the_filters_in_force_are_told_apart_from_those_given_up(searcher: Searc
     )
     assert named.recognised == ("only “2.txt”",)
     assert in_vain.recognised == ()
+    assert (named.has_given_up, in_vain.has_given_up) == (False, True)
 
 
 def test_a_type_may_be_misread_and_the_name_of_a_file_or_collection_is_not(

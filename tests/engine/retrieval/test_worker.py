@@ -299,6 +299,7 @@ def test_a_recognised_filter_that_hides_the_answer_is_given_up(
     desk.worker.stop()
     [(_, evidence)] = desk.handed
     assert (evidence.passages[0].text, evidence.scope.recognised) == (text, (told,))
+    assert evidence.has_given_up is told.startswith("nothing was found")
     assert len(searcher.batches) == searches
     assert {(query.collection, query.limit) for batch in searcher.batches for query in batch} == {("Rust", 3)}
 
