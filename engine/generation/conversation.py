@@ -9,6 +9,7 @@ old turns the passages go before the words.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,8 @@ FOUND_ABOVE = "Passages above that fit this question, too: {}.\n"
 # What stays of a history that had grown over its room: half, so that many turns go by until it is cut again. Of words
 # that are more than that, beside passages that leave with each turn, half of it once more.
 KEPT_SHARE = 0.5
+# What keeps the spans of a joined passage right, up to two hundred spaces, is nothing to read.
+_PADDING = re.compile(r" +\n\n")
 # What a transcript tells of where a passage stands, beside its document, its page and its text.
 _PLACE = ("row_id", "document", "ordinal", "start", "end", "heading", "score", "place")
 
@@ -49,7 +52,7 @@ class EvidencePassage:
     @classmethod
     def of(cls, passage: Passage) -> EvidencePassage:
         name = PurePath(passage.document).name
-        return cls(passage.document_id, name, passage.page, passage.text, source=passage)
+        return cls(passage.document_id, name, passage.page, _PADDING.sub("\n\n", passage.text), source=passage)
 
     def is_part_of(self, other: EvidencePassage) -> bool:
         """Whether whoever has read the other has read this one."""

@@ -123,7 +123,8 @@ def joined_hits(first: Hit, second: Hit) -> Hit:
         text = before.text
     else:
         gap = after.start - before.end
-        between = "\n\n"[:gap] + " " * (gap - 2) if gap > 0 else ""
+        # At the end of a line, where spaces mean nothing: before a word, Markdown takes them for code.
+        between = " " * (gap - 2) + "\n\n"[:gap] if gap > 0 else ""
         text = before.text + between + after.text[max(0, -gap) :]
     return replace(
         first,

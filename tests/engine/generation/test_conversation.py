@@ -27,6 +27,13 @@ from engine.generation.conversation import (
 EVIDENCE = (EvidencePassage(1, "one.md", None, "First."), EvidencePassage(2, "two.md", 3, "Second."))
 
 
+def test_what_only_keeps_spans_right_is_not_read():
+    joined = Passage("r7", 7, "/docs/a.md", 3, None, 0, 19, "Head", f"One.{' ' * 198}\n\n    code", 0.5)
+    evidence = EvidencePassage.of(joined)
+    assert evidence.text == "One.\n\n    code"
+    assert evidence.source == joined
+
+
 def test_a_turn_comes_back_from_its_transcript():
     turn = Turn("One?", EVIDENCE, "Yes [1].", (5, 6), "model")
     assert turns_of_transcript(transcript_of(turn), {1, 2}) == (turn,)

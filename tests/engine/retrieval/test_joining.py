@@ -38,7 +38,7 @@ def test_chunks_that_overlap_are_joined_as_the_page_has_them():
 def test_what_lies_between_neighbours_is_white_space_of_the_same_length():
     joined = joined_hits(cut(47, 64), cut(66, 83))
     assert joined.text == PAGE[47:83]
-    assert joined_hits(cut(0, 24), cut(47, 64)).text == PAGE[0:24] + "\n\n" + " " * 21 + PAGE[47:64]
+    assert joined_hits(cut(0, 24), cut(47, 64)).text == PAGE[0:24] + " " * 21 + "\n\n" + PAGE[47:64]
 
 
 def test_a_chunk_between_two_passages_makes_them_one():
