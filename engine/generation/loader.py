@@ -321,7 +321,7 @@ class ModelLoader:
             planner.hardware,
             planner.planning,
             premises.trials,
-            lambda _: not self.is_closing,
+            self._reads_on,
             premises.kept_folder,
             planner.budgets,
             lambda placement: self._make_room(placement, lambda: self.is_closing),
@@ -341,6 +341,11 @@ class ModelLoader:
         """Asked now and then while a load takes its time."""
         self.while_loading()
         return not self._is_given_up
+
+    def _reads_on(self, _: float) -> bool:
+        """Asked now and then while weights of a model that has its questions are read again."""
+        self.while_loading()
+        return not self.is_closing
 
     def _progress(self, plan: LoadPlan) -> Callable[[float], bool]:
         shown, sentence = 0.0, plan.sentence

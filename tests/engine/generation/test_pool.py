@@ -28,6 +28,7 @@ from engine.generation.instance import ModelInstance
 from engine.generation.model import Model
 from engine.generation.model_leases import SET_ASIDE
 from engine.generation.rounds import GROUP_SIZE
+from engine.generation.standby import Standby
 from engine.generation.step_loop import StepLoop
 from engine.generation.weights.copied import CopiedWeights
 from engine.generation.weights.stream import LayerStream
@@ -307,6 +308,35 @@ def test_a_cancelled_question_of_a_model_that_waits_ends_at_once(models, pool_de
     first.cancelled.set()
     second.cancelled.set()
     assert all(isinstance(desk.end_of(one), AnswerCancelled) for one in "ab")
+
+
+def test_whoever_cancels_while_a_closed_model_is_read_again_hears_of_it_at_once(models, pool_desk, monkeypatch):
+    load, is_reading, goes_on = Model.load, threading.Event(), threading.Event()
+    read: set[Path] = set()
+
+    def slow(model: Model, n_gpu_layers: int, on_progress: Callable[[float], bool], *args) -> None:
+        while model.path in read and not goes_on.is_set():
+            is_reading.set()
+            assert on_progress(0.0)
+            goes_on.wait(0.01)
+        read.add(model.path)
+        load(model, n_gpu_layers, on_progress, *args)
+
+    # As those of a graphics card, or where no copy can be made.
+    monkeypatch.setattr(Standby, "removable_bytes", lambda *_: 0)
+    monkeypatch.setattr(Model, "load", slow)
+    desk = pool_desk(FOR_ONE)
+    desk.worker.use(UseModel(models[0]))
+    desk.ask_of(models[0], "a", max_tokens=250)
+    desk.begin_of("a")
+    desk.ask_of(models[1], "b", max_tokens=2)
+    assert is_reading.wait(60)
+    waits = desk.ask_of(models[1], "waits", max_tokens=2)
+    waits.cancelled.set()
+    assert isinstance(desk.end_of("waits"), AnswerCancelled)
+    assert "a" not in desk.ends
+    goes_on.set()
+    assert isinstance(desk.end_of("a"), AnswerFinished)
 
 
 def test_somebody_at_the_window_does_not_wait_for_the_scripts_of_another_model(models, pool_desk):
