@@ -116,10 +116,12 @@ class Refreshes:
 
     def _see_to(self, answering: Answering, refreshing: Refreshing, loaded: LoadedModel) -> None:
         try:
-            fresh = refreshing.fresh(answering.pieces.text.text)
+            # What could yet become a marker, or code, is written but not told.
+            text = answering.pieces.text
+            fresh = refreshing.fresh(text.written[-1])
             if fresh is not None:
                 self._add(answering, refreshing, fresh, loaded)
-            window = refreshing.wants_to_look(answering.pieces.text.text, answering.length)
+            window = refreshing.wants_to_look(text.text, text.written[-1], answering.length)
             if window is not None:
                 self._look(answering, window)
         except RagdollError as error:

@@ -112,8 +112,11 @@ class Refreshing:
         if self._look.retrieval_s is not None:
             self._settle(self._look, self._look.retrieval_s)
 
-    def wants_to_look(self, text: str, length: int) -> Window | None:
-        """What to look for now, if it is time to; `length` tokens were read and written in all."""
+    def wants_to_look(self, told: str, written: str, length: int) -> Window | None:
+        """What to look for now, if it is time to; `length` tokens were read and written in all.
+
+        What is looked for is the end of what was `told`; where a sentence ends, what was `written` says.
+        """
         policy = self._policy
         is_open = self._look is None and self._fresh is None and not self._is_reading
         may_look = self.num_refreshes < policy.most_refreshes and self.num_looks < policy.max_looks
@@ -122,13 +125,13 @@ class Refreshing:
         if self.interval is None:
             self.interval = chosen_interval(self._costs.retrieval(), lambda count: self._computing_s(count, length))
         is_due = self._num_tokens - self._num_at_look >= self.interval
-        if not is_due or (policy.mode == "synchronous" and not is_sentence_end(text)):
+        if not is_due or (policy.mode == "synchronous" and not is_sentence_end(written)):
             return None
         if self._costs.reading(length, self._typical_tokens) > self._earned_s():
             return None
         self._look, self._num_at_look = _Look(), self._num_tokens
         self.num_looks += 1
-        return Window(window_of(text), self._computing_s(self.interval, length))
+        return Window(window_of(told), self._computing_s(self.interval, length))
 
     def take(self, passages: Sequence[Passage], seconds: float, now: float) -> None:
         """A look is back after so many seconds, perhaps with nothing."""
@@ -138,10 +141,10 @@ class Refreshing:
                 self._written_at = now
                 self._settle(self._look, seconds)
 
-    def fresh(self, text: str) -> Fresh | None:
-        """What to go on from now: what was found, once the text has come to the end of a sentence."""
+    def fresh(self, written: str) -> Fresh | None:
+        """What to go on from now: what was found, once the model has written to the end of a sentence."""
         is_new = self._num_tokens > self._num_at_refresh
-        return self._fresh if self._fresh is not None and is_new and is_sentence_end(text) else None
+        return self._fresh if self._fresh is not None and is_new and is_sentence_end(written) else None
 
     def affordable(self, length: int, most: int = MAX_ADDED_TOKENS) -> int:
         """How many tokens may be read now, of `most`, for what writing them was worth so far."""

@@ -12,9 +12,10 @@ from engine.core import Passage, Question, SamplingParams
 from engine.errors import LibraryError
 from engine.events import AnswerCancelled, AnswerFinished, EvidenceRefreshed, TokensGenerated
 from engine.generation import refreshes as refreshes_module
+from engine.generation.answer_text import AnswerText
 from engine.generation.commands import UseModel
 from engine.generation.conversation import turns_of_transcript
-from engine.generation.refresh_policy import RefreshPolicy
+from engine.generation.refresh_policy import RefreshPolicy, is_sentence_end
 from engine.generation.refreshes import EvidenceSource
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain, LookAgain
@@ -120,6 +121,32 @@ def test_the_text_that_was_told_is_the_answer_and_breaks_at_sentence_ends(refres
         before, after = end.answer.text[: refresh.offset], end.answer.text[refresh.offset :]
         assert before.endswith(".")
         assert after[0] == " "
+
+
+def test_nothing_is_put_into_a_marker_that_is_held_back_because_its_number_will_be_another(
+    refreshed, retrieval, write, monkeypatch
+):
+    # What stands above has a number already, which new passages follow: none has the one that people know.
+    refreshed.ask("First?", "first", evidence=replace(EVIDENCE, passages=LATER[3:]), max_tokens=4)
+    first = refreshed.end_of("first")
+    feed = AnswerText.feed
+
+    def find_before_a_marker(text: AnswerText, more: str) -> str:
+        told = feed(text, more)
+        if retrieval.looks and is_sentence_end(text.written[-1]):
+            # It can be gone on from after the next token, which may begin a marker.
+            retrieval.tell(retrieval.found(retrieval.looks[-1]))
+        return told
+
+    monkeypatch.setattr(AnswerText, "feed", find_before_a_marker)
+    retrieval.answer = lambda look: None
+    retrieval.policy = replace(FREE, passages=1)
+    likely = {"a": 62.5, ".": 62.0, "[": 63.0}
+    biases = tuple((token_of(text), bias) for text, bias in likely.items())
+    end = write(max_tokens=300, transcript=first.answer.segments, logit_bias=biases)
+    pieces = [segment["text"] for segment in end.answer.segments if segment["role"] == "assistant"]
+    assert len(pieces) > 1
+    assert all(is_sentence_end(piece) for piece in pieces[:-1])
 
 
 def test_what_is_looked_for_is_the_end_of_the_text_and_not_what_is_known(refreshed, retrieval, write):

@@ -32,7 +32,7 @@ class Writer:
             self.now += token_s
             self.length += 1
             self.refreshing.note_tokens(1, self.now)
-            if (window := self.refreshing.wants_to_look(text, self.length)) is not None:
+            if (window := self.refreshing.wants_to_look(text, text, self.length)) is not None:
                 windows.append(window)
         return windows
 
@@ -47,6 +47,13 @@ def test_nothing_is_looked_for_before_the_interval_has_been_written():
     writer = Writer(RefreshPolicy(interval=16, max_cost_share=None))
     assert writer.write(15) == []
     assert len(writer.write(1)) == 1
+
+
+def test_a_synchronous_look_waits_for_what_is_written_to_end_a_sentence_and_not_for_what_is_told():
+    writer = Writer(RefreshPolicy(mode="synchronous", max_cost_share=None))
+    assert writer.write(8, text="It goes") == []
+    assert writer.refreshing.wants_to_look(SENTENCE, f"{SENTENCE} [7", writer.length) is None
+    assert writer.refreshing.wants_to_look(SENTENCE, f"{SENTENCE} [7]", writer.length) is not None
 
 
 def test_only_one_look_is_under_way_at_a_time():
@@ -217,7 +224,7 @@ def test_nothing_is_added_twice_without_a_word_between():
     writer.write(1)
     writer.refreshing.note_added()
     assert writer.refreshing.fresh(SENTENCE) is None
-    assert writer.refreshing.wants_to_look(SENTENCE, writer.length) is None
+    assert writer.refreshing.wants_to_look(SENTENCE, SENTENCE, writer.length) is None
 
 
 def test_what_is_given_up_is_looked_for_anew():
