@@ -256,7 +256,9 @@ class ModelLoader:
     def rest(self) -> None:
         """Frees the model; the next question loads it again."""
         if self.instance is not None:
+            plan = self.instance.loaded.plan
             self._free()
+            self._publish(ModelStateChanged("none", str(plan.path), plan.shape.name))
 
     def abandon_loading(self) -> None:
         """Makes a load that is under way give up (from any thread)."""

@@ -48,17 +48,24 @@ class MakingWay:
         Raises:
             ModelError: It cannot be loaded.
         """
+        if not self.has_room_for(member, path, n_gpu_layers):
+            with suppress(ModelError):
+                self._have_turns(member, self._beside(member), path, n_gpu_layers)
+        member.loader.load(path, n_gpu_layers)
+
+    def has_room_for(self, member: Member, path: Path, n_gpu_layers: int | None) -> bool:
+        """Whether a model can be loaded beside the others, none of which leaves; it is planned so from now on."""
         beside = self._beside(member)
         member.loader.planner.takes_turns = any(one.loader.planner.takes_turns for one in beside)
         for one in beside:
             one.enter(is_planned_for=False)
         member.enter(is_planned_for=True)
-        is_crowded = any(not one.is_in_memory for one in beside)
+        if any(not one.is_in_memory for one in beside):
+            return False
         # A file that cannot be read fails where it is loaded, and is told of there.
         with suppress(ModelError):
-            if beside and (is_crowded or not self._fits_beside(member, beside, path, n_gpu_layers)):
-                self._have_turns(member, beside, path, n_gpu_layers)
-        member.loader.load(path, n_gpu_layers)
+            return not beside or self._fits_beside(member, beside, path, n_gpu_layers)
+        return True
 
     def for_return_of(self, member: Member) -> None:
         """Has others leave until there is room for a model that comes back."""

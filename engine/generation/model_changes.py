@@ -67,8 +67,10 @@ class ModelChanges:
             self._turns.put_back(home.under_way.withdraw(is_reloaded=is_reloaded))
 
     def choose(self) -> None:
-        """When all that people can see of the chosen model has ended, it is changed."""
+        """When all that people can see of the chosen model has ended, it is changed; one that waits is loaded then."""
         home = self._models.members.home
+        if self._models.is_home_due and not self._turns:
+            self._load(self._models.bring_home, home.path)
         if self._turns.change is None or not self._models.can_choose(self._turns.change):
             return
         if self.are_kept(home) and (change := self._turns.take_change()) is not None:
@@ -126,8 +128,13 @@ class ModelChanges:
             return
         if not len(home.under_way):
             home.under_way.forget_ahead()
+        self._load(lambda: self._models.choose(command), str(command.path or ""))
+
+    def _load(self, load: Callable[[], None], path: str) -> None:
+        """Loads the chosen model; what comes of it is published."""
+        home = self._models.members.home
         try:
-            self._models.choose(command)
+            load()
         except LoadAbandoned as error:
             # What was chosen instead comes next.
             log.info("%s", error)
@@ -138,5 +145,5 @@ class ModelChanges:
             # The edge of the thread: it must live on, or no later question would end.
             log.exception("the model could not be changed")
             sentence = f"The model could not be used: {error}."
-            self._publish(ModelStateChanged("failed", str(command.path or ""), sentence=sentence))
+            self._publish(ModelStateChanged("failed", path, sentence=sentence))
         self._note_changed()

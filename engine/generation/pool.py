@@ -76,6 +76,8 @@ class ModelPool:
         self.members = Members(loader, make_under_way, clock)
         self.front = self._principal = self.members.home
         self._turn = _Turn()
+        # Whether the chosen model is to be loaded as soon as no other one computes.
+        self._is_home_due = False
         self._way = MakingWay(self.members, self._dismiss, clock)
         self._switching = Switching(self._way, publish, clock)
 
@@ -135,6 +137,7 @@ class ModelPool:
             ModelError: It cannot be loaded; the loader has published that.
         """
         members, before = self.members, self.members.home
+        self._is_home_due = False
         known = members.find(str(command.path)) if command.path is not None else None
         if known is not None and known is not before:
             members.make_home(known)
@@ -158,10 +161,14 @@ class ModelPool:
                 home.loader.tell()
             elif command.path is None:
                 home.loader.unload()
-            elif command.is_urgent:
+            elif not command.is_urgent:
+                home.loader.load_when_needed(command.path, command.n_gpu_layers)
+            elif self.front is home or self._way.has_room_for(home, command.path, command.n_gpu_layers):
                 self._way.load(home, command.path, command.n_gpu_layers)
             else:
+                # It would have to leave again for the answer that is being written.
                 home.loader.load_when_needed(command.path, command.n_gpu_layers)
+                self._is_home_due = True
         finally:
             self._look_anew()
 
@@ -329,9 +336,14 @@ class ModelPool:
                 # What it has read leaves as it is written.
                 member.loaded.flush()
 
+    @property
+    def is_home_due(self) -> bool:
+        """Whether the chosen model was to wait for answers of another one, which have all ended."""
+        return self._is_home_due and not self.has_work
+
     def bring_home(self) -> None:
         """Has the chosen model loaded and in memory, before anybody asks. Raises as `take_turn` does."""
-        home = self.members.home
+        home, self._is_home_due = self.members.home, False
         if home.path and not home.is_in_memory:
             left, self.front, self._turn = self.front, home, _Turn()
             self._bring_in(left)

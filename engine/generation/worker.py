@@ -304,7 +304,7 @@ class GenerationWorker:
         """How many seconds to wait for something to come; None for as long as it takes."""
         if self.models.has_work:
             return WAITING_FOR_DISK_SECONDS if self.models.is_stalled else 0
-        if self._turns:
+        if self._turns or self.models.is_home_due:
             return 0
         patience = self._idle_time.seconds
         # Models that nobody asks leave after a while.

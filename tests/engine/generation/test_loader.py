@@ -89,3 +89,12 @@ def test_a_load_that_fails_for_no_known_reason_is_told_to_be_over(
     assert isinstance(last, ModelStateChanged)
     assert (last.state, last.path) == ("none", str(tiny_model))
     loads.loader.end()
+
+
+def test_a_model_that_rests_is_told_to_have_left_though_it_is_still_the_chosen_one(tmp_path: Path, tiny_model: Path):
+    loads = Loads(tmp_path)
+    loads.loader.load(tiny_model, None)
+    loads.loader.rest()
+    assert loads.events[-1] == ModelStateChanged("none", str(tiny_model), "tiny-llama")
+    assert loads.loader.wanted == tiny_model
+    loads.loader.end()

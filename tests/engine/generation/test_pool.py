@@ -25,6 +25,7 @@ from engine.events import (
 from engine.generation.commands import UseModel
 from engine.generation.context import Context
 from engine.generation.instance import ModelInstance
+from engine.generation.loader import ModelLoader
 from engine.generation.model import Model
 from engine.generation.model_leases import SET_ASIDE
 from engine.generation.rounds import GROUP_SIZE
@@ -570,6 +571,27 @@ def test_choosing_quotes_is_told_where_the_model_stays_for_who_named_it(models, 
     desk.ask_of("", "quotes")
     assert desk.text_of("quotes").startswith("“Threads")
     desk.text_of("a")
+
+
+def test_a_model_that_is_chosen_beside_an_answer_is_loaded_once_when_that_has_ended(models, pool_desk, monkeypatch):
+    loads, load = list[tuple[str, bool]](), ModelLoader.load
+
+    def noted(loader: ModelLoader, path: Path, n_gpu_layers: int | None) -> None:
+        loads.append((path.stem, "b" in desk.ends))
+        load(loader, path, n_gpu_layers)
+
+    monkeypatch.setattr(ModelLoader, "load", noted)
+    desk = pool_desk(FOR_ONE)
+    desk.worker.use(UseModel(models[0]))
+    desk.ask_of(models[0], "a", max_tokens=2)
+    desk.text_of("a")
+    desk.ask_of(models[1], "b", max_tokens=250)
+    desk.begin_of("b")
+    desk.worker.use(UseModel(models[2]))
+    desk.wait_until(lambda: "c" in desk.members and desk.members["c"].is_in_memory)
+    assert loads == [("a", False), ("b", False), ("c", True)]
+    states = [(one.state, Path(one.path).stem) for one in desk.events if isinstance(one, ModelStateChanged)]
+    assert states[-1] == ("loaded", "c")
 
 
 @pytest.mark.expects_warnings
