@@ -127,6 +127,9 @@ class ModelChanges:
             # What is left of the time is for what is kept.
             return
         if not len(home.under_way):
+            if home.loaded is not None:
+                # It may stay, for those who name it.
+                home.under_way.give_up_unasked(home.loaded)
             home.under_way.forget_ahead()
         self._load(lambda: self._models.choose(command), str(command.path or ""))
 

@@ -143,6 +143,14 @@ class UnderWay:
         self._reads_hot = True
         self._hot.tried()
 
+    def give_up_unasked(self, loaded: LoadedModel) -> None:
+        """Another model has its turn: this one need not come back for what nobody waits for."""
+        for question_id in self._ahead.reading() - self._answering.keys():
+            self._ahead.drop(loaded.loop, question_id)
+        if self._reads_hot:
+            loaded.loop.cancel(_HOT_ID)
+            self._reads_hot = False
+
     def forget_removed(self) -> None:
         """Passages of documents that have left the library are not read ahead any more.
 

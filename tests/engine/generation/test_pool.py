@@ -25,12 +25,16 @@ from engine.events import (
 from engine.generation.commands import UseModel
 from engine.generation.context import Context
 from engine.generation.instance import ModelInstance
+from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.model import Model
 from engine.generation.model_leases import SET_ASIDE
+from engine.generation.request import StepEvent
 from engine.generation.rounds import GROUP_SIZE
+from engine.generation.segment import Segment
 from engine.generation.standby import Standby
 from engine.generation.step_loop import StepLoop
+from engine.generation.under_way import UnderWay
 from engine.generation.weights.copied import CopiedWeights
 from engine.generation.weights.stream import LayerStream
 from engine.inflight import QuestionInFlight
@@ -592,6 +596,40 @@ def test_a_model_that_is_chosen_beside_an_answer_is_loaded_once_when_that_has_en
     assert loads == [("a", False), ("b", False), ("c", True)]
     states = [(one.state, Path(one.path).stem) for one in desk.events if isinstance(one, ModelStateChanged)]
     assert states[-1] == ("loaded", "c")
+
+
+def test_no_model_comes_back_only_to_read_what_nobody_has_asked_for(models, pool_desk, monkeypatch):
+    read_hot, step, reads, goes_on = UnderWay.read_hot, StepLoop.step, threading.Event(), threading.Event()
+    beginning = (Segment((10,) * 250, "instructions"),)
+
+    def noted(self: UnderWay, beginning: tuple[Segment, ...], loaded: LoadedModel) -> None:
+        read_hot(self, beginning, loaded)
+        reads.set()
+
+    def held(loop: StepLoop) -> list[StepEvent]:
+        assert not reads.is_set() or goes_on.wait(60)
+        return step(loop)
+
+    monkeypatch.setattr(StepLoop, "step", held)
+    monkeypatch.setattr(UnderWay, "read_hot", noted)
+    monkeypatch.setattr(UnderWay, "next_hot", lambda *_: None if reads.is_set() else beginning)
+    desk = pool_desk(FOR_ONE)
+    in_small_steps = {"n_batch": 32, "n_ubatch": 32}
+    generation = desk.settings.generation.model_copy(update=in_small_steps)
+    desk.settings = desk.settings.model_copy(update={"generation": generation})
+    desk.worker.use(UseModel(models[0]))
+    take_turns(desk, models)
+    desk.ask_of(models[0], "a", max_tokens=2)
+    desk.text_of("a")
+    desk.has_power = True
+    desk.worker.apply_settings()
+    assert reads.wait(60)
+    desk.ask_of(models[1], "b", max_tokens=2)
+    goes_on.set()
+    desk.text_of("b")
+    desk.wait_until(lambda: not desk.worker.models.has_work)
+    assert desk.worker.models.front.path == str(models[1])
+    assert not desk.members["a"].loaded.loop.is_asked
 
 
 @pytest.mark.expects_warnings
