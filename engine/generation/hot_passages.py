@@ -28,9 +28,9 @@ class HotPassages:
 
     def __init__(self) -> None:
         self._uses: Counter[EvidencePassage] = Counter()
-        self._tried: dict[EvidencePassage, int] = {}
-        self._offered: EvidencePassage | None = None
         # Of each model, by its fingerprint.
+        self._tried: dict[tuple[str, EvidencePassage], int] = {}
+        self._offered: tuple[str, EvidencePassage] | None = None
         self._openings: dict[str, Segment] = {}
         self._has_changed = False
 
@@ -63,35 +63,38 @@ class HotPassages:
     def next(self, speaker: Speaker, peek: Peek) -> tuple[Segment, ...] | None:
         """The beginning of a prompt with the most used passage that is not kept there; None when all hot ones are."""
         for passage in self._hot():
-            if self._tried.get(passage) == self._uses[passage]:
+            offer = speaker.fingerprint, passage
+            if self._tried.get(offer) == self._uses[passage]:
                 continue
             beginning = self._beginning(passage, speaker)
             if beginning and peek(beginning) < sum(len(segment.tokens) for segment in beginning):
-                self._offered = passage
+                self._offered = offer
                 return beginning
         return None
 
     def tried(self) -> None:
         """What `next` told is being read; if it is not kept then, it is not read again before somebody asks for it."""
         if self._offered is not None:
-            self._tried[self._offered] = self._uses[self._offered]
+            _, passage = self._offered
+            self._tried[self._offered] = self._uses[passage]
 
     def forget(self, documents: frozenset[int]) -> None:
         """These have left the library."""
         for passage in [passage for passage in self._uses if passage.document_id in documents]:
             del self._uses[passage]
-            self._tried.pop(passage, None)
             self._has_changed = True
+        self._tried = {offer: uses for offer, uses in self._tried.items() if offer[1] in self._uses}
 
     def documents(self) -> frozenset[int]:
         """Whose passages are counted."""
         return frozenset(passage.document_id for passage in self._uses)
 
-    def clear(self) -> None:
-        """What was read has gone with its model."""
-        self._openings.clear()
-        self._offered = None
-        self._tried.clear()
+    def clear(self, fingerprint: str) -> None:
+        """What was read has gone with its model, the one with this fingerprint."""
+        self._openings.pop(fingerprint, None)
+        self._tried = {offer: uses for offer, uses in self._tried.items() if offer[0] != fingerprint}
+        if self._offered is not None and self._offered[0] == fingerprint:
+            self._offered = None
 
     def _hot(self) -> Iterator[EvidencePassage]:
         for passage, uses in self._uses.most_common():

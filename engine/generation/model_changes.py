@@ -130,7 +130,7 @@ class ModelChanges:
             if home.loaded is not None:
                 # It may stay, for those who name it.
                 home.under_way.give_up_unasked(home.loaded)
-            home.under_way.forget_ahead()
+            home.under_way.forget_ahead(home.loaded)
         self._load(lambda: self._models.choose(command), str(command.path or ""))
 
     def _load(self, load: Callable[[], None], path: str) -> None:

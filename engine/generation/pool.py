@@ -276,7 +276,7 @@ class ModelPool:
 
         What goes wrong in giving it back is logged: whoever calls this is at the edge of the thread, and has others.
         """
-        member.under_way.fail_all(error)
+        member.under_way.fail_all(error, member.loaded)
         try:
             member.loader.start_over()
         except Exception:

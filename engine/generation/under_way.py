@@ -294,17 +294,18 @@ class UnderWay:
         self._refreshes.go_on(events, self._answering, loaded, seconds)
         self._closing = loaded.loop.closing
 
-    def fail_all(self, error: Exception) -> None:
-        """The loop has broken."""
+    def fail_all(self, error: Exception, loaded: LoadedModel | None) -> None:
+        """The loop has broken, of the model that is loaded, if it still is."""
         reported = reported_as(error)
         for question_id in list(self._answering):
             self._end(AnswerFailed(question_id, reported))
-        self.forget_ahead()
+        self.forget_ahead(loaded)
 
-    def forget_ahead(self) -> None:
-        """The loop has gone, and what was read ahead with it."""
+    def forget_ahead(self, loaded: LoadedModel | None) -> None:
+        """The loop goes, and what was read ahead with it; None where it has gone already."""
         self._ahead.clear()
-        self._hot.clear()
+        if loaded is not None:
+            self._hot.clear(loaded.speaker.fingerprint)
         self._withdrawn.clear()
         self._closing = frozenset()
         self._reads_hot = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.generation.conversation import EvidencePassage
 from engine.generation.hot_passages import MAX_PASSAGES, HotPassages
 from engine.generation.prompt import Prompt
@@ -67,7 +69,7 @@ def test_a_removed_document_is_not_read():
 
 def test_after_a_change_of_the_model_its_own_instructions_are_waited_for():
     hot = hot_after(prompt(ONE), prompt(ONE))
-    hot.clear()
+    hot.clear(SPEAKER.fingerprint)
     assert hot.next(SPEAKER, nothing_kept) is None
     hot.note(prompt(), SPEAKER)
     assert hot.next(SPEAKER, nothing_kept) is not None
@@ -114,3 +116,30 @@ def test_the_instructions_of_one_model_are_not_read_to_another():
     hot.note(Prompt((opening,), (ONE,), (), 2, 0), other)
     assert hot.next(other, nothing_kept) == (opening, other.segment(ONE.block(1)))
     assert hot.next(SPEAKER, nothing_kept) == (OPENING, SPEAKER.segment(ONE.block(1)))
+
+
+def test_what_was_read_in_vain_to_one_model_is_read_to_another():
+    hot, (first, other) = HotPassages(), two_speakers()
+    for speaker in (first, other):
+        hot.note(prompt(ONE), speaker)
+    assert hot.next(first, nothing_kept) is not None
+    hot.tried()
+    assert hot.next(first, nothing_kept) is None
+    assert hot.next(other, nothing_kept) == (OPENING, other.segment(ONE.block(1)))
+
+
+def test_when_a_model_goes_what_is_known_of_another_stays():
+    hot, (first, other) = HotPassages(), two_speakers()
+    for speaker in (first, other):
+        hot.note(prompt(ONE), speaker)
+    assert hot.next(first, nothing_kept) is not None
+    hot.tried()
+    hot.clear(other.fingerprint)
+    assert hot.next(first, nothing_kept) is None
+    assert hot.next(other, nothing_kept) is None
+    hot.note(prompt(ONE), first)
+    assert hot.next(first, nothing_kept) is not None
+
+
+def two_speakers() -> tuple[Speaker, Speaker]:
+    return replace(SPEAKER, fingerprint="first"), replace(SPEAKER, fingerprint="other")
