@@ -69,15 +69,17 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """A placement on its way, `since` when something of it was asked for last; `path` is the model it was planned for.
+    """A placement on its way, `since` when something of it was asked for, or came, last.
 
-    `is_asked`: the generation thread knows of it, and will tell how it went. `is_moving`: the embedder does.
+    `path` is the model it was planned for. `is_asked`: the generation thread knows of it, and will tell how it went;
+    `has_come`: the model lies so. `is_moving`: the embedder does.
     """
 
     wanted: Placement
     since: float
     path: Path | None = None
     is_asked: bool = False
+    has_come: bool = False
     is_moving: bool = False
 
 
@@ -122,6 +124,9 @@ def step(
         return _embedder(over, movers, now)
     if not is_same_model(here.placement, over.wanted):
         return _model(over, here, movers, ledger, room, now)
+    if over.is_asked and not over.has_come:
+        # However long the model took: what comes after it has not been waited for yet.
+        over = replace(over, has_come=True, since=now)
     if over.wanted.embedder_on_gpu and not here.embedder_on_gpu:
         has_room = over.is_moving or _has_room({"gpu": here.embedder_bytes}, ledger, room)
         return _embedder(over, movers, now) if has_room else (over, _patience(over, now))
@@ -147,7 +152,7 @@ def _model(
     # Without a model a placement has nothing of one, so nothing differs.
     assert over.path is not None
     movers.apply(over.wanted, over.path)
-    return replace(over, is_asked=True), "under_way"
+    return replace(over, is_asked=True, since=now), "under_way"
 
 
 def _embedder(over: HandOver, movers: Movers, now: float) -> tuple[HandOver, Progress]:

@@ -92,6 +92,24 @@ def test_the_index_grows_after_the_model_has_shrunk_and_there_is_room(movers: Fa
     assert (movers.done[-1], progress) == (2 * GIB, "done")
 
 
+@pytest.mark.parametrize("also", [{"index_bytes": 2 * GIB}, {"embedder_on_gpu": True}])
+def test_what_comes_after_the_model_is_waited_for_however_long_that_took(movers: FakeMovers, ledger: Ledger, also):
+    wanted = replace(SMALLER, **also)
+    over, _ = step(HandOver(wanted, 0.0, MODEL), Here(NOW, GIB), movers, ledger, room(4 * GIB), 0.0)
+    here, late = Here(SMALLER, GIB, False, 100 * MIB), 4 * REFUSED_SECONDS
+    over, progress = step(over, here, movers, ledger, room(MIB), late)
+    assert (movers.done, progress) == ([wanted], "under_way")
+    assert step(over, here, movers, ledger, room(MIB), late + REFUSED_SECONDS - 1.0)[1] == "under_way"
+    assert step(over, here, movers, ledger, room(MIB), late + REFUSED_SECONDS)[1] == "refused"
+
+
+def test_how_long_a_thread_takes_to_answer_counts_from_when_it_was_asked(movers: FakeMovers, ledger: Ledger):
+    over = HandOver(LARGER, 0.0, MODEL)
+    over, _ = step(over, Here(NOW, GIB), movers, ledger, room(8 * GIB), 4.0)
+    assert step(over, Here(NOW, GIB), movers, ledger, room(8 * GIB), UNHEARD_SECONDS)[1] == "under_way"
+    assert step(over, Here(NOW, GIB), movers, ledger, room(8 * GIB), UNHEARD_SECONDS + 4.0)[1] == "refused"
+
+
 def test_the_embedder_leaves_the_card_before_the_model_comes_there(movers: FakeMovers, ledger: Ledger):
     wanted, there = replace(NOW, n_gpu_layers=4, gpu_bytes=GIB), Here(NOW, GIB, True, 100 * MIB)
     over, progress = step(HandOver(wanted, 0.0, MODEL), there, movers, ledger, room(8 * GIB), 3.0)
