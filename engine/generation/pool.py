@@ -300,8 +300,7 @@ class ModelPool:
         assert chosen is not None
         left = self.front
         left.since = self._clock()
-        if left.loaded is not None:
-            left.under_way.give_up_unasked(left.loaded)
+        left.under_way.end_turn(left.loaded)
         self._end_arrival()
         self.front = next(member for member in self.members if member.path == chosen.path)
         paths = {model.path for model in wanted}

@@ -56,6 +56,23 @@ class Refreshes:
         self._numbers = count(1)
         self._policies: dict[str, RefreshPolicy] = {}
         self._looks: dict[str, int] = {}
+        # Time in which another model has its turn is none of these answers' own.
+        self._left_at: float | None = None
+        self._away_s = 0.0
+
+    def stand_still(self) -> None:
+        """Another model has its turn: no time passes for these answers until `resume`."""
+        self._left_at = self._clock() if self._left_at is None else self._left_at
+
+    def resume(self) -> None:
+        """It is this model's turn. Harmless where it has been."""
+        if self._left_at is not None:
+            self._away_s, self._left_at = self._away_s + self._clock() - self._left_at, None
+
+    @property
+    def _now(self) -> float:
+        """Seconds of a clock that goes while it is this model's turn."""
+        return (self._clock() if self._left_at is None else self._left_at) - self._away_s
 
     def begin(self, answering: Answering, loaded: LoadedModel) -> None:
         """Sees to an answer from now on, if its question, the model and the settings allow it."""
@@ -70,7 +87,7 @@ class Refreshes:
                 self._source.expected_seconds,
             )
             typical = _typical_tokens(answering)
-            answering.refreshing = Refreshing(policy, costs, typical, self._clock())
+            answering.refreshing = Refreshing(policy, costs, typical, self._now)
             self._policies[answering.question_id] = policy
 
     def end(self, question_id: str) -> None:
@@ -95,7 +112,7 @@ class Refreshes:
         del self._looks[found.question_id]
         if found.error is not None:
             log.info("nothing more was found for %s: %s", found.question_id, found.error)
-        answering.refreshing.take(found.passages, found.seconds, self._clock())
+        answering.refreshing.take(found.passages, found.seconds, self._now)
         self._see_to(answering, answering.refreshing, loaded)
 
     def go_on(
@@ -104,7 +121,7 @@ class Refreshes:
         """After a step of so many seconds: those who wrote in it look for more, or go on from what was found."""
         if not self._policies:
             return
-        now = self._clock()
+        now = self._now
         written = [event for event in events if isinstance(event, TextWritten) and event.answer == 0]
         self._num_writing = max(1, len(written))
         for event in written:

@@ -129,6 +129,7 @@ class UnderWay:
 
     def found_again(self, found: FoundAgain, loaded: LoadedModel) -> None:
         """More was found for an answer, which may have ended by now."""
+        self._refreshes.resume()
         self._refreshes.take(found, self._answering.get(found.question_id), loaded)
 
     def next_hot(self, loaded: LoadedModel) -> tuple[Segment, ...] | None:
@@ -143,8 +144,14 @@ class UnderWay:
         self._reads_hot = True
         self._hot.tried()
 
+    def end_turn(self, loaded: LoadedModel | None) -> None:
+        """Another model computes until the next step; this one need not come back for what nobody waits for."""
+        self._refreshes.stand_still()
+        if loaded is not None:
+            self.give_up_unasked(loaded)
+
     def give_up_unasked(self, loaded: LoadedModel) -> None:
-        """Another model has its turn: this one need not come back for what nobody waits for."""
+        """What is read ahead, or for being hot, is not read on."""
         for question_id in self._ahead.reading() - self._answering.keys():
             self._ahead.drop(loaded.loop, question_id)
         if self._reads_hot:
@@ -229,6 +236,7 @@ class UnderWay:
 
     def step(self, loaded: LoadedModel) -> None:
         """One step of the loop, and what there is to tell of it. Raises what the loop does when it breaks."""
+        self._refreshes.resume()
         if self._refreshes.holds_up(self._answering):
             self.is_stalled = True
             return

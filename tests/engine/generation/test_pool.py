@@ -29,6 +29,7 @@ from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.model import Model
 from engine.generation.model_leases import SET_ASIDE
+from engine.generation.refreshes import Refreshes
 from engine.generation.request import StepEvent
 from engine.generation.rounds import GROUP_SIZE
 from engine.generation.segment import Segment
@@ -596,6 +597,22 @@ def test_a_model_that_is_chosen_beside_an_answer_is_loaded_once_when_that_has_en
     assert loads == [("a", False), ("b", False), ("c", True)]
     states = [(one.state, Path(one.path).stem) for one in desk.events if isinstance(one, ModelStateChanged)]
     assert states[-1] == ("loaded", "c")
+
+
+def test_no_time_passes_for_the_answers_of_a_model_that_is_away(models, pool_desk, monkeypatch):
+    came, left = list[Refreshes](), list[Refreshes]()
+    monkeypatch.setattr(Refreshes, "stand_still", lambda self: left.append(self))
+    monkeypatch.setattr(Refreshes, "resume", lambda self: came.append(self))
+    desk = pool_desk(FOR_ALL)
+    desk.worker.use(UseModel(models[0]))
+    desk.ask_of(models[0], "a", max_tokens=2)
+    desk.text_of("a")
+    desk.ask_of(models[1], "b", max_tokens=2)
+    desk.text_of("b")
+    first, second = (desk.members[name].under_way._refreshes for name in "ab")
+    assert left == [first]
+    assert came[0] is first
+    assert came[-1] is second
 
 
 def test_no_model_comes_back_only_to_read_what_nobody_has_asked_for(models, pool_desk, monkeypatch):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,8 @@ from engine.generation.answer_text import AnswerText
 from engine.generation.commands import UseModel
 from engine.generation.conversation import turns_of_transcript
 from engine.generation.refresh_policy import RefreshPolicy, is_sentence_end
-from engine.generation.refreshes import EvidenceSource
+from engine.generation.refreshes import EvidenceSource, Refreshes
+from engine.generation.request import TextWritten
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain, LookAgain
 from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
@@ -335,3 +338,30 @@ def test_an_answer_leaves_room_for_what_may_still_be_written(refreshed, retrieva
     segments = sum(len(piece.get("tokens", ())) for piece in end.answer.segments)
     assert segments == end.timings.generated_tokens
     assert end.timings.prompt_tokens + end.timings.generated_tokens <= 512
+
+
+def test_time_in_which_another_model_has_its_turn_is_not_the_time_of_an_answer():
+    now, told_at = [10.0], list[float]()
+    refreshes = Refreshes(Retrieval().source(), lambda ids: ids, lambda: now[0])
+    refreshing = SimpleNamespace(
+        note_tokens=lambda num_tokens, at: told_at.append(at), fresh=lambda *_: None, wants_to_look=lambda *_: None
+    )
+    pieces: Any = SimpleNamespace(text=AnswerText({}))
+    answering: Any = SimpleNamespace(refreshing=refreshing, length=10, pieces=pieces)
+    loaded: Any = None
+    refreshes._policies["q"] = FREE
+
+    def write() -> None:
+        now[0] += 1.0
+        refreshes.go_on([TextWritten("q", "a", 1)], {"q": answering}, loaded, 1.0)
+
+    write()
+    refreshes.stand_still()
+    now[0] += 20.0
+    refreshes.stand_still()
+    now[0] += 20.0
+    refreshes.resume()
+    refreshes.resume()
+    write()
+    write()
+    assert told_at == [11.0, 12.0, 13.0]
