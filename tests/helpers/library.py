@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,15 @@ from engine.partitions.rows import ChunkRow, Vectors
 
 DIMENSIONS = 16
 LEFT_OUT = "2 of its 3 pages were left out."
+_PATIENCE_SECONDS = 20
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Until another thread has seen to it."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -21,20 +20,13 @@ from engine.library.reserve import NAME, Reserve
 from engine.library.worker import IndexWorker
 from tests.helpers.indexing import SmallLibrary
 from tests.helpers.killed_library import KilledLibrary, use_small_portions
-from tests.helpers.library import vector_of
+from tests.helpers.library import vector_of, wait_until
 
 MIB = 2**20
 HANG_SECONDS = 20
 DISK_BYTES = 24 * MIB
 RESERVE_BYTES = 4 * MIB
 FULL = OSError(28, os.strerror(28))
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + HANG_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def failing_once(error: Exception) -> Callable[[], str]:

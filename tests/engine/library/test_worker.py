@@ -25,7 +25,7 @@ from engine.library.reading import FIRST_PATIENCE, LAST_PATIENCE
 from engine.library.seams import Stores
 from engine.library.worker import CANCELLED, IndexWorker
 from engine.partitions.rows import Vectors
-from tests.helpers.library import FakeParser, FakeStores, FakeTable, check_integrity
+from tests.helpers.library import FakeParser, FakeStores, FakeTable, check_integrity, wait_until
 
 HANG_SECONDS = 20
 
@@ -145,6 +145,7 @@ def test_what_was_removed_leaves_the_disk_once_there_is_nothing_else_to_do(bench
     bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
     bench.worker.remove([path])
     assert bench.stores.table.is_removed_kept
+    wait_until(lambda: bench.worker.is_idle)
     bench.events.clear()
 
     bench.worker.pause()
