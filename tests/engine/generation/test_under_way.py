@@ -11,6 +11,7 @@ import pytest
 from engine.core import Evidence, Question, Scope
 from engine.generation.answering import Answering
 from engine.generation.prompt import Prompt
+from engine.generation.reading_ahead import Guess
 from engine.generation.under_way import FLAGS_LOOKED_AT, UnderWay
 from engine.inflight import QuestionInFlight
 
@@ -115,3 +116,12 @@ def test_nobody_is_gone_through_for_looks_while_nothing_is_looked_for(crowd):
         values = items = keys = __iter__
 
     assert not crowd.under_way._refreshes.holds_up(Untouched(crowd.under_way._answering))
+
+
+def test_a_model_whose_turn_ends_reads_on_only_for_those_who_have_asked(crowd):
+    for question_id in ("q1", "not asked yet"):
+        in_flight = QuestionInFlight(Question(question_id, "How?"))
+        crowd.under_way._ahead._guesses[question_id] = Guess(in_flight, f"{question_id} ahead", (), PROMPT)
+    crowd.under_way.end_turn(crowd.loaded)
+    assert crowd.loop.cancelled == ["not asked yet ahead"]
+    assert crowd.under_way._ahead.reading() == {"q1"}
