@@ -77,6 +77,11 @@ class ModelInstance:
         words = applied.change.words
         self._publish(PlacementSettled(applied.is_as_wanted, applied.sentence, applied.pause_s, words))
 
+    def placement_with(self, num_cells: int) -> Placement:
+        """Where it would lie with a context of so many cells, or as many as there is room for."""
+        self._planner.needed_cells = num_cells
+        return self._planner.placed_anew(self.loaded.plan, num_cells).placement
+
     def have_cells(self, num_cells: int) -> None:
         """Has its context hold so many, for a prompt or an answer that is longer than any of late; published.
 
@@ -87,8 +92,7 @@ class ModelInstance:
         """
         self._be_of_now()
         planner, before = self._planner, self.loaded.context.num_cells
-        planner.needed_cells = num_cells
-        wanted = planner.placed_anew(self.loaded.plan, num_cells).placement
+        wanted = self.placement_with(num_cells)
         cause = f"A text of more than {before:,} tokens is being answered."
         if wanted.num_cells < num_cells:
             self.loaded.loop.have_no_more_cells()

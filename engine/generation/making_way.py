@@ -101,6 +101,19 @@ class MakingWay:
             self._leave(one, one.removable_bytes)
         return True
 
+    def for_more_cells(self, member: Member, num_cells: int) -> None:
+        """Has models that nobody waits for leave, until a model has room for so many cells and loses nothing for it."""
+        for one in _by_use(self._beside(member)):
+            if one.wants_turn or member.instance is None:
+                return
+            placement = member.instance.placement_with(num_cells)
+            if is_whole(placement) and placement.num_cells >= num_cells:
+                return
+            if not one.is_folded:
+                self._fold(one)
+            if one.loaded is not None:
+                member.loader.planner.takes_turns = one.loader.planner.takes_turns = True
+
     def for_others(self, principal: Member) -> None:
         """Weights of models that wait leave where their room is wanted by anything else."""
         for one in self._members:

@@ -271,6 +271,15 @@ class ModelPool:
         finally:
             self._look_anew()
 
+    def have_cells(self, num_cells: int) -> None:
+        """Has the model in front have so many, for which those leave that nobody waits for. Raises as above."""
+
+        def grow(instance: ModelInstance) -> None:
+            self._way.for_more_cells(self.front, num_cells)
+            instance.have_cells(num_cells)
+
+        self.change_front(grow)
+
     def start_over(self, member: Member, error: Exception) -> None:
         """Its loop is of no use any more; the next question finds the model loaded again.
 

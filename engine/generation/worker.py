@@ -344,7 +344,7 @@ class GenerationWorker:
             if loaded.loop.shortage is not None and not front.loader.is_closing:
                 self.models.change_front(methodcaller("take_less", loaded.loop.shortage))
             elif loaded.loop.wanted_cells and not front.loader.is_closing:
-                self.models.change_front(methodcaller("have_cells", loaded.loop.wanted_cells))
+                self.models.have_cells(loaded.loop.wanted_cells)
             instance.note_set_aside()
             instance.note_needs()
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns

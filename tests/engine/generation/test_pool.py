@@ -599,6 +599,32 @@ def test_a_model_that_is_chosen_beside_an_answer_is_loaded_once_when_that_has_en
     assert states[-1] == ("loaded", "c")
 
 
+def test_a_model_that_nobody_waits_for_leaves_before_a_long_text_of_another_has_layers_streamed(pool_desk, tmp_path):
+    first, second = (
+        write_tiny_model(tmp_path / f"{name}.gguf", layers=8, dim=256, ff=1024, never_ends=True, context=16384)
+        for name in "ab"
+    )
+    desk = pool_desk(130 * MIB)
+    generation = desk.settings.generation.model_copy(update={"max_context": 8192, "parallel_answers": 1})
+    desk.settings = desk.settings.model_copy(update={"generation": generation})
+    desk.worker.use(UseModel(first))
+    for path in (first, second):
+        desk.ask_of(path, path.stem, max_tokens=2)
+        desk.text_of(path.stem)
+    few = desk.members["b"].loaded.context.num_cells
+    assert desk.members["a"].is_in_memory
+    long = replace(EVIDENCE.passages[0], text="Threads share state through a mutex and a condition. " * 600)
+    desk.ask_of(second, "long", max_tokens=2, evidence=replace(EVIDENCE, passages=(long,)))
+    assert isinstance(desk.end_of("long"), AnswerFinished)
+    placement = desk.members["b"].loaded.plan.placement
+    assert placement.num_cells > few
+    assert not placement.streamed_layers
+    assert not desk.members["a"].is_in_memory
+    # It comes back when somebody asks.
+    desk.ask_of(first, "again", max_tokens=2)
+    assert desk.text_of("again") == desk.text_of("a")
+
+
 def test_no_time_passes_for_the_answers_of_a_model_that_is_away(models, pool_desk, monkeypatch):
     came, left = list[Refreshes](), list[Refreshes]()
     monkeypatch.setattr(Refreshes, "stand_still", lambda self: left.append(self))
