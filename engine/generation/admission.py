@@ -275,9 +275,12 @@ class Admission:
         return len(scripts) < self._sharing.best(read_seconds, num_known)
 
     def _is_being_kept(self, group: SequenceGroup) -> bool:
-        """Whether the answer it goes on behind needs one more pass to be kept, which is the only way to go on there."""
-        is_of_use = self._keeper.keeps_whole and group.times_passed < LOOKAHEAD
-        return is_of_use and self._groups.before(group) is not None
+        """Whether the answer it goes on behind needs one more pass to be kept, which is the only way to go on there.
+
+        Where prompts are being read it might take many.
+        """
+        is_soon = not self._groups.being_read and group.times_passed < LOOKAHEAD
+        return is_soon and self._keeper.keeps_whole and self._groups.before(group) is not None
 
     def _is_being_read(self, group: SequenceGroup, cached_tokens: int) -> bool:
         """Whether more of a prompt will be kept when another has been read that comes first, or is nearly there."""

@@ -60,18 +60,19 @@ def test_a_turn_shares_the_cells_of_the_answer_before_it_and_takes_none_for_it()
     parts.check()
 
 
-@pytest.mark.parametrize("was_passed", [False, True])
-def test_where_sequences_are_kept_whole_a_turn_waits_until_the_answer_before_it_is(was_passed: bool) -> None:
+@pytest.mark.parametrize("would_take_long", [None, "was passed", "reads"])
+def test_where_sequences_are_kept_whole_a_turn_waits_until_the_answer_before_it_is(would_take_long: str | None) -> None:
     parts = Parts()
     parts.keeper.keeps_whole = True
     ended = close_later(parts, 40)
     turn = parts.waiting((*ended.request.segments, Segment((1, 2)), *prompt(300, 10)))
-    turn.times_passed = LOOKAHEAD * was_passed
-    other = parts.waiting(prompt(500, 10))
+    if would_take_long == "was passed":
+        turn.times_passed = LOOKAHEAD
+    elif would_take_long == "reads":
+        parts.reading(prompt(700, 100), ((),), 50)
     parts.admission.admit()
     # Nobody waits for ever.
-    assert (turn.status is SequenceStatus.RUNNING) is was_passed
-    assert other.status is SequenceStatus.RUNNING
+    assert (turn.status is SequenceStatus.RUNNING) is (would_take_long is not None)
     parts.groups.closing.remove(ended)
     parts.admission.look_again()
     parts.admission.admit()
