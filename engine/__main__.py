@@ -34,8 +34,14 @@ _PR_SET_PDEATHSIG = 1
 _NICENESS = 5
 _OOM_SCORE_ADJ = 300
 _GRACE_S = 2.5
+# So soon the main thread has heard of a signal that ended what it waited for.
+_HEARD_S = 0.1
 _LOCK_PATIENCE_S = _GRACE_S + 1.5
 _told_to_end, _tell_to_end = os.pipe()
+
+
+# SIGTERM, once it was heard.
+_heard: list[int] = []
 
 
 class _Terminated(BaseException):
@@ -102,12 +108,20 @@ def _die_with(parent: int) -> None:
 
 def _watch_over_the_end() -> None:
     """A thread of which `_end_soon` only has to be heard: a signal's handler must not wait for any lock."""
-    threading.Thread(target=_end_when_told, name="end", daemon=True).start()
+    threading.Thread(target=_end_when_told, args=(threading.get_ident(),), name="end", daemon=True).start()
+    if sys.platform != "win32":
+        # Told of a signal as it comes: what handles it runs only once the main thread is between two steps of Python.
+        os.set_blocking(_tell_to_end, False)
+        signal.set_wakeup_fd(_tell_to_end)
 
 
-def _end_when_told() -> None:
+def _end_when_told(main_thread: int) -> None:
     """Ends the process even where a thread cannot be stopped (importing torch takes seconds); a kill loses nothing."""
     os.read(_told_to_end, 1)
+    time.sleep(_HEARD_S)
+    if sys.platform != "win32" and not _heard:
+        # It came to another thread, or just before the main one began to read, which it did not end then.
+        signal.pthread_kill(main_thread, signal.SIGTERM)
     time.sleep(_GRACE_S)
     os._exit(0)
 
@@ -117,6 +131,9 @@ def _end_soon() -> None:
 
 
 def _on_terminate(number: int, frame: FrameType | None) -> None:
+    if _heard:
+        return
+    _heard.append(number)
     # An exception raised in a callback of an import or a destructor is swallowed; the end comes all the same.
     _end_soon()
     raise _Terminated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -215,6 +216,15 @@ def test_sigterm_ends_it_politely_and_sigint_is_the_windows_affair(engine: Engin
     assert engine.result(protocol.PING) is not None
     engine.process.send_signal(signal.SIGTERM)
     assert engine.process.wait(60) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are signalled by number on Linux only")
+def test_sigterm_ends_it_also_where_it_interrupts_no_read_of_the_main_thread(idle: EngineProcess):
+    idle.wait_for_kind(protocol.Ready)
+    assert idle.result(protocol.PING) is not None
+    others = [thread.id for thread in psutil.Process(idle.pid).threads() if thread.id != idle.pid]
+    assert ctypes.CDLL(None).tgkill(idle.pid, others[0], signal.SIGTERM) == 0
+    assert idle.process.wait(60) == 0
 
 
 def test_shutdown_ends_it(idle: EngineProcess):
