@@ -22,6 +22,9 @@ _REACH = 4
 _MOST_PARTS = 8
 # Of a question that is too long: how much what it asks counts beside all that it says.
 _ASKED_SHARE = 2 / 3
+# Longer paragraphs, in characters, are pasted rather than typed; "Kind regards" is a greeting.
+_MOST_TYPED = 300
+_GREETING_WORDS, _GREETING_BYTES = 3, 30
 
 _PARAGRAPH_END = re.compile(r"\n\s*\n")
 # Not after "Mr." and "e.g."; Chinese and Japanese have no space after their marks.
@@ -90,8 +93,9 @@ def parts_of_questions(
         ]
         if len(pieces) > 1:
             asked = [parts_of([sentence], lengths_of, max_tokens).texts[-1] for sentence in _asked_in(text)]
-            some = pieces[:: -(-len(pieces) // _MOST_PARTS)]
-            rest = (1.0 - _ASKED_SHARE) / sum(share for _, share in some)
+            # A request that is not told apart from what follows it is at the beginning.
+            some = pieces[:: -(-len(pieces) // _MOST_PARTS)] if asked else pieces[:1]
+            rest = (1.0 - _ASKED_SHARE if asked else 1.0) / sum(share for _, share in some)
             pieces = [(piece, rest * share) for piece, share in some]
             pieces += [(sentence, _ASKED_SHARE / len(asked)) for sentence in asked]
         found += [(piece, owner, share) for piece, share in pieces]
@@ -99,11 +103,32 @@ def parts_of_questions(
 
 
 def _asked_in(text: str) -> list[str]:
-    """The last question of the first and of the last paragraph; where neither has one, the last sentence of all."""
+    """The last question at the beginning and at the end; where neither has one, what is short enough to be typed there.
+
+    Nothing may be: how a pasted mail ends ("This e-mail is confidential.") is not what is asked.
+    """
     paragraphs = [part.strip() for part in _PARAGRAPH_END.split(text) if part.strip()]
-    sentences = [[one for one in _SENTENCE_END.split(part) if one.strip()] for part in (paragraphs[0], paragraphs[-1])]
-    questions = [[one for one in some if one.rstrip(_CLOSING).endswith(_QUESTION_MARKS)] for some in sentences]
-    return list(dict.fromkeys(some[-1] for some in questions if some)) or [sentences[-1][-1]]
+    # Before and after what is asked may be "Hello" and "Thanks".
+    sides = (paragraphs[:2], paragraphs[::-1][:2])
+    near = [[*side[:1], *filter(_may_be_typed, side[1:])] for side in sides]
+    questions = [next(filter(None, map(_last_question, side)), "") for side in near]
+    requests = [next((part for part in side if not _is_greeting(part)), "") for side in sides]
+    found = [one for one in questions if one] or [one for one in requests if one and _may_be_typed(one)]
+    return list(dict.fromkeys(found))
+
+
+def _last_question(paragraph: str) -> str:
+    sentences = [one for one in _SENTENCE_END.split(paragraph) if one.rstrip(_CLOSING).endswith(_QUESTION_MARKS)]
+    return sentences[-1] if sentences else ""
+
+
+def _may_be_typed(paragraph: str) -> bool:
+    return len(paragraph) <= _MOST_TYPED
+
+
+def _is_greeting(paragraph: str) -> bool:
+    """Whether it is too little to ask anything; in bytes, for some scripts have no spaces and say more in a sign."""
+    return len(paragraph.split()) <= _GREETING_WORDS and len(paragraph.encode()) <= _GREETING_BYTES
 
 
 def _cut(text: str, num_tokens: int, max_tokens: int) -> list[str]:

@@ -85,6 +85,11 @@ MAIL = "Dear Mr. Smith, the harvest was good and the barns are full of grain. " 
         (f"Who owns the “heap data?”\n\n{MAIL}", ["Who owns the “heap data?”"]),
         (f"How is it?\n\n{MAIL}\n\nIs it “good”? Yes.", ["How is it?", "Is it “good”?"]),
         (f"{MAIL}\n\nTell me what Mr. Smith owns.", ["Tell me what Mr. Smith owns."]),
+        (f"Tell me what he owns.\n\n{MAIL}\n\n{MAIL}This mail is confidential.", ["Tell me what he owns."]),
+        (f"{MAIL}\n\nWho owns the heap data?\n\nThanks", ["Who owns the heap data?"]),
+        (f"Hi!\n\nWho owns the heap data? I got a mail.\n\n{MAIL}", ["Who owns the heap data?"]),
+        (f"Hello,\n\n{MAIL}\n\nTell me what he owns.\n\nMany thanks", ["Tell me what he owns."]),
+        (f"请告诉我谁拥有数据和谷仓。\n\n{MAIL}", ["请告诉我谁拥有数据和谷仓。"]),
         ("谷仓里装满了粮食。" * 40 + "谁拥有数据？", ["谁拥有数据？"]),
     ],
 )
@@ -100,10 +105,17 @@ def test_what_a_long_question_asks_weighs_more_than_what_was_pasted(text: str, a
 def test_of_a_question_with_a_book_in_it_a_few_parts_are_embedded():
     parts = parts_of_questions([f"{MAIL * 100}\n\nWho owns it?", "x" * 5000, ""], signs, 128)
     assert len(of(parts, 0)) <= 9
-    # Where nothing ends it is the end that is asked.
-    assert of(parts, 1)[-1] == "x" * len(of(parts, 1)[-1])
+    # Where nothing is seen to be asked it is read from the beginning, as far as the model goes.
+    assert len(of(parts, 1)) == 1
     assert of(parts, 2) == [""]
     assert parts_of_questions([], signs, 128).texts == ()
+
+
+@pytest.mark.parametrize("text", [f"{MAIL}This mail is confidential.", f"{MAIL}\n\n{MAIL}\n\nKind regards"])
+def test_the_end_of_a_pasted_text_is_not_taken_for_what_is_asked(text: str):
+    parts = parts_of_questions([text], signs, 128)
+    assert parts.shares == pytest.approx((1.0,))
+    assert text.startswith(parts.texts[0])
 
 
 def test_what_is_asked_after_a_pasted_text_is_searched_for(minilm: Embedder):
