@@ -52,7 +52,7 @@ class Confinement:
     """What a query is confined to: `document_ids` None means nothing. `text` is what is left to search for.
 
     `recognised` says for people what was read out of the question's own words and is in force, `given_up` what was
-    read and is not; `is_named` whether the former names a file, folder or collection.
+    read and is not; `is_named` whether the former surely names a file, folder or collection.
     """
 
     text: str
@@ -89,7 +89,7 @@ def confined(query: Asked, documents: KnownDocuments, reads_filters: bool) -> Co
     found = recognise(query.text, documents.collection_names(), documents.paths_named, date.today())
     collection, filters, recognised = _combined(query, found)
     confinement = _looked_up(found.text if recognised else query.text, collection, filters, documents)
-    is_named = collection != query.collection or filters.paths != query.filters.paths
+    is_named = collection != query.collection or (filters.paths != query.filters.paths and found.names_file)
     return replace(confinement, recognised=recognised, is_named=is_named)
 
 

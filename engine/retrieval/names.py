@@ -1,10 +1,11 @@
 """Names: which files and folders a question seems to mention, and which of them the library has.
 
 A file name with a document's ending ("lease 2024.pdf") is one wherever it stands; one that programs use as well
-("notes.txt") only where a single file has it. Endings that questions about programs are full of (".toml", ".py"), and
-names that every project has (README.md), count only after a word for it ("in the file Cargo.toml"). A name without an
-ending must be quoted or called one, or look like one that somebody gave ("im Ordner Verträge", "the document lease
-2024"): "the file format" and "How do I file a complaint?" name nothing.
+("notes.txt") only where a single file has it, and may still be meant otherwise ("How do I open notes.txt in Python?").
+Endings that questions about programs are full of (".toml", ".py"), and names that every project has (README.md), count
+only after a word for it ("in the file Cargo.toml"). What is to be written ("Save it to todo.md") is no place to look.
+A name without an ending must be quoted or called one, or look like one that somebody gave ("im Ordner Verträge", "the
+document lease 2024"): "the file format" and "How do I file a complaint?" name nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Kind = Literal["file", "folder"]
 _ENDINGS = "pdf|docx?|odt|rtf|xlsx?|ods|pptx?|odp|epub|eml|mbox|msg"
 _PLAIN_ENDINGS = "txt|md|csv|tsv|html?"
 _IN_EVERY_PROJECT = re.compile(
-    r"(?:readme|license|changelog|contributing|security)\.\w+|index\.html?|(?:requirements|robots|cmakelists|llms)\.txt",
+    r"(?:readme|license|changelog|contributing|security)\.\w+|index\.(?:html?|md)|(?:requirements|robots|cmakelists|llms)\.txt",
     re.IGNORECASE,
 )
 _FILE_WORD = r"(?:(?P<english>file|document)|datei|dokument|dokuments|archivo|documento|fichero)"
@@ -56,6 +57,14 @@ _BEFORE_FOLDER = re.compile(
 _WITH_ENDING = re.compile(
     rf"(?<![^\s\"“”„«»])[^\s\"“”„«»]+\.(?:{_ENDINGS}|(?P<plain>{_PLAIN_ENDINGS}))(?!\w)", re.IGNORECASE
 )
+_IS_WRITTEN_TO = re.compile(
+    r"\b(?:(?:save|write|store|export|append|print|copy|put|add)\b(?:(?![.!?]\s).)*\b(?:to|into|as)"
+    r"|(?:ab|auf)?(?:ge)?(?:speicher|schreib)\w*(?:(?![.!?]\s).)*\b(?:in|nach|unter|als)"
+    r"|(?:gu[aá]rda|escr[ií]be)\w*(?:(?![.!?]\s).)*\b(?:en|como))\s+$",
+    re.IGNORECASE | re.DOTALL,
+)
+# What is to be written stands so close before.
+_WRITTEN_CHARACTERS = 120
 _HAS_ENDING = re.compile(r"[^\s.]\.\w{1,8}")
 _MIN_LETTERS = 3
 # So many words that make up a name from its first to its last do not stand there by chance.
@@ -76,12 +85,13 @@ class Candidate:
 class Mention:
     """One place of a question that may name a file or folder: what it may be called, longest first.
 
-    Where more than `most` have a name, it is not said which is meant.
+    Where more than `most` have a name, it is not said which is meant. Unless it `is_sure`, no file may be.
     """
 
     kind: Kind
     candidates: tuple[Candidate, ...]
     most: int
+    is_sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +103,7 @@ class Chosen:
     paths: tuple[str, ...]
     start: int
     end: int
+    is_sure: bool
 
 
 def mentions(question: str) -> list[Mention]:
@@ -132,7 +143,7 @@ def _there(mention: Mention, by_name: Mapping[tuple[Kind, str], list[str]]) -> I
         paths = by_name.get((mention.kind, folded_name(candidate.name)), [])
         if 0 < len(paths) <= mention.most:
             shown = os.path.basename(paths[0])
-            yield Chosen(mention.kind, shown, tuple(paths), candidate.start, candidate.end)
+            yield Chosen(mention.kind, shown, tuple(paths), candidate.start, candidate.end, mention.is_sure)
 
 
 def _introduced(question: str) -> Iterator[Mention]:
@@ -176,12 +187,17 @@ def _with_endings(question: str) -> Iterator[Mention]:
     """Names with a document's ending, alone or with the words before it: file names may have spaces."""
     words = [word.start() for word in re.finditer(r"\S+", question)]
     for match in _WITH_ENDING.finditer(question):
-        if match["plain"] and _IN_EVERY_PROJECT.fullmatch(match[0].strip(_EDGES)):
+        is_plain = match["plain"] is not None
+        if is_plain and _IN_EVERY_PROJECT.fullmatch(match[0].strip(_EDGES)):
             continue
         end = bisect_left(words, match.end())
-        starts = words[max(0, end - MAX_WORDS) : end]
+        starts = [start for start in words[max(0, end - MAX_WORDS) : end] if not _is_written_to(question, start)]
         candidates = [_candidate(question, start, match.end(), start, match.end()) for start in starts]
-        yield Mention("file", tuple(filter(None, candidates)), 1 if match["plain"] else MAX_FILES)
+        yield Mention("file", tuple(filter(None, candidates)), 1 if is_plain else MAX_FILES, is_sure=not is_plain)
+
+
+def _is_written_to(question: str, start: int) -> bool:
+    return _IS_WRITTEN_TO.search(question[max(0, start - _WRITTEN_CHARACTERS) : start]) is not None
 
 
 def _may_be_name(name: str, *, must_stand_out: bool) -> bool:

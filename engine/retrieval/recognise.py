@@ -73,13 +73,15 @@ _DATED = re.compile(
 class Recognised:
     """What was read, empty where nothing was; `text` is the question without the words that said it.
 
-    The `…_told` say the same for people: "only PDF files", "changed since 2025-03-01".
+    The `…_told` say the same for people: "only PDF files", "changed since 2025-03-01". `names_file`: at least one of
+    the paths is beyond doubt.
     """
 
     text: str
     collection: str | None = None
     paths: tuple[str, ...] = ()
     paths_told: str = ""
+    names_file: bool = False
     formats: tuple[str, ...] = ()
     formats_told: str = ""
     changed_since: str = ""
@@ -146,7 +148,8 @@ def _read_names(reading: _Reading, find_paths: FindPaths) -> None:
         if not reading.is_denied(one.start, one.end):
             paths = (*_paths(reading), *(path for path in one.paths if path not in _paths(reading)))
             told = " and ".join(filter(None, (str(reading.found.get("paths_told", "")), _told(one))))
-            reading.note(one.start, one.end, paths=paths, paths_told=told)
+            names_file = one.is_sure or bool(reading.found.get("names_file"))
+            reading.note(one.start, one.end, paths=paths, paths_told=told, names_file=names_file)
 
 
 def _paths(reading: _Reading) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ class SearchResult:
     """Passages best first, how much of the library they are, and how well the best of each ranking fits.
 
     `recognised`: the filters in force that were read out of the query's own words, as in `Scope`; `is_named` where
-    they name a file, folder or collection.
+    they surely name a file, folder or collection.
     """
 
     passages: tuple[Passage, ...]
@@ -111,7 +111,7 @@ class SearchResult:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the words may have meant something else: a type or a date may, a name of what there is hardly."""
+        """Whether the words may have meant something else: a type, a date and "notes.txt" may, other names hardly."""
         return bool(self.recognised) and not self.is_named
 
 

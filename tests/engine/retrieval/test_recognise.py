@@ -28,6 +28,7 @@ FILES = (
     "/home/work/sales 2024.csv",
     "/home/work/minutes.txt",
     "/home/site/index.html",
+    "/home/site/index.md",
     "/home/work/todo.md",
     "/home/tax/todo.md",
     *(f"/home/many/{number}/README.md" for number in range(MAX_FILES + 1)),
@@ -82,6 +83,12 @@ def test_a_file_or_folder_of_the_library_is_recognised_by_its_name(question: str
         "How do I link a style sheet in index.html?",
         "Is https://example.org/minutes.txt read by browsers?",
         "What is left to do in todo.md?",
+        "What is in index.md of pets?",
+        "What does the lease say about rent? Save it to minutes.txt",
+        "Write what it says of rent into “minutes.txt”",
+        "Was steht da zur Miete? Bitte speichere es in minutes.txt",
+        "Guarda en minutes.txt lo que dice del alquiler",
+        "Export the rents as lease 2024.pdf",
         "Which folder is the best for tax matters?",
         "What is not in the file notes.md?",
         "What is in the file README.md about cats?",
@@ -90,6 +97,22 @@ def test_a_file_or_folder_of_the_library_is_recognised_by_its_name(question: str
 )
 def test_names_that_are_no_place_to_look_confine_nothing(question: str):
     assert read(question).paths == ()
+
+
+@pytest.mark.parametrize(
+    ("question", "is_sure"),
+    [
+        ("How do I open minutes.txt in Python?", False),
+        ("What did I write to Anna about pets in minutes.txt?", False),
+        ("What does the file minutes.txt say about pets?", True),
+        ("What does lease 2024.pdf say about pets?", True),
+        ("Compare minutes.txt with lease 2024.pdf on pets", True),
+    ],
+)
+def test_a_name_that_programs_use_as_well_may_be_meant_otherwise(question: str, is_sure: bool):
+    found = read(question)
+    assert found.paths
+    assert found.names_file is is_sure
 
 
 def test_a_sentence_that_denies_leaves_the_others_alone():
