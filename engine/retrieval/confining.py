@@ -11,6 +11,8 @@ from engine.catalog.scopes import Extent, Located, Named
 from engine.core import Filters
 from engine.retrieval.recognise import Recognised, recognise
 
+ANYWHERE = Filters()
+
 
 class KnownDocuments(Protocol):
     """What search asks of the catalogue."""
@@ -48,11 +50,23 @@ class Asked(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A collection and filters, and for people what of them was read out of the question's own words."""
+
+    collection: str | None = None
+    filters: Filters = ANYWHERE
+    recognised: tuple[str, ...] = ()
+
+
+NOWHERE_SAID = Place()
+
+
+@dataclass(frozen=True, slots=True)
 class Confinement:
     """What a query is confined to: `document_ids` None means nothing. `text` is what is left to search for.
 
     `recognised` says for people what was read out of the question's own words and is in force, `given_up` what was
-    read and is not; `is_named` whether the former surely names a file, folder or collection.
+    read and is not; `surely` is what is left without those words of the former that may have meant something else.
     """
 
     text: str
@@ -60,16 +74,19 @@ class Confinement:
     extent: Extent
     recognised: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
-    is_named: bool = False
+    surely: Place = NOWHERE_SAID
 
     @property
     def told(self) -> tuple[str, ...]:
         """What people are told of the filters in the question's own words."""
-        return (searched_without(self.given_up),) if self.given_up else self.recognised
+        return (*self.recognised, searched_without(self.given_up)) if self.given_up else self.recognised
 
-    def without_recognised(self, query: Asked, documents: KnownDocuments) -> Confinement:
-        """The same without what the question's words say, because nothing was found there."""
-        return replace(_looked_up(query.text, query.collection, query.filters, documents), given_up=self.recognised)
+    def wider(self, query: Asked, documents: KnownDocuments) -> Confinement:
+        """The same without what may have been misread, or else without all that was: nothing was found there."""
+        place = self.surely if self.surely.recognised != self.recognised else Place(query.collection, query.filters)
+        lost = (told for told in self.recognised if told not in place.recognised)
+        confinement = _looked_up(query.text, place.collection, place.filters, documents)
+        return replace(confinement, recognised=place.recognised, given_up=(*self.given_up, *lost), surely=place)
 
 
 def searched_without(recognised: Sequence[str]) -> str:
@@ -87,10 +104,10 @@ def confined(query: Asked, documents: KnownDocuments, reads_filters: bool) -> Co
     if not (reads_filters and query.filters.reads_question):
         return _looked_up(query.text, query.collection, query.filters, documents)
     found = recognise(query.text, documents.collection_names(), documents.paths_named, date.today())
-    collection, filters, recognised = _combined(query, found)
-    confinement = _looked_up(found.text if recognised else query.text, collection, filters, documents)
-    is_named = collection != query.collection or (filters.paths != query.filters.paths and found.names_file)
-    return replace(confinement, recognised=recognised, is_named=is_named)
+    place = _combined(query, found)
+    text = found.text if place.recognised else query.text
+    confinement = _looked_up(text, place.collection, place.filters, documents)
+    return replace(confinement, recognised=place.recognised, surely=_combined(query, found.surely))
 
 
 def _looked_up(text: str, collection: str | None, filters: Filters, documents: KnownDocuments) -> Confinement:
@@ -98,7 +115,7 @@ def _looked_up(text: str, collection: str | None, filters: Filters, documents: K
     return Confinement(text, ids, documents.extent(collection if ids is not None else None, filters))
 
 
-def _combined(query: Asked, found: Recognised) -> tuple[str | None, Filters, tuple[str, ...]]:
+def _combined(query: Asked, found: Recognised) -> Place:
     """What the user chose goes before what the question says; fields that the user left open take that."""
     filters, told = query.filters, list[str]()
     collection = query.collection
@@ -114,4 +131,4 @@ def _combined(query: Asked, found: Recognised) -> tuple[str | None, Filters, tup
     if (found.changed_since or found.changed_until) and not (filters.changed_since or filters.changed_until):
         filters = replace(filters, changed_since=found.changed_since, changed_until=found.changed_until)
         told.append(found.dates_told)
-    return collection, filters, tuple(told)
+    return Place(collection, filters, tuple(told))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
 
@@ -87,6 +87,12 @@ class Recognised:
     changed_since: str = ""
     changed_until: str = ""
     dates_told: str = ""
+
+    @property
+    def surely(self) -> Recognised:
+        """What can hardly be meant otherwise: names of what there is, but neither types nor dates."""
+        names = Recognised(self.text, self.collection)
+        return replace(names, paths=self.paths, paths_told=self.paths_told) if self.names_file else names
 
 
 @dataclass

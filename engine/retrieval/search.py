@@ -18,12 +18,11 @@ from engine.partitions.rows import Found, Hit, Vectors
 from engine.partitions.sweep import SweepPaused
 from engine.retrieval.breadth import Breadth, breadths
 from engine.retrieval.calibration import Strength
-from engine.retrieval.confining import Confinement, KnownDocuments, confined
+from engine.retrieval.confining import ANYWHERE, NOWHERE_SAID, Confinement, KnownDocuments, Place, confined
 from engine.retrieval.joining import Room, passages_of, with_small_documents_whole
 from engine.retrieval.rank import distinct, diverse, fused
 from engine.retrieval.words import is_mostly_latin, terms
 
-ANYWHERE = Filters()
 NO_STRENGTH = Strength()
 
 # Texts are read of so many times the passages that are wanted: some repeat others, and neighbours become one.
@@ -94,15 +93,15 @@ class Query:
 class SearchResult:
     """Passages best first, how much of the library they are, and how well the best of each ranking fits.
 
-    `recognised`: the filters in force that were read out of the query's own words, as in `Scope`; `is_named` where
-    they surely name a file, folder or collection.
+    `recognised`: the filters in force that were read out of the query's own words, as in `Scope`; `surely` what is
+    left without those that may have been meant otherwise.
     """
 
     passages: tuple[Passage, ...]
     scope: Scope
     strength: Strength = NO_STRENGTH
     recognised: tuple[str, ...] = ()
-    is_named: bool = False
+    surely: Place = NOWHERE_SAID
 
     @property
     def has_given_up(self) -> bool:
@@ -111,8 +110,12 @@ class SearchResult:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the words may have meant something else: a type, a date and "notes.txt" may, other names hardly."""
-        return bool(self.recognised) and not self.is_named
+        """Whether some words may have meant something else: a type, a date and "notes.txt" may, other names hardly."""
+        return bool(self.doubtful)
+
+    @property
+    def doubtful(self) -> tuple[str, ...]:
+        return tuple(told for told in self.recognised if told not in self.surely.recognised)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +188,12 @@ class Searcher:
         confinements = [self._confined(query) for query in queries]
         pauses = pauses or Pauses()
         results = self._searched(queries, confinements, pauses)
-        in_vain = [n for n, result in enumerate(results) if confinements[n].recognised and not result.passages]
-        again = [confinements[n].without_recognised(queries[n], self._documents) for n in in_vain]
-        wider = self._searched([queries[n] for n in in_vain], again, pauses)
-        for n, result in zip(in_vain, wider, strict=True):
-            results[n] = result
+        while in_vain := [n for n, result in enumerate(results) if confinements[n].recognised and not result.passages]:
+            for n in in_vain:
+                confinements[n] = confinements[n].wider(queries[n], self._documents)
+            wider = self._searched([queries[n] for n in in_vain], [confinements[n] for n in in_vain], pauses)
+            for n, result in zip(in_vain, wider, strict=True):
+                results[n] = result
         return results
 
     def breadths(self) -> tuple[Breadth, ...]:
@@ -296,7 +300,7 @@ class Searcher:
         )
         words, meaning = ranked.best
         strength = Strength.of(words, meaning, ranked.num_terms, num_chunks)
-        return SearchResult(passages, scope, strength, confinement.recognised, confinement.is_named)
+        return SearchResult(passages, scope, strength, confinement.recognised, confinement.surely)
 
     def _chosen(self, ranked: _Ranked, texts: Mapping[str, Hit]) -> list[Hit]:
         """The passages to hand out: read, without repetitions, joined with their neighbours."""

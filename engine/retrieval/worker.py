@@ -24,13 +24,13 @@ from engine.looking_again import LookAgain, TellFound
 from engine.partitions.sweep import SweepPaused
 from engine.retrieval.batching import MAX_BATCH
 from engine.retrieval.breadth import LookCosts, first_stage
-from engine.retrieval.confining import searched_without
+from engine.retrieval.confining import ANYWHERE, searched_without
 from engine.retrieval.cost import CostModel
 from engine.retrieval.look_thread import LookThread
 from engine.retrieval.reader import Candidate, Reader
 from engine.retrieval.rehearsal import Searched, rehearsed
 from engine.retrieval.reported import reported
-from engine.retrieval.search import ANYWHERE, Pauses, Query, Searcher, SearchResult
+from engine.retrieval.search import Pauses, Query, Searcher, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.waiting_room import WaitingRoom
 from engine.yielding import at_most_threads
@@ -367,15 +367,16 @@ class RetrievalWorker:
     ) -> tuple[SearchResult, tuple[Quote, ...]]:
         """The quotes; where what the question's words confined it to answers nothing, but all else does, from there.
 
-        Where neither answers ("Summarise the PDFs" has no one sentence that does), the words are believed. So they are
-        where they name a file, of which tables answer as well, and where `search`, which looks elsewhere, fails.
+        Where neither answers ("Summarise the PDFs" has no one sentence that does), the words are believed. So are those
+        that name a file, of which tables answer as well, and all where `search`, which looks elsewhere, fails.
         """
         reader = Reader(searcher.embedder, self._sentence_vectors)
         quotes = reader.read(query.text, result.passages, result.strength, listed)
         if quotes or not result.is_doubtful:
             return result, quotes
         try:
-            [wider] = search([replace(query, filters=replace(query.filters, reads_question=False))])
+            filters = replace(result.surely.filters, reads_question=False)
+            [wider] = search([replace(query, collection=result.surely.collection, filters=filters)])
             wider_quotes = reader.read(query.text, wider.passages, wider.strength)
         except SweepPaused:
             raise
@@ -384,8 +385,10 @@ class RetrievalWorker:
             return result, quotes
         if not wider_quotes:
             return result, quotes
-        told = searched_without(result.recognised)
-        return replace(wider, scope=replace(wider.scope, recognised=(told,))), wider_quotes
+        names = result.surely.recognised
+        told = (*names, searched_without(result.doubtful))
+        scope = replace(wider.scope, recognised=told)
+        return replace(wider, scope=scope, recognised=names, surely=result.surely), wider_quotes
 
     def _live(self, batch: Sequence[QuestionInFlight]) -> list[QuestionInFlight]:
         """Those not cancelled; the others end here."""

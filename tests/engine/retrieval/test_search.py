@@ -375,6 +375,23 @@ def test_a_type_may_be_misread_and_the_name_of_a_file_or_collection_is_not(
     assert [result.is_doubtful for result in found] == [True, True, False, False]
 
 
+def test_a_type_beside_a_name_may_be_misread_and_the_name_is_kept(
+    table: ChunkTable, documents: Documents, searcher: Searcher
+):
+    asked = "What do the slides in the PDFs in the collection Kitchen say about dough in the file 2.txt?"
+    [result] = searcher.search([Query(asked)])
+    names = ("only the collection “Kitchen”", "only “2.txt”")
+    assert {passage.document for passage in result.passages} == {"/docs/2.txt"}
+    given_up = "nothing was found with “only PDF files”, so it was searched without that"
+    assert (result.recognised, result.scope.recognised) == (names, (*names, given_up))
+    assert (result.is_doubtful, result.has_given_up) == (False, False)
+    table.put_document(9, [chunk_row(9, 0, "A lease of bakeries.")])
+    documents.known[9] = Located("/docs/lease.pdf", False, 1)
+    [result] = searcher.search([Query("What do the slides in the PDFs say about dough in lease.pdf?")])
+    assert (result.recognised, result.doubtful) == (("only “lease.pdf”", "only PDF files"), ("only PDF files",))
+    assert result.surely.filters == Filters(paths=("/docs/lease.pdf",))
+
+
 def test_another_text_than_the_one_that_is_searched_for_can_confine_the_search(
     searcher: Searcher, documents: Documents
 ):

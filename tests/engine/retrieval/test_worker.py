@@ -21,6 +21,7 @@ from engine.partitions.sweep import SweepPaused
 from engine.retrieval import worker as worker_module
 from engine.retrieval.breadth import Breadth, breadths
 from engine.retrieval.calibration import Strength
+from engine.retrieval.confining import Place
 from engine.retrieval.search import Pauses, Query, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
@@ -252,7 +253,8 @@ class ConfinedSearcher(FakeSearcher):
         passages = (passage(self.there if is_confined else self.elsewhere),)
         is_good = "lock" in passages[0].text
         strength = Strength(0.8, 0.8) if is_good else Strength()
-        return SearchResult(passages, Scope(1, 9, 1, recognised=told), strength, told, self.is_named)
+        surely = Place(query.collection, query.filters, told if self.is_named else ())
+        return SearchResult(passages, Scope(1, 9, 1, recognised=told), strength, told, surely)
 
 
 ANSWER = "The lock guards the data against threads."
@@ -302,6 +304,29 @@ def test_a_recognised_filter_that_hides_the_answer_is_given_up(
     assert evidence.has_given_up is told.startswith("nothing was found")
     assert len(searcher.batches) == searches
     assert {(query.collection, query.limit) for batch in searcher.batches for query in batch} == {("Rust", 3)}
+
+
+def test_a_type_beside_a_name_that_hides_the_answer_is_given_up_and_the_name_is_not():
+    class NamingSearcher(ConfinedSearcher):
+        def _found(self, query: Query) -> SearchResult:
+            found = super()._found(query)
+            surely = Place("Rust", replace(query.filters, paths=("/a.pdf",)), ("only “a.pdf”",))
+            return replace(found, recognised=(*surely.recognised, *found.recognised), surely=surely)
+
+    searcher = NamingSearcher(elsewhere=ANSWER)
+    desk = Desk(searcher)
+    desk.ask("What does the lock guard the data against?")
+    desk.worker.start()
+    desk.wait(1)
+    desk.worker.stop()
+    [(_, evidence)] = desk.handed
+    assert evidence.passages[0].text == ANSWER
+    assert evidence.scope.recognised == (
+        "only “a.pdf”",
+        "nothing was found with “only PDF files”, so it was searched without that",
+    )
+    [wider] = searcher.batches[-1]
+    assert (wider.collection, wider.filters) == ("Rust", Filters(paths=("/a.pdf",), reads_question=False))
 
 
 def test_a_question_that_names_a_file_is_answered_from_no_other():
