@@ -34,6 +34,11 @@ _UNITS = {
 _UNIT = "|".join(sorted(_UNITS, key=len, reverse=True))
 # "The last weeks" are nobody knows how many.
 _ONE_UNIT = r"(?:day|week|month|year|tag|tages|woche|monats?|jahr|jahres|d[íi]a|semana|mes|año)"
+# "The last year of the war" and "the last week before Christmas" were when they were; "a year or two" is no length.
+_ALONE = (
+    r"(?!\s+(?:of|before|after|de|del|des|der|vor|nach)\b)"
+    r"(?!\s+(?:(?:or|and|oder|und|o|y)\s+)(?:two|a\s+half|more|so|zwei|ein\s+halbes|mehr|dos|medi[oa]|más)\b)"
+)
 _THE = r"(?:(?:the|der|dem|den|die|das|la|el|los|las)\s+)?"
 
 # Longer forms first: a year alone is also the beginning of an ISO day.
@@ -47,10 +52,13 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ),
     ("month", rf"(?P<month_3>{_MONTH})"),
     ("year", rf"(?P<year_3>{_YEAR})"),
-    ("count", rf"{_THE}(?:last|past|letzten|vergangenen|[úu]ltim[oa]s)\s+(?P<count>\d{{1,3}})\s+(?P<unit_1>{_UNIT})"),
+    (
+        "count",
+        rf"{_THE}(?:last|past|letzten|vergangenen|[úu]ltim[oa]s)\s+(?P<count>\d{{1,3}})\s+(?P<unit_1>{_UNIT}){_ALONE}",
+    ),
     # "In the last week" reaches to today, as "en la última semana" does; "last week" and "in der letzten Woche" do not.
-    ("latest", rf"(?:the\s+last|(?:the\s+)?past|(?:(?:la|el)\s+)?[úu]ltim[oa])\s+(?P<unit_5>{_ONE_UNIT})"),
-    ("last", rf"{_THE}(?:last|(?:letzt|vergangen|vorig)e[mnrs]?)\s+(?P<unit_2>{_ONE_UNIT})"),
+    ("latest", rf"(?:the\s+last|(?:the\s+)?past|(?:(?:la|el)\s+)?[úu]ltim[oa])\s+(?P<unit_5>{_ONE_UNIT}){_ALONE}"),
+    ("last", rf"{_THE}(?:last|(?:letzt|vergangen|vorig)e[mnrs]?)\s+(?P<unit_2>{_ONE_UNIT}){_ALONE}"),
     ("pasado", rf"{_THE}(?P<unit_3>{_UNIT})\s+pasad[oa]"),
     ("this", rf"(?:this|dieser|diesem|diesen|diese|dieses|este|esta)\s+(?P<unit_4>{_UNIT})"),
     ("yesterday", r"(?P<yesterday>yesterday|gestern|ayer)"),

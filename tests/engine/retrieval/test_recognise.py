@@ -170,6 +170,8 @@ def test_types_as_a_subject_confine_nothing(question: str):
         ("¿Qué dicen los documentos modificados en 2024 sobre el alquiler?", "2024-01-01", "2024-12-31"),
         ("archivos desde marzo de 2025 sobre gatos", "2025-03-01", ""),
         ("PDFs de los últimos 3 meses sobre gatos", "2025-12-31", "2026-03-31"),
+        ("What do files changed in the last week and the roof say?", "2026-03-24", "2026-03-31"),
+        ("Files changed yesterday after lunch on bread", "2026-03-30", "2026-03-30"),
     ],
 )
 def test_a_date_of_files_is_recognised(question: str, since: str, until: str):
@@ -192,6 +194,17 @@ def test_a_date_of_files_is_recognised(question: str, since: str, until: str):
         "Qué dicen los archivos modificados en marzo de 2024 a 2025 del alquiler?",
         "documents from March to 5 June 2024 about rent",
         "documents from 31 February 2024 about rent",
+        "Which files from the last year of the war speak of bread?",
+        "What do the notes from the last day of the trip say?",
+        "What do files changed the last week of March say about rent?",
+        "What do files changed in the last 2 weeks of March say about rent?",
+        "What do files changed in the last week before Christmas say about rent?",
+        "What do files changed in the past year or two say about rent?",
+        "What do files changed in the last year and a half say about rent?",
+        "Dokumente vom letzten Jahr des Krieges, was steht über Berlin?",
+        "Dateien von den letzten 2 Tagen vor der Reise, was steht da?",
+        "¿Qué dicen los archivos del último año de la guerra?",
+        "Archivos modificados el último año y medio sobre pan",
         "Compare documents from 2023 with documents from 2024",
     ],
 )
