@@ -14,11 +14,16 @@ from engine.partitions.stop_words import STOP_WORDS
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7af"
 _RUN = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
 # Signs count where they touch what they change: before and after numbers, in C++ and C#, between what is compared.
-# Bullets, marks of quotation and headings, and hyphens do not.
+# Bullets, marks of quotation and headings, hyphens, paths ("Home > Rent") and the plus of a telephone number do not.
+_COMPARES = r"[ \t]*(?:!=|[<>=≤≥≠]+)"
 _WORD_OR_SIGN = re.compile(
-    r"[^\W_]+|(?<!\w)[-+±](?=[.,]?\d)|(?<=\w)[+#]+|(?<=\d)[ \t]?[%‰$€£¥]|[$€£¥](?=[ \t]?\d)"
-    r"|(?<=[\w)])[ \t]*(?:!=|[<>=≤≥≠+]+)(?=\s*[\w(-])"
+    r"[^\W_]+|(?!^)(?<!\w)(?<!\d[ \t])-(?=[.,]?\d)|(?<!\w)±(?=[.,]?\d)"
+    r"|(?<!\w)\+(?=[.,]?\d)(?!\d{1,3}(?:[ (/]+\d\d|-\d{3})|\d{8})"
+    r"|(?<=\w)[+#]+|(?<=[\w)])[ \t]+\+(?=\s+[\w(-])|(?<=\d)[ \t]?[%‰$€£¥]"
+    rf"|(?:(?<=\d)|(?<=\b\w)){_COMPARES}(?=\s*[\w(-])|(?<=[\w)]){_COMPARES}(?=\s*-?(?:\d|\w\b))",
+    re.MULTILINE,
 )
+_SUM = re.compile(r"(?<!\d)(?<!\d[ \t])([$€£¥])[ \t]?(\d+(?:[.,]\d+)*)")
 _MINUS = str.maketrans("−–", "--")
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 _LATIN = re.compile(r"[A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff]")
@@ -32,7 +37,8 @@ def is_mostly_latin(text: str) -> bool:
 
 def bare(text: str) -> str:
     """The words and what changes them, in order: copies of a text often differ in line breaks and marks only."""
-    return " ".join(map(str.strip, _WORD_OR_SIGN.findall(text.casefold().translate(_MINUS)))) or text
+    plain = _SUM.sub(r"\2 \1", text.casefold().translate(_MINUS))
+    return " ".join(map(str.strip, _WORD_OR_SIGN.findall(plain))) or text
 
 
 def terms(text: str) -> frozenset[str]:

@@ -36,6 +36,8 @@ def test_scripts_are_told_apart_by_their_letters(text: str, expected: bool):
         ("a<b holds", "a > b holds", "a = b holds", "a != b holds", "a + b holds", "a b holds"),
         ("f(x) < g(x)", "f(x) > g(x)"),
         ("(-1) is so", "(1) is so"),
+        ("the limit > 5", "the limit < 5", "the limit = -5"),
+        ("10 € 20 times", "10 $ 20 times"),
     ],
 )
 def test_texts_that_differ_in_a_sign_that_counts_are_told_apart(texts: tuple[str, ...]):
@@ -53,6 +55,12 @@ def test_texts_that_differ_in_a_sign_that_counts_are_told_apart(texts: tuple[str
         ("5 % of it", "5% of it"),
         ("a<b", "a < b", "a <\n  b"),
         ("| one | two |", "one two"),
+        ("Home > Products > Rent", "Home, Products, Rent", "Home >\nProducts > Rent"),
+        ("Umsatz\n-2024 wuchs er", "Umsatz\n- 2024 wuchs er", "Umsatz 2024 wuchs er"),
+        ("from 2024 – 2025 on", "from 2024 -2025 on", "from 2024-2025 on"),
+        ("call +49 30 1234", "call 49 30 1234"),
+        ("call +1-800-555", "call 1 800 555"),
+        ("it is 1.900,50 € a month", "it is € 1.900,50 a month", "it is €1.900,50 a month"),
     ],
 )
 def test_copies_that_differ_in_marks_are_the_same(texts: tuple[str, ...]):
