@@ -14,8 +14,8 @@ from engine.generation.gbnf import Alternative, Grammar, Symbol, Terminal, leadi
 
 MAX_CHAIN = 500
 MAX_WAYS = 4000
-# More than any list of values or keys leaves open; readings that double every four characters are more by the end.
-MAX_OPEN = 4000
+# llama.cpp looks at each of them for each token of the vocabulary, while all other answers wait.
+MAX_OPEN = 600
 PROBE_CHARACTERS = 48
 _WAY_OUT = "Mend the grammar, or ask without one."
 # A form (rule and number of the alternative) from a symbol on, and what follows it: a stack as a linked list.
@@ -99,7 +99,7 @@ def _probe(grammar: Grammar, number: int) -> None:
         if len(positions) > MAX_OPEN:
             raise BadRequest(
                 f"The rule {_told(grammar, number)} can be read in too many ways at once.",
-                "Let no two forms of a rule begin alike and both hold the rule itself.",
+                "Let fewer alternatives begin alike: write what they share once, in front of them.",
             )
 
 

@@ -7,8 +7,11 @@ nest as deep as a list may be long, it is stopped or overridden here.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+from os.path import commonprefix
 from typing import Any
 from urllib.parse import unquote
 
@@ -86,7 +89,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         plain = {key: value for key, value in schema.items() if key not in _NOTES}
         kind = _kind(plain)
         if kind in ("const", "enum"):
-            plain = {"enum": _values(plain)}
+            return str(self._add_rule(name, self._one_of(map(_written, _values(plain)))))
         if kind == "any":
             return str(self._add_rule(name, self._add_primitive("value", _LIBRARY.PRIMITIVE_RULES["value"])))
         if kind == "array" and plain.keys() & {"items", "minItems", "maxItems"}:
@@ -100,6 +103,18 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
     def _add_primitive(self, name: str, rule: Any) -> str:
         # WORKAROUND llama-cpp-python 0.3.36: its own letters may be control characters.
         return str(super()._add_primitive(name, _LETTER if name == "char" else rule))
+
+    def _one_of(self, texts: Iterable[str]) -> str:
+        """What only these fit; how several begin is written once, or each would be a way that llama.cpp follows."""
+        forms = []
+        for _, alike in groupby(sorted(set(texts)), key=itemgetter(slice(1))):
+            same = list(alike)
+            start = commonprefix(same)  # noqa: RUF071  # texts, not paths
+            forms.append(_literal(start))
+            if len(same) > 1:
+                rest = self._one_of(text[len(start) :] for text in same)
+                forms[-1] += f" {self._add_rule(f'rest-{len(self._rules)}', rest)}"
+        return " | ".join(forms)
 
     def _array(self, schema: dict[str, Any], name: str) -> str:
         item = self.visit(schema.get("items", {}), f"{name}-item")
@@ -168,9 +183,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
     def _format_literal(self, literal: str) -> str:
         # WORKAROUND llama-cpp-python 0.3.36: the backslashes of a JSON text are left as they are, where they would
         # escape in GBNF, and letters outside ASCII become \u escapes, which no model would write of itself.
-        text = json.dumps(json.loads(literal), ensure_ascii=False)
-        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
+        return _literal(_written(json.loads(literal)))
 
 
 def _pointed_at(schema: Any, ref: str) -> Any:
@@ -183,6 +196,17 @@ def _pointed_at(schema: Any, ref: str) -> Any:
     if not isinstance(schema, dict):
         raise BadRequest(f"The JSON schema points to {ref!r}, where it has nothing.", _WAY_OUT)
     return schema
+
+
+def _written(value: Any) -> str:
+    """The JSON of a value, as a model would write it."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _literal(text: str) -> str:
+    """As a text is written in GBNF."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _in_set(character: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import BadRequest
-from engine.generation import grammar
+from engine.generation import gbnf, grammar
 from engine.generation.json_schema import gbnf_of_schema
 from engine.generation.model import Model
 from tests.helpers.gbnf import fits
@@ -31,9 +31,9 @@ PERSON = {
 
 
 def holds(schema: object, text: str) -> bool:
-    gbnf = gbnf_of_schema(json.dumps(schema))
-    grammar.check(gbnf)
-    return fits(gbnf, text)
+    written = gbnf_of_schema(json.dumps(schema))
+    grammar.check(written)
+    return fits(written, text)
 
 
 # Keys called like rules of the grammar: its own, those that it becomes when cleaned, and those that others get.
@@ -162,6 +162,33 @@ def test_only_json_of_the_schema_fits(text: str, is_good: bool):
 def test_a_constant_comes_out_as_it_is(value: object):
     assert holds({"const": value}, json.dumps(value, ensure_ascii=False))
     assert holds({"enum": ["other", value]}, json.dumps(value, ensure_ascii=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_good"),
+    [
+        ('"article-2999"', True),
+        ('"article-0"', True),
+        ('"article-299"', True),
+        ('"article-"', False),
+        ('"article-3000"', False),
+        ("29", True),
+        ("2", False),
+        ('""', True),
+        (r'"a\\n"', True),
+        (r'"a\n"', True),
+    ],
+)
+def test_of_many_values_that_begin_alike_only_those_fit(model: Model, text: str, is_good: bool):
+    schema = {"enum": [*(f"article-{number}" for number in range(3000)), *range(29, 300), "", r"a\n", "a\n"]}
+    assert holds(schema, text) is is_good
+    assert is_taken(model, schema, text) is is_good
+
+
+def test_a_list_of_values_leaves_few_ways_open():
+    """Each would be a way that llama.cpp follows for each token of the vocabulary."""
+    parsed = gbnf.parse(gbnf_of_schema(json.dumps({"enum": [f"article-{number:04d}" for number in range(3000)]})))
+    assert max(map(len, parsed.rules)) == 10
 
 
 def test_a_key_may_need_escapes():
