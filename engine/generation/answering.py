@@ -189,7 +189,7 @@ class Answering:
 
     def _scope(self) -> Scope:
         scope, num_found = self.evidence.scope, len(self.evidence.passages)
-        unread = tuple(sorted(set(range(num_found)) - set(self.prompt.numbers.values())))
+        unread = tuple(sorted(set(range(num_found)) - self.prompt.places_read))
         # What is recalled was read for an earlier question.
         left_out = {*unread, *self.pieces.recalled.places.values()}
         read = [passage for place, passage in enumerate(self.pieces.passages) if place not in left_out]

@@ -62,9 +62,10 @@ class Prompt:
 
     `passages` are those of the evidence that fitted, as they are read, numbered from `first_number` on; the n-th of
     them is number `order[n]` of the evidence. `above` tells the places in the evidence of those that stand in earlier
-    turns, by their numbers, and `standing` is all that does, with its numbers. `quotable` are the tokens of all
-    passages, newest first: what the answer is likely to quote. `messages` are what the segments were made of.
-    `asked_on` is the day that the question names, None where it names none.
+    turns, by their numbers (of several that stand there as one, the best), and `places_above` all of these places;
+    `standing` is all that stands there, with its numbers. `quotable` are the tokens of all passages, newest first: what
+    the answer is likely to quote. `messages` are what the segments were made of. `asked_on` is the day that the
+    question names, None where it names none.
     """
 
     segments: tuple[Segment, ...]
@@ -77,6 +78,7 @@ class Prompt:
     asked_on: date | None = None
     first_number: int = 1
     above: Mapping[int, int] = field(default_factory=dict)
+    places_above: frozenset[int] = frozenset()
     standing: tuple[tuple[int, EvidencePassage], ...] = ()
 
     @property
@@ -88,6 +90,11 @@ class Prompt:
     def numbers(self) -> Mapping[int, int]:
         """The places in the evidence of all that is read for this question, by the numbers that the model knows."""
         return {**self.above, **dict(enumerate(self.order, self.first_number))}
+
+    @property
+    def places_read(self) -> frozenset[int]:
+        """The places in the evidence of all that the model has before it."""
+        return self.places_above.union(self.order)
 
     @property
     def documents(self) -> frozenset[int]:
@@ -147,6 +154,7 @@ def compose(
             asked_on=asked_on,
             first_number=first_number,
             above=above,
+            places_above=frozenset(range(len(evidence))).difference(places),
             standing=tuple(one for turn in turns for one in turn.numbered),
         )
 

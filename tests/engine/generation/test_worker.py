@@ -328,6 +328,16 @@ def test_a_follow_up_reads_what_is_new_and_names_what_stands_above(desk, tiny_mo
     assert second.timings.cached_tokens >= first.timings.prompt_tokens
 
 
+def test_what_stands_above_in_one_joined_passage_has_been_read(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    joined = replace(PASSAGES[0], text="One two three. Four five six. Seven eight nine.")
+    desk.ask("First?", "a", evidence=Evidence((joined,), (), Scope(1, 8, 1)))
+    parts = (replace(joined, text="One two three."), replace(joined, text="Seven eight nine."), PASSAGES[1])
+    transcript = desk.end_of("a").answer.segments
+    desk.ask("Second?", "b", transcript=transcript, evidence=Evidence(parts, (), Scope(3, 8, 2)))
+    assert desk.end_of("b").answer.scope == Scope(3, 8, 2)
+
+
 def test_passages_without_room_are_told_of_and_their_files_do_not_count(desk, tmp_path: Path):
     desk.worker.use(UseModel(write_tiny_model(tmp_path / "small.gguf", context=256)))
     # Of it the beginning is read.
