@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +15,8 @@ from engine.errors import BadRequest
 from engine.generation import ambiguity, gbnf
 from engine.generation.json_schema import gbnf_of_schema
 from engine.generation.model import Model
+
+_CLOSING = {"{": "}", "[": "]", '"': '"'}
 
 
 def grammar_of(params: SamplingParams) -> str:
@@ -36,33 +40,58 @@ def check(text: str) -> None:
 
 
 def gives_data(params: SamplingParams) -> bool:
-    """Whether the answer is data, whose lists are none of our markers: JSON, or what a grammar has begin like it.
+    """Whether the answer is data, whose lists are none of our markers: JSON, or what a grammar gives its form.
 
     Raises:
         BadRequest: The grammar cannot be used.
     """
-    return bool(params.json_schema or (params.grammar and _begins_as_data(params.grammar)))
+    return bool(params.json_schema or (params.grammar and _is_data(params.grammar)))
 
 
 @lru_cache(maxsize=32)
-def _begins_as_data(text: str) -> bool:
-    """Whether all that fits a grammar begins with an object, a list or a text of JSON; prose may cite."""
-    grammar = gbnf.parse(text)
+def _is_data(text: str) -> bool:
+    """Whether what fits a grammar begins with an object, or is a list or a text of JSON; in doubt it is prose."""
+    grammar = _without_space(gbnf.parse(text))
+    opening = _beginnings(grammar, grammar.rules[grammar.root])
+    if not opening or not opening.keys() <= _CLOSING.keys():
+        return False
+    if "[" in opening and not _beginnings(grammar, opening["["]).keys() & _CLOSING.keys():
+        # It may be no more than a marker.
+        return False
+    mirrored = replace(grammar, rules=tuple(tuple(form[::-1] for form in rule) for rule in grammar.rules))
+    closing = _beginnings(mirrored, mirrored.rules[mirrored.root]).keys()
+    return opening.keys() == {"{"} or closing == {_CLOSING[character] for character in opening}
+
+
+def _without_space(grammar: gbnf.Grammar) -> gbnf.Grammar:
+    def without(form: gbnf.Alternative) -> gbnf.Alternative:
+        return tuple(one for one in form if isinstance(one, int) or not _characters(one) <= set(" \t\r\n"))
+
+    return replace(grammar, rules=tuple(tuple(map(without, rule)) for rule in grammar.rules))
+
+
+def _beginnings(grammar: gbnf.Grammar, forms: Iterable[gbnf.Alternative]) -> dict[str, list[gbnf.Alternative]]:
+    """The characters that texts of these forms can begin with, and what stands behind each within its form."""
     may_be_empty = ambiguity.empty_rules(grammar)
-    terminals, seen, waiting = set[gbnf.Terminal](), {grammar.root}, [grammar.root]
+    found: dict[str, list[gbnf.Alternative]] = {}
+    seen, waiting = set[int](), list(forms)
     while waiting:
-        found = {symbol for form in grammar.rules[waiting.pop()] for symbol in gbnf.leading(form, may_be_empty)}
-        terminals |= {symbol for symbol in found if isinstance(symbol, gbnf.Terminal)}
-        inner = {symbol for symbol in found if isinstance(symbol, int)} - seen
-        seen |= inner
-        waiting += inner
-    opening = {terminal for terminal in terminals if not _is_one_of(terminal, " \t\r\n")}
-    return bool(opening) and all(_is_one_of(terminal, '{["') for terminal in opening)
+        form = waiting.pop()
+        for place, symbol in enumerate(gbnf.leading(form, may_be_empty), start=1):
+            if isinstance(symbol, gbnf.Terminal):
+                for character in _characters(symbol):
+                    found.setdefault(character, []).append(form[place:])
+            elif symbol not in seen:
+                seen.add(symbol)
+                waiting += grammar.rules[symbol]
+    return found
 
 
-def _is_one_of(terminal: gbnf.Terminal, characters: str) -> bool:
-    ranges = () if terminal.is_negated else terminal.ranges
-    return bool(ranges) and all(low == high and chr(low) in characters for low, high in ranges)
+def _characters(terminal: gbnf.Terminal) -> set[str]:
+    """Those that it names; an empty text stands for any other."""
+    if terminal.is_negated or not terminal.ranges:
+        return {""}
+    return {chr(low) if low == high else "" for low, high in terminal.ranges}
 
 
 class NativeGrammar:

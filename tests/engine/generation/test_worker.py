@@ -379,14 +379,19 @@ def test_without_a_model_a_form_is_not_passed_over(desk, form: dict[str, str]):
 SCHEMA = '{"type": "array", "items": {"const": 3}, "minItems": 1, "maxItems": 1}'
 
 
-@pytest.mark.parametrize("form", [{"json_schema": SCHEMA}, {"grammar": 'root ::= " "? list\nlist ::= "[3]"'}])
-def test_json_that_was_asked_for_keeps_its_lists_in_a_follow_up(desk, tiny_model: Path, form: dict[str, str]):
+NESTED = 'root ::= " "? list\nlist ::= "[\\"a\\", [3]]"'
+
+
+@pytest.mark.parametrize(("form", "value"), [({"json_schema": SCHEMA}, [3]), ({"grammar": NESTED}, ["a", [3]])])
+def test_json_that_was_asked_for_keeps_its_lists_in_a_follow_up(
+    desk, tiny_model: Path, form: dict[str, str], value: object
+):
     desk.worker.use(UseModel(tiny_model))
     desk.ask("First?", "a", max_tokens=4)
     transcript = desk.end_of("a").answer.segments
     others = tuple(replace(passage, document_id=9, text=f"Another {passage.text}") for passage in PASSAGES)
     desk.ask("Second?", "b", transcript, Evidence(others, (), Scope(3, 8, 3)), **form)
-    assert json.loads(desk.end_of("b").answer.text) == json.loads(written(desk, "b")) == [3]
+    assert json.loads(desk.end_of("b").answer.text) == json.loads(written(desk, "b")) == value
 
 
 def test_lists_in_json_that_was_asked_for_cite_nothing(desk, tiny_model: Path):
