@@ -10,9 +10,10 @@ import json
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
+from math import isfinite
 from operator import itemgetter
 from os.path import commonprefix
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from llama_cpp import llama_grammar
@@ -56,7 +57,7 @@ def gbnf_of_schema(text: str) -> str:
     if len(text) > MAX_CHARACTERS:
         raise BadRequest(f"The JSON schema is longer than {MAX_CHARACTERS:,} characters.", _WAY_OUT)
     try:
-        schema = json.loads(text)
+        schema = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
         for inner in _schemas(schema):
             _check(inner)
         return _Converter().convert(schema)
@@ -198,6 +199,16 @@ def _pointed_at(schema: Any, ref: str) -> Any:
     return schema
 
 
+def _finite(text: str) -> float:
+    """Raises BadRequest for a number that could only be written as Infinity, which is no JSON."""
+    value = float(text)
+    return value if isfinite(value) else _refuse_number(text)
+
+
+def _refuse_number(text: str) -> NoReturn:
+    raise BadRequest(f"The JSON schema holds {text:.20}, which cannot be written as a number of JSON.", _WAY_OUT)
+
+
 def _written(value: Any) -> str:
     """The JSON of a value, as a model would write it."""
     return json.dumps(value, ensure_ascii=False)
@@ -252,7 +263,7 @@ def _types_of(value: Any) -> set[str]:
     if value is None or isinstance(value, bool):
         return {"null"} if value is None else {"boolean"}
     if isinstance(value, int | float):
-        return {"number", "integer"} if float(value).is_integer() else {"number"}
+        return {"number", "integer"} if isinstance(value, int) or value.is_integer() else {"number"}
     return {"string"} if isinstance(value, str) else {"array"} if isinstance(value, list) else {"object"}
 
 

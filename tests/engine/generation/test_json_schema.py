@@ -267,6 +267,17 @@ def test_what_cannot_be_promised_is_refused(schema: object, sentence: str):
         gbnf_of_schema(json.dumps(schema))
 
 
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "NaN", "-Infinity"])
+def test_a_number_that_json_cannot_hold_is_refused(number: str):
+    with pytest.raises(BadRequest, match=f"holds {number}, which cannot be written"):
+        gbnf_of_schema(f'{{"anyOf": [{{"const": [{number}]}}]}}')
+
+
+def test_a_whole_number_may_be_of_any_length():
+    assert holds({"type": "integer", "enum": [10**400]}, str(10**400))
+    assert not holds({"type": "integer", "enum": [10**400]}, str(10**399))
+
+
 def test_what_is_no_json_is_refused():
     with pytest.raises(BadRequest, match="is no JSON"):
         gbnf_of_schema("{'type': 'object'}")
