@@ -136,7 +136,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         }
         rest, beginnings = '""', []
         if additional_properties is True or isinstance(additional_properties, dict):
-            key = self._key_beside(set(pairs), f"{name}-key")
+            key = self._key_beside(set(pairs))
             other = self._pair(
                 f"{name}-additional", key, {} if additional_properties is True else additional_properties
             )
@@ -151,23 +151,27 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         members = f"{needed} {rest}" if needed else f"({' | '.join(beginnings)})?" if beginnings else ""
         return f'"{{" space {members} "}}" space'
 
-    def _key_beside(self, keys: set[str], name: str) -> str:
+    def _key_beside(self, keys: set[str]) -> str:
         """Any key but these; where there are some it is written without escapes, by which it could be one after all."""
         if not keys:
             return str(self._add_primitive("string", _LIBRARY.PRIMITIVE_RULES["string"]))
         unescaped = {key for key in keys if json.dumps(key, ensure_ascii=False) == f'"{key}"'}
-        return rf'"\"" {self._text_beside(unescaped, name)} "\"" space'
+        return rf'"\"" {self._text_beside(unescaped)} "\"" space'
 
-    def _text_beside(self, texts: set[str], name: str) -> str:
-        """Adds the rule for any text without escapes but these; returns its name."""
-        following: dict[str, set[str]] = {}
-        for text in filter(None, texts):
-            following.setdefault(text[0], set()).add(text[1:])
-        plain = r'"\\\x7F\x00-\x1F'
-        others = "".join(map(_in_set, sorted(following)))
-        forms = [f"[^{plain}{others}] [^{plain}]*"]
-        forms += [f"[{_in_set(first)}] {self._text_beside(rest, name)}" for first, rest in sorted(following.items())]
-        return str(self._add_rule(name, f"({' | '.join(forms)}){'' if '' in texts else '?'}"))
+    def _text_beside(self, texts: set[str]) -> str:
+        """Adds rules for any text without escapes but these; returns the name of the first."""
+        plain, name = r'"\\\x7F\x00-\x1F', ""
+        behind: dict[tuple[int, str], str] = {}
+        # One rule for each beginning, the longest first: what may follow each letter is a rule by then.
+        for length, alike in reversed(_begun_alike(texts)):
+            following = {text[length]: text for text in reversed(alike) if len(text) > length}
+            others = "".join(map(_in_set, sorted(following)))
+            forms = [f"[^{plain}{others}] [^{plain}]*"]
+            forms += [f"[{_in_set(first)}] {behind[length + 1, text]}" for first, text in sorted(following.items())]
+            is_one = any(len(text) == length for text in alike)
+            name = str(self._add_rule(f"beside-{len(self._rules)}", f"({' | '.join(forms)}){'' if is_one else '?'}"))
+            behind[length, min(alike, default="")] = name
+        return name
 
     def _pair(self, name: str, key: str, schema: dict[str, Any]) -> str:
         return str(self._add_rule(f"{name}-kv", f'{key} ":" space {self.visit(schema, name)}'))
@@ -218,6 +222,17 @@ def _literal(text: str) -> str:
     """As a text is written in GBNF."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _begun_alike(texts: Iterable[str]) -> list[tuple[int, list[str]]]:
+    """Texts in order that share a beginning, with its length: one entry for each beginning, longer ones behind."""
+    found, at = [(0, sorted(texts))], 0
+    while at < len(found):
+        length, alike = found[at]
+        longer = [text for text in alike if len(text) > length]
+        found += [(length + 1, list(same)) for _, same in groupby(longer, key=itemgetter(length))]
+        at += 1
+    return found
 
 
 def _in_set(character: str) -> str:

@@ -196,6 +196,25 @@ def test_a_key_may_need_escapes():
     assert holds(schema, json.dumps({'a"\\é': True}, ensure_ascii=False))
 
 
+@pytest.mark.parametrize(
+    ("key", "is_good"),
+    [
+        ("x" * 1999, True),
+        ("x" * 2001, True),
+        ("x" * 1000 + "y" * 1000, True),
+        ("x" * 2000, False),
+        ("x", False),
+        ("é", True),
+        ("", True),
+    ],
+)
+def test_other_keys_may_stand_beside_a_very_long_one(model: Model, key: str, is_good: bool):
+    long = {"x" * 2000: {"type": "string"}, "x": {"type": "string"}}
+    schema = {"properties": long, "additionalProperties": {"type": "integer"}}
+    grammar.check(gbnf_of_schema(json.dumps(schema)))
+    assert is_taken(model, schema, json.dumps({key: 1}, ensure_ascii=False).replace(" ", "")) is is_good
+
+
 def test_a_list_may_be_empty_or_have_a_length():
     assert holds({"type": "array", "items": {"type": "integer"}}, "[]")
     assert holds({"type": "array", "items": {"type": "integer"}, "maxItems": 0}, "[]")
