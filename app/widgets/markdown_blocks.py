@@ -27,16 +27,20 @@ _OPENERS = "[【"
 _CITATION = re.compile(r"(?<![0-9_`])[\[【]\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*[\]】](?!\()")
 _NUMBER = re.compile(r"\d+")
 _NUM_PASSAGES = "num_passages"
-# LaTeX: `\(…\)`, `\[…\]`, `$$…$$`, `$…$`, in which a backslash belongs to what follows it.
+# LaTeX: `\(…\)`, `\[…\]`, `$$…$$`, `$…$`, in which a backslash belongs to what follows it. The single signs are also
+# those of prices and of variables, as in "${A_B}, **$C**", "$A_B ($C)" and "$5 (+5%), A$ 6".
 _FORMULA = re.compile(
-    r"\\\((?:[^\\]|\\[^()])++\\\)"
-    r"|\\\[(?:[^\\]|\\[^\[\]])++\\\]"
-    r"|\$\$(?:[^$\\]|\\.|\$(?!\$))++\$\$"
-    r"|\$(?![\s$])(?:[^$\\\n]|\\.)++(?<!\s)\$(?!\d)",
+    r"\\\((?P<round>(?:[^\\]|\\[^()])++)\\\)"
+    r"|\\\[(?P<square>(?:[^\\]|\\[^\[\]])++)\\\]"
+    r"|\$\$(?P<displayed>(?:[^$\\]|\\.|\$(?!\$))++)\$\$"
+    r"|(?<![A-Za-z0-9])\$(?![\s$])(?P<single>(?:[^$\\\n]|\\.)++)(?<![\s(*=])\$(?![A-Za-z_{(]|\s?\d)",
     re.DOTALL,
 )
 # Without any, "\[sic\]" is a word in brackets, and "$5/A$" a price.
 _FORMULA_SIGN = re.compile(r"[\\^_=+]")
+_PROSE_WORD = re.compile(r"(?<!\S)[^\W\d_]{2,}(?![^\s.,;:])")
+# The degree of a root, and an interval.
+_FORMULA_BRACKET = re.compile(r"\\(?:in\s+|[A-Za-z]+)\[[^\[\]]*\]")
 # Not a plain thin space: a full stop must not be left alone on the next line.
 _HAIR = "\N{NARROW NO-BREAK SPACE}"
 
@@ -173,7 +177,7 @@ def _citation_rule(state: Any, silent: bool) -> bool:
 def _formula_rule(state: Any, silent: bool) -> bool:
     """Shows a formula as it was written: its backslashes and underscores are none of Markdown's."""
     found = _FORMULA.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "\\$" else None
-    if found is None or not (found[0].startswith(("\\(", "$$")) or _FORMULA_SIGN.search(found[0].strip("\\[]$"))):
+    if found is None or not _is_formula(found, state.env.get(_NUM_PASSAGES)):
         return False
     for place, line in enumerate(found[0].split("\n") if not silent else ()):
         if place:
@@ -181,6 +185,24 @@ def _formula_rule(state: Any, silent: bool) -> bool:
         state.push("text", "", 0).content = line.strip()
     state.pos = found.end()
     return True
+
+
+def _is_formula(found: re.Match[str], most: int | None) -> bool:
+    """Where in doubt it is none: that costs a backslash, and the other way round an answer loses its citations."""
+    kind = found.lastgroup or ""
+    inner = found[kind].strip()
+    if "`" in inner or "**" in inner:
+        return False
+    if any(_is_cited(cited[0], most) for cited in _CITATION.finditer(_FORMULA_BRACKET.sub("", inner))):
+        return False
+    if kind == "single" and "\\" not in inner and _PROSE_WORD.search(inner):
+        return False
+    is_symbol = kind == "round" and len(inner) == 1
+    return kind == "displayed" or is_symbol or _FORMULA_SIGN.search(inner) is not None
+
+
+def _is_cited(citation: str, most: int | None) -> bool:
+    return any(_is_passage(int(number), most) for number in _NUMBER.findall(citation))
 
 
 def _is_passage(number: int, most: int | None) -> bool:

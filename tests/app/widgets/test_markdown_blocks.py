@@ -118,6 +118,10 @@ def test_each_number_that_models_write_is_a_citation(text, numbers):
         r"$\{a_1, *b*_2\}$",
         r"$$\int_0^1 x^2\,dx = \frac13$$",
         r"\[ E = mc^2 \]",
+        r"\(\alpha\)",
+        r"\( n \)",
+        r"$a = b$",
+        r"\(\sqrt[3]{x} \in [0, 1]\)",
         r"\[ \begin{aligned} a &= b \\[4pt] c &= [d] \end{aligned} \]",
     ],
 )
@@ -139,11 +143,38 @@ def test_a_formula_of_several_lines_keeps_them():
         ("*$5*-$10, **US$** or **A$**", "<em>$5</em>-$10, <strong>US$</strong> or <strong>A$</strong>"),
         (r"$HOME_A and $HOME_B", "$HOME_A and $HOME_B"),
         (r"\$a_b\$ \[sic\] \[1\] 1\) \(open", "$a_b$ [sic] [1] 1) (open"),
+        ("**$A_HOME** and **$B**", "<strong>$A_HOME</strong> and <strong>$B</strong>"),
+        ("$A_B or `$B`", "$A_B or <code>$B</code>"),
+        ("*$a_id* is *$b*", "<em>$a_id</em> is <em>$b</em>"),
+        ("${A_B}, **${C}**", "${A_B}, <strong>${C}</strong>"),
+        ("**$5** (+3%) to US$ *12*", "<strong>$5</strong> (+3%) to US$ <em>12</em>"),
+        (r"\(use `a_b`\)", "(use <code>a_b</code>)"),
         (r"`\(a\)` \*", r"<code>\(a\)</code> *"),
     ],
 )
 def test_prices_and_escaped_signs_are_no_formulas(text, html):
     assert whole(text)[0].content == f"<p>{html}</p>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$a_b [1] and ($c) [2]",
+        "Costs: $5_000 [1]; $6_000 [2]; in R$: 7",
+        r"Use \(see a_b [1]\) and [2]",
+        r"He \[he^2 [1] and \] [2]",
+        "It is $$ [1] or $$ [2]",
+    ],
+)
+def test_no_formula_takes_a_citation_in(text):
+    assert re.findall(r"cite:(\d)", whole(text)[0].content) == ["1", "2"]
+
+
+def test_a_bracket_in_a_formula_is_a_citation_only_where_a_passage_has_its_number():
+    stream = MarkdownStream()
+    stream.num_passages = 2
+    stream.append(r"\( a_1 + [7] \)")
+    assert stream.blocks[0].content == r"<p>\( a_1 + [7] \)</p>"
 
 
 def test_what_a_passage_says_is_no_definition_of_a_link():
