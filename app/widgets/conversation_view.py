@@ -149,7 +149,11 @@ class ConversationView(QScrollArea):
         # The first turn comes after the first paint, which needs none of what a turn is made of.
         from app.widgets.turn_widget import TurnWidget
 
-        view = TurnWidget(self._turns[index], self._standing_of)
+        view = TurnWidget(
+            self._turns[index],
+            self._standing_of,
+            follows_sources=lambda: any(turn.passages for turn in self._turns[:index]),
+        )
         turn_id = view.turn.turn_id
         view.source_wanted.connect(lambda passage: self.source_wanted.emit(turn_id, passage))
         view.selected.connect(lambda: self.selected.emit(turn_id))

@@ -68,10 +68,17 @@ def cut_sentence(turn: TurnView) -> str:
     return _tr("The answer was cut off. Raise “Longest answer” or “Context” in the settings.")
 
 
-def unfounded_sentence(turn: TurnView) -> str:
-    """That a model answered out of itself, because nothing was found to give it; "" where there are sources."""
+def unfounded_sentence(turn: TurnView, follows_sources: bool = False) -> str:
+    """That a model answered out of itself, because nothing was found to give it; "" where there are sources.
+
+    A follow-up may rest on what was found for a turn before it, of which the model is told again.
+    """
     if turn.state != "finished" or turn.model is None or turn.passages or not turn.text:
         return ""
+    if follows_sources and turn.was_reading:
+        return _tr("Nothing new was found for this question in what had been read of your files by then.")
+    if follows_sources:
+        return _tr("Nothing new was found in your files for this question.")
     if turn.was_reading:
         return _tr("Nothing was found in what had been read of your files by then; this answer does not rest on them.")
     return _tr("Nothing was found in your files; this answer does not rest on them.")

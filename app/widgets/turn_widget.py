@@ -55,12 +55,16 @@ class TurnWidget(QWidget):
     grew = Signal()
 
     def __init__(
-        self, turn: TurnView, standing_of: Callable[[Passage], Standing] | None = None, parent: QWidget | None = None
+        self,
+        turn: TurnView,
+        standing_of: Callable[[Passage], Standing] | None = None,
+        parent: QWidget | None = None,
+        follows_sources: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`standing_of` tells how the document of a passage stands now."""
+        """`standing_of` tells how the document of a passage stands now, the other one whether turns before have any."""
         super().__init__(parent)
         self._turn = turn
-        self._standing_of = standing_of
+        self._standing_of, self._follows_sources = standing_of, follows_sources
         self._was_running, self._is_new = not turn.has_ended, True
         self.bubble = QuestionBubble(turn.question)
         self._spinner, self._state = Spinner(), bits.label("", "muted")
@@ -177,7 +181,7 @@ class TurnWidget(QWidget):
         is_nothing = turn.state == "finished" and not turn.text and not turn.quotes
         self.nothing.setText(self._nothing_sentence(turn) if is_nothing else "")
         self.nothing.setVisible(is_nothing)
-        told = (unfounded_sentence(turn), cut_sentence(turn), alike_sentence(turn))
+        told = (unfounded_sentence(turn, self._follows_sources()), cut_sentence(turn), alike_sentence(turn))
         note = self._note_sentence(turn) if is_extractive else " ".join(part for part in told if part)
         self._note.setText(note)
         self._note.setVisible(bool(note))

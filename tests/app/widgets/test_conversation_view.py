@@ -392,3 +392,14 @@ def test_the_end_stays_in_sight_when_an_answer_brings_more_than_text(view):
     bar = view.verticalScrollBar()
     assert bar.value() == bar.maximum()
     assert view.viewport().rect().bottom() >= view.turn_views()[-1].mapTo(view.viewport(), QPoint(0, 0)).y()
+
+
+def test_a_follow_up_for_which_nothing_new_was_found_may_rest_on_what_was_found_before(view):
+    view.show_turns([turn(1, state="writing"), turn(2, state="queued", text="")])
+    view.update_turn(turn(1))
+    assert view.widget_of("t1")._note.text().endswith("this answer does not rest on them.")
+    view.update_turn(turn(1, passages=(passage(1),)))
+    view.update_turn(turn(2))
+    assert view.widget_of("t2")._note.text() == "Nothing new was found in your files for this question."
+    view.update_turn(turn(2, was_reading=True))
+    assert view.widget_of("t2")._note.text().endswith("in what had been read of your files by then.")
