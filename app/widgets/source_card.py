@@ -26,14 +26,25 @@ _SNIPPET_CHARS = 220
 _LONG_WORD = re.compile(r"\S{24}(?=\S)")
 _MAY_BREAK = "\u200b"
 _MARKDOWN_NAMES = (".md", ".markdown")
-# Headings, fences, comments, and what mdBook replaces by another file.
-_MARKDOWN_SIGNS = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|(?:```|~~~).*$)|<!--[\s\S]*?-->|\{\{#.*?\}\}", re.MULTILINE)
-# Code, strong words and links. In code, a power or a call of what a list holds is none of them.
+# Of which the snippet is made: the patterns below may look from each sign to the end.
+_MARKDOWN_CHARS = 2_000
+# What mdBook replaces by another file, mostly in code.
+_MARKDOWN_INCLUDES = re.compile(r"\{\{#(?:include|rustdoc_include|playground|title)\b[^{}\n]*\}\}")
+# Comments, code, strong words and links, in which a picture may stand. In code none of the others is a sign, and
+# a power, or a call of what a list holds, is none.
 _MARKDOWN_PAIRS = (
-    re.compile(r"(`+)(?!`)(?P<words>.+?)\1"),
-    re.compile(r"(?<!\w)\*\*(?=\S)(?P<words>.+?)(?<=\S)\*\*(?!\w)"),
-    re.compile(r"(?<!\w)!?\[(?P<words>[^\]\n]*)\]\([^)\s]*\)"),
+    r"<!--[\s\S]*?-->"
+    r"|(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?P=ticks)(?!`)"
+    r"|(?<!\w)\*\*(?=\S)(?P<strong>.+?)(?<=\S)\*\*(?!\w)"
+    r"|(?<!\w)!?\[(?P<link>(?:!\[[^\[\]\n]*\]\([^)\s]*\)|[^\[\]\n])*+)\]\([^)\s]*\)"
 )
+# Fenced code, and the signs of headings.
+_MARKDOWN_LINES = (
+    r"^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*\n?(?P<fenced>[\s\S]*?)(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)"
+    r"|^[ \t]*#{1,6}[ \t]+"
+)
+_MARKDOWN_IN_WORDS = re.compile(_MARKDOWN_PAIRS)
+_MARKDOWN = re.compile(f"{_MARKDOWN_LINES}|{_MARKDOWN_PAIRS}", re.MULTILINE)
 
 
 class ScoreBar(QWidget):
@@ -120,10 +131,15 @@ def snippet(passage: Passage) -> str:
 
 
 def _without_markdown(text: str) -> str:
-    text = _MARKDOWN_SIGNS.sub("", text)
-    for pair in _MARKDOWN_PAIRS:
-        text = pair.sub(r"\g<words>", text)
-    return text
+    return _MARKDOWN.sub(_words_of, _MARKDOWN_INCLUDES.sub("", text[:_MARKDOWN_CHARS]))
+
+
+def _words_of(found: re.Match[str]) -> str:
+    """What stands between signs, and is left of them."""
+    groups = found.groupdict()
+    if words := groups["strong"] or groups["link"]:
+        return _MARKDOWN_IN_WORDS.sub(_words_of, words)
+    return groups["code"] or groups.get("fenced") or ""
 
 
 def _breakable(text: str) -> str:

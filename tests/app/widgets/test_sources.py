@@ -119,7 +119,7 @@ def test_a_snippet_is_cut_at_a_word_but_chinese_anywhere():
 
 def test_a_snippet_of_markdown_is_without_the_signs_of_headings_and_fences():
     text = "## Mutexes\n\n```rust,ignore\n# hidden\nlet m = 1;\n```\nC# is #1."
-    assert snippet(replace(passage(1, text=text), document="/docs/a.MD")) == "Mutexes hidden let m = 1; C# is #1."
+    assert snippet(replace(passage(1, text=text), document="/docs/a.MD")) == "Mutexes # hidden let m = 1; C# is #1."
     assert snippet(passage(1, text="# hidden")) == "# hidden"
 
 
@@ -143,12 +143,23 @@ def test_a_long_name_gives_way_and_is_whole_in_its_tooltip(viewer):
         ("{{#include ../a.rs:here}}\n<!-- two\nlines -->Then ![a crab](crab.png).", "Then a crab."),
         ("``a `b` c`` and `**kwargs, **more`", "a `b` c and **kwargs, **more"),
         ("So **[`Result`](ch09.html#x)** it is", "So Result it is"),
+        ("```html\n<!-- kept --> **a**\n```\n**b**", "<!-- kept --> **a** b"),
+        ("~~~\n{{#include a.rs}}\n# kept\n```\n~~~\n# b", "# kept ``` b"),
+        ("``` `a` ``` and `[b](c)`, `<!-- d -->`", "`a` and [b](c), <!-- d -->"),
+        ("Press `**` for **bold** and **# of runs**", "Press ** for bold and # of runs"),
+        ("[![badge](x)](y) [and ![a crab](b) too](c)", "badge and a crab too"),
         ("2**3 + 4**5, calls[0](x), <!-- open", "2**3 + 4**5, calls[0](x), <!-- open"),
     ],
 )
 def test_a_snippet_of_markdown_is_what_people_would_read_of_it(text, shown):
     assert snippet(replace(passage(1, text=text), document="/docs/a.md")) == shown
     assert snippet(passage(1, text=text)) == " ".join(text.split())
+
+
+@pytest.mark.parametrize("sign", ["<!-- ", "**a ", "[", "``` ` ", "{{#include ", "~~~\n"])
+def test_only_the_beginning_of_a_long_markdown_text_is_looked_at_for_a_snippet(sign):
+    shown = replace(passage(1, text="**So** it is. " + sign * 50_000), document="/docs/a.md")
+    assert snippet(shown).startswith("So it is.")
 
 
 def test_a_text_says_where_the_passage_stands_also_once_it_is_there(viewer):
