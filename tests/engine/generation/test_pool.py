@@ -595,8 +595,13 @@ def test_a_model_that_is_chosen_beside_an_answer_is_loaded_once_when_that_has_en
     desk.worker.use(UseModel(models[2]))
     desk.wait_until(lambda: "c" in desk.members and desk.members["c"].is_in_memory)
     assert loads == [("a", False), ("b", False), ("c", True)]
-    states = [(one.state, Path(one.path).stem) for one in desk.events if isinstance(one, ModelStateChanged)]
-    assert states[-1] == ("loaded", "c")
+
+    def last_state() -> tuple[str, str]:
+        told = [one for one in desk.events if isinstance(one, ModelStateChanged)][-1]
+        return told.state, Path(told.path).stem
+
+    # It lies in memory before that is told.
+    desk.wait_until(lambda: last_state() == ("loaded", "c"))
 
 
 def test_a_model_that_nobody_waits_for_leaves_before_a_long_text_of_another_has_layers_streamed(pool_desk, tmp_path):
