@@ -313,6 +313,8 @@ class SamplingParams:
     `mirostat_eta`, and takes the place of top-k, top-p, typical-p, min-p and XTC. `logit_bias` are token ids and
     what is added to their logits (−inf: never).
 
+    A model that thinks before it answers may do so for `max_thought_tokens`, which are none of `max_tokens`; one that
+    can be told whether to does if `thinks`.
     `grammar` is GBNF text that forces the answer's form, `json_schema` a JSON schema that does (not both); `stop`
     ends the answer before the string appears in it. `num_answers` are sampled apart; with `beam_width` > 1
     the likeliest of as many beams is the answer, its log-probability divided by length^`length_penalty`.
@@ -346,6 +348,8 @@ class SamplingParams:
     num_answers: int = 1
     beam_width: int = 1
     length_penalty: float = 1.0
+    max_thought_tokens: int = 1024
+    thinks: bool = False
 
 
 # The model of questions that are answered by quotes.
@@ -382,6 +386,7 @@ class Alternative:
     citations: tuple[Citation, ...]
     finish_reason: FinishReason
     segments: tuple[dict[str, Any], ...] = ()
+    thoughts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,6 +408,7 @@ class Answer:
 
     `alternatives` are the others, where several were asked for (`SamplingParams.num_answers`). `passages` are those
     that were found for the question, and behind them what `refreshes` brought, in the order in which it came.
+    `thoughts` are what the model thought before, "" where it did not.
     """
 
     text: str
@@ -415,6 +421,7 @@ class Answer:
     segments: tuple[dict[str, Any], ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     refreshes: tuple[Refresh, ...] = ()
+    thoughts: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,14 @@ class TokensGenerated:
 
 
 @dataclass(frozen=True, slots=True)
+class ThoughtsGenerated:
+    """The next piece of what a model thinks before it answers; whole characters only."""
+
+    question_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class EvidenceRefreshed:
     """A long answer goes on from more passages than it began with (PipeRAG): they were searched for as it was written.
 
@@ -225,6 +233,7 @@ Event = (
     | AnswerStateChanged
     | PassagesFound
     | TokensGenerated
+    | ThoughtsGenerated
     | EvidenceRefreshed
     | PassagesRecalled
     | AnswerFinished

@@ -17,6 +17,7 @@ Mark = Literal[
     "retrieval_ended",
     "prefill_started",
     "first_token",
+    "first_word",
     "ended",
 ]
 
@@ -28,6 +29,7 @@ class Timings:
     `cached_tokens` of the prompt were not read again: their keys and values were kept. The evidence was refreshed
     `refreshes` times: the searches for it took `refresh_retrieval_s` (also those that found nothing new), of which
     `refresh_hidden_s` went by while the answer was written as fast as before, and reading it `refresh_prefill_s`.
+    `thought_tokens` of the generated ones were written before the answer, in `thinking_s`.
     """
 
     queued_s: float
@@ -42,6 +44,8 @@ class Timings:
     refresh_retrieval_s: float = 0.0
     refresh_hidden_s: float = 0.0
     refresh_prefill_s: float = 0.0
+    thought_tokens: int = 0
+    thinking_s: float = 0.0
 
     @property
     def hidden_share(self) -> float | None:
@@ -61,6 +65,7 @@ class Timeline:
     refresh_retrieval_s: float = 0.0
     refresh_hidden_s: float = 0.0
     refresh_prefill_s: float = 0.0
+    thought_tokens: int = 0
 
     def mark(self, name: Mark) -> None:
         """Stamps `name` now; a second stamp of the same name is ignored."""
@@ -91,4 +96,6 @@ class Timeline:
             refresh_retrieval_s=self.refresh_retrieval_s,
             refresh_hidden_s=self.refresh_hidden_s,
             refresh_prefill_s=self.refresh_prefill_s,
+            thought_tokens=self.thought_tokens,
+            thinking_s=self.seconds_between("first_token", "first_word") if self.thought_tokens else 0.0,
         )

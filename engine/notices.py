@@ -45,6 +45,8 @@ def _answer_notice(event: events.Event) -> protocol.Notice | None:
             return protocol.AnswerFound(question_id=question_id, passages=passages, quotes=quotes, scope=scope)
         case events.TokensGenerated(question_id, text):
             return protocol.AnswerTokens(question_id=question_id, text=text)
+        case events.ThoughtsGenerated(question_id, text):
+            return protocol.AnswerThoughts(question_id=question_id, text=text)
         case events.EvidenceRefreshed():
             return protocol.AnswerRefreshed(
                 question_id=event.question_id,

@@ -49,6 +49,7 @@ class Outcome:
     model: str | None = None
     finish_reason: str | None = None
     refreshes: tuple[Json, ...] = ()
+    thoughts: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -265,6 +265,11 @@ def _m006_model_of_a_chat(connection: sqlite3.Connection) -> None:
     connection.execute("""ALTER TABLE conversations ADD COLUMN model TEXT NOT NULL DEFAULT '""'""")
 
 
+def _m007_thoughts(connection: sqlite3.Connection) -> None:
+    for table in ("turns", "run_files"):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN thoughts TEXT NOT NULL DEFAULT ''")
+
+
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_conversations_and_turns,
     _m002_filters,
@@ -272,4 +277,5 @@ _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m004_runs,
     _m005_places,
     _m006_model_of_a_chat,
+    _m007_thoughts,
 )

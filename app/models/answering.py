@@ -49,6 +49,7 @@ class Answering(QObject):
 
     turn_changed = Signal(object)  # the TurnView as it is now
     text_appended = Signal(object, str)  # the TurnView, and the piece that its text has got
+    thoughts_appended = Signal(object, str)  # the same of its thoughts
     refused = Signal(str)  # the engine did not take a question: the kind of its error
     broken_off = Signal(str)  # a question that was taken has failed: the kind of its error
     # A question is about to end as if it had been stopped, for what is not its fault: a sentence, a way out.
@@ -167,7 +168,7 @@ class Answering(QObject):
         question = self._open.get(getattr(notice, "question_id", ""))
         if question is None:
             return
-        if isinstance(notice, protocol.AnswerTokens):
+        if isinstance(notice, (protocol.AnswerTokens, protocol.AnswerThoughts)):
             self._append(question, notice)
         else:
             view = after(question.view, notice)
@@ -214,7 +215,7 @@ class Answering(QObject):
             # is lost twice may be the one as well.
             question.is_suspect = self._keeps_partial or question.was_lost or view.state in _IN_HAND
             question.is_sent, question.was_lost = False, True
-            self._put(view.turn_id, replace(view, state="queued", ahead=0, text=""))
+            self._put(view.turn_id, replace(view, state="queued", ahead=0, text="", thoughts=""))
 
     def _closed_sentence(self) -> str:
         return self.tr("Ragdoll was closed before this answer was complete.")
@@ -251,12 +252,13 @@ class Answering(QObject):
     def _refusal_of(self, turn_id: str) -> Callable[[WireError], None]:
         return lambda error: self._on_refused(turn_id, error)
 
-    def _append(self, question: _Open, tokens: protocol.AnswerTokens) -> None:
+    def _append(self, question: _Open, tokens: protocol.AnswerTokens | protocol.AnswerThoughts) -> None:
         # The state first and without the text, so that who shows both never shows a piece twice.
         self._put(question.view.turn_id, replace(question.view, state="writing", ahead=0))
         question.view = after(question.view, tokens)
         self._save_soon(question.view)
-        self.text_appended.emit(question.view, tokens.text)
+        is_thought = isinstance(tokens, protocol.AnswerThoughts)
+        (self.thoughts_appended if is_thought else self.text_appended).emit(question.view, tokens.text)
 
     def _add_others(self, view: TurnView, notice: protocol.AnswerFinished) -> None:
         added = tuple(with_other(view, uuid4().hex, other) for other in others(notice))

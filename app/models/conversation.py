@@ -37,6 +37,7 @@ class ConversationModel(QObject):
     turn_added = Signal(str)  # turn id; at the end of `turns`
     turn_changed = Signal(str)  # turn id; state, quotes, or whatever else than its text has changed
     text_appended = Signal(str, str)  # turn id, the piece; `turns` has it already
+    thoughts_appended = Signal(str, str)  # the same of what is thought before the text
     conversation_changed = Signal()  # another chat or another branch: all turns are to be shown anew
     title_changed = Signal(str)  # the new title
     collection_changed = Signal()  # collection
@@ -78,6 +79,7 @@ class ConversationModel(QObject):
         self.is_careful = False
         answering.turn_changed.connect(self._on_turn_changed)
         answering.text_appended.connect(self._on_text_appended)
+        answering.thoughts_appended.connect(self._on_thoughts_appended)
         answering.others_added.connect(self._on_others_added)
         answering.store_failed.connect(self.store_failed)
 
@@ -341,6 +343,10 @@ class ConversationModel(QObject):
     def _on_text_appended(self, view: TurnView, piece: str) -> None:
         if self._refresh(view):
             self.text_appended.emit(view.turn_id, piece)
+
+    def _on_thoughts_appended(self, view: TurnView, piece: str) -> None:
+        if self._refresh(view):
+            self.thoughts_appended.emit(view.turn_id, piece)
 
     def _on_others_added(self, turn_id: str, views: tuple[TurnView, ...]) -> None:
         turn = self._tree.find(turn_id)

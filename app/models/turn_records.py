@@ -33,6 +33,7 @@ def outcome_of(view: TurnView) -> Outcome:
         model=view.model,
         finish_reason=view.finish_reason,
         refreshes=tuple(asdict(refresh) for refresh in view.refreshes),
+        thoughts=view.thoughts,
     )
 
 
@@ -44,6 +45,7 @@ def view_of(turn: Turn, branch_index: int = 0, num_branches: int = 1) -> TurnVie
         question=turn.question,
         state=_shown(outcome.state),
         text=outcome.text,
+        thoughts=outcome.thoughts,
         quotes=_read(tuple[Quote, ...], outcome.quotes) or (),
         passages=_read(tuple[Passage, ...], outcome.passages) or (),
         citations=_read(tuple[Citation, ...], outcome.citations) or (),

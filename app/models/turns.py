@@ -20,6 +20,7 @@ ENDED: frozenset[TurnState] = frozenset({"finished", "cancelled", "failed"})
 class TurnView:
     """What a widget needs to show a turn; a newer one replaces it whole.
 
+    `thoughts` are what the model thought before its text.
     `model` is None while nothing is finished and when the quotes are the answer. `ahead` counts the questions
     before this one while it is queued. `branch_index` is 0-based among the `num_branches` variants of this turn.
     `filters` are what the user confined the question to. `num_answers` were asked for, and `num_alike` of them came
@@ -31,6 +32,7 @@ class TurnView:
     question: str
     state: TurnState = "queued"
     text: str = ""
+    thoughts: str = ""
     quotes: tuple[Quote, ...] = ()
     passages: tuple[Passage, ...] = ()
     citations: tuple[Citation, ...] = ()
@@ -69,6 +71,8 @@ def after(view: TurnView, notice: Notice) -> TurnView:
             return replace(view, passages=passages, quotes=quotes, scope=scope)
         case protocol.AnswerTokens(text=piece):
             return replace(view, state="writing", ahead=0, text=view.text + piece)
+        case protocol.AnswerThoughts(text=piece):
+            return replace(view, state="writing", ahead=0, thoughts=view.thoughts + piece)
         case protocol.AnswerRefreshed(refresh=refresh, passages=passages):
             return replace(view, passages=view.passages + passages, refreshes=(*view.refreshes, refresh))
         case protocol.AnswerRecalled(passages=passages):
@@ -97,6 +101,7 @@ def with_other(view: TurnView, turn_id: str, other: Alternative) -> TurnView:
         view,
         turn_id=turn_id,
         text=other.text,
+        thoughts=other.thoughts,
         citations=other.citations,
         finish_reason=other.finish_reason,
         segments=other.segments,
@@ -119,6 +124,7 @@ def _finished(view: TurnView, notice: protocol.AnswerFinished) -> TurnView:
         state="finished",
         ahead=0,
         text=answer.text,
+        thoughts=answer.thoughts,
         quotes=answer.quotes,
         passages=answer.passages,
         citations=answer.citations,

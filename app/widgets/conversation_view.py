@@ -108,6 +108,13 @@ class ConversationView(QScrollArea):
         if view is not None:
             view.append_text(turn, piece)
 
+    def append_thoughts(self, turn: TurnView, piece: str) -> None:
+        """The same of a turn whose thoughts have grown."""
+        self._keep(turn)
+        view = self.widget_of(turn.turn_id)
+        if view is not None:
+            view.append_thoughts(turn, piece)
+
     def scroll_to_end(self) -> None:
         self._follows = True
         self._to_end()

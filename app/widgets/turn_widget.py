@@ -21,6 +21,7 @@ from app.widgets.quotes_card import QuotesCard
 from app.widgets.source_card import snippet
 from app.widgets.spinner import Spinner
 from app.widgets.standing_chip import standing_words
+from app.widgets.thoughts_card import ThoughtsCard
 from app.widgets.turn_sentences import (
     alike_sentence,
     confined_sentence,
@@ -71,6 +72,7 @@ class TurnWidget(QWidget):
         self._state_line = QWidget()
         self._state_line.setLayout(bits.row(self._spinner, self._state, None, spacing=8))
         self.quotes, self.markdown, self.outcome = QuotesCard(), MarkdownView(), OutcomeLine()
+        self.thoughts = ThoughtsCard()
         self.nothing = bits.label("", wraps=True, selectable=True)
         self._note = bits.label("", "small", wraps=True)
         self.scope = bits.button("", "quiet", clicked=self.selected.emit)
@@ -108,6 +110,9 @@ class TurnWidget(QWidget):
         self._state.setText(self._state_sentence(turn))
         self.quotes.show_quotes(turn.quotes)
         self.show_standings()
+        seconds = turn.timings.thinking_s if turn.timings is not None else None
+        is_thinking = is_running and not turn.text
+        self.thoughts.show_thoughts(turn.thoughts, len(turn.passages), seconds, is_thinking=is_thinking)
         self._show_answer(turn, is_running)
         self._show_outcome(turn)
         self._show_foot(turn, is_running)
@@ -122,6 +127,12 @@ class TurnWidget(QWidget):
         self._state.setText(self._state_sentence(turn))
         self.markdown.append(piece)
         self.markdown.show()
+
+    def append_thoughts(self, turn: TurnView, piece: str) -> None:
+        """The same of its thoughts."""
+        self._turn = turn
+        self._state.setText(self._state_sentence(turn))
+        self.thoughts.append(piece)
 
     def focus_branches(self, step: int) -> None:
         """Puts the keyboard where the next branch in that direction is, or the last one."""
@@ -142,17 +153,19 @@ class TurnWidget(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(12)
-        above = (self.bubble, self._state_line, self.quotes, self.markdown, self.nothing, self._note, self.outcome)
-        for part in above:
+        for part in (self.bubble, self._state_line, self.quotes, self.thoughts, self.markdown, self.nothing):
             layout.addWidget(part)
+        layout.addWidget(self._note)
+        layout.addWidget(self.outcome)
         layout.addLayout(bits.column(self._foot, self._confined_line, spacing=2))
 
     def _connect(self) -> None:
         self.bubble.edited.connect(self.edited)
         self.quotes.opened.connect(self.source_wanted)
-        self.markdown.citation_clicked.connect(lambda number: self.source_wanted.emit(number - 1))
-        self.markdown.citation_hovered.connect(self._on_citation_hovered)
-        self.markdown.grew.connect(self.grew)
+        for text in (self.markdown, self.thoughts):
+            text.citation_clicked.connect(lambda number: self.source_wanted.emit(number - 1))
+            text.citation_hovered.connect(self._on_citation_hovered)
+            text.grew.connect(self.grew)
         self.outcome.retry_wanted.connect(self.retry_wanted)
 
     def _branch_switch(self) -> QWidget:
@@ -227,6 +240,8 @@ class TurnWidget(QWidget):
     def _state_sentence(self, turn: TurnView) -> str:
         if turn.state == "queued" and turn.ahead:
             return self.tr("Waiting; %1 before this one…").replace("%1", str(turn.ahead))
+        if turn.state == "writing" and turn.thoughts and not turn.text:
+            return self.tr("Thinking…")
         # It counts as being written once it has got room; until there is a word, the model reads.
         is_read = turn.state == "reading" or (turn.state == "writing" and not turn.text)
         if is_read:

@@ -121,6 +121,7 @@ class ChatPage(QWidget):
         conversation.turn_added.connect(lambda _turn_id: self._show_conversation())
         conversation.turn_changed.connect(self._on_turn_changed)
         conversation.text_appended.connect(self._on_text_appended)
+        conversation.thoughts_appended.connect(self._on_thoughts_appended)
         conversation.collection_changed.connect(self._show_collections)
         library.collections_changed.connect(self._show_collections)
         library.progress_changed.connect(self._show_centre)
@@ -239,6 +240,11 @@ class ChatPage(QWidget):
         turn = self._models.conversation.turn(turn_id) if self._models is not None else None
         if turn is not None:
             self.conversation.append_text(turn, piece)
+
+    def _on_thoughts_appended(self, turn_id: str, piece: str) -> None:
+        turn = self._models.conversation.turn(turn_id) if self._models is not None else None
+        if turn is not None:
+            self.conversation.append_thoughts(turn, piece)
 
     def _show_busy(self) -> None:
         self.prompt.set_busy(self._models is not None and self._models.conversation.is_answering)

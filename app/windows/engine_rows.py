@@ -42,6 +42,15 @@ def answers() -> tuple[Row, ...]:
             _tr("Tokens; about three quarters of a word each."), lambda: Number(16, 8192, 64),
         ),
         Row(
+            "generation.thinks", _tr("Think first"),
+            _tr("Has models think before they answer that can be told to, as Qwen3. Answers come later."), Switch,
+        ),
+        Row(
+            "generation.max_thought_tokens", _tr("Longest thoughts"),
+            _tr("Tokens. Some models, as R1, QwQ and gpt-oss, always think first; then they have to answer."),
+            lambda: Number(0, 32_768, 256),
+        ),
+        Row(
             "retrieval.passages", _tr("Passages an answer reads"),
             _tr("More passages cover more files and take longer to read."), lambda: Number(1, 64, 1),
         ),

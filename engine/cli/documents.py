@@ -31,6 +31,7 @@ def of_answer(end: AnswerFinished) -> dict[str, Any]:
     answer = end.answer
     return {
         "answer": answer.text,
+        "thoughts": answer.thoughts,
         "finish_reason": answer.finish_reason,
         "alternatives": [other.text for other in answer.alternatives],
         "quotes": [_of_quote(quote) for quote in answer.quotes],

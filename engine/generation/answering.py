@@ -17,9 +17,10 @@ from engine.events import (
     EvidenceRefreshed,
     PassagesRecalled,
     Publish,
+    ThoughtsGenerated,
     TokensGenerated,
 )
-from engine.generation.citations import citations_among, citations_of_quotes, renumbered
+from engine.generation.citations import Renumbering, citations_among, citations_of_quotes, renumbered
 from engine.generation.conversation import EvidencePassage, Turn, next_number_in, transcript_of
 from engine.generation.going_on import Addition
 from engine.generation.grammar import gives_data
@@ -62,6 +63,8 @@ class Answering:
         is_data = gives_data(in_flight.question.sampling)
         self._numbers = {} if is_data else prompt.numbers
         self.pieces = Pieces(prompt, evidence.passages, self._numbers, cites=not is_data)
+        # Thoughts may speak of passages, and recall none.
+        self._thoughts = Renumbering(prompt.numbers)
         self.refreshing: Refreshing | None = None
         self.has_begun = False
         self.cached_ahead: int | None = None
@@ -92,8 +95,10 @@ class Answering:
         question, prompt = self.in_flight.question, self.prompt
         # There may be more cells than the model was trained to read.
         room = max(1, self._speaker.context_tokens - prompt.num_tokens)
+        thinking = self._speaker.thinking(question.sampling.max_thought_tokens, room)
+        room = max(1, room - (thinking.most_tokens if thinking is not None else 0))
         sampling = replace(question.sampling, max_tokens=min(question.sampling.max_tokens, room))
-        return Request(question.question_id, prompt.segments, sampling, question.priority, prompt.quotable)
+        return Request(question.question_id, prompt.segments, sampling, question.priority, prompt.quotable, thinking)
 
     def begin(self) -> None:
         """It has got cells."""
@@ -136,7 +141,16 @@ class Answering:
         timeline = self.in_flight.timeline
         timeline.mark("first_token")
         timeline.generated_tokens += event.num_tokens
-        self._tell(self.pieces.text.feed(event.text))
+        if event.thoughts:
+            self._think(self._thoughts.feed(event.thoughts))
+        if event.text:
+            self._think(self._thoughts.finish())
+            timeline.mark("first_word")
+            self._tell(self.pieces.text.feed(event.text))
+
+    def _think(self, text: str) -> None:
+        if text:
+            self._publish(ThoughtsGenerated(self.question_id, text))
 
     def _tell(self, text: str) -> None:
         self._tell_recalled()
@@ -153,7 +167,9 @@ class Answering:
         self._tell(self.pieces.text.finish())
         timeline = self.in_flight.timeline
         timeline.mark("first_token")
+        timeline.mark("first_word")
         timeline.generated_tokens = len(event.answers[0].tokens)
+        timeline.thought_tokens = event.answers[0].num_thought_tokens
         if self.refreshing is not None:
             timeline.refresh_retrieval_s = self.refreshing.retrieval_s
             timeline.refresh_hidden_s = self.refreshing.hidden_s
@@ -163,7 +179,7 @@ class Answering:
 
     def _segments(self, answers: Sequence[Written]) -> tuple[dict[str, Any], ...]:
         """What the next prompt holds of an answer that was stopped: what there is of it, if only some words."""
-        is_written = bool(answers and answers[0].tokens)
+        is_written = bool(answers and len(answers[0].tokens) > answers[0].num_thought_tokens)
         return self._first(answers).segments if is_written else ()
 
     def _first(self, answers: Sequence[Written]) -> Alternative:
@@ -185,6 +201,7 @@ class Answering:
             segments=first.segments,
             alternatives=tuple(others),
             refreshes=self.pieces.refreshes,
+            thoughts=first.thoughts,
         )
 
     def _scope(self) -> Scope:
@@ -214,19 +231,21 @@ class Answering:
         recalled = self.pieces.recalled
         text = renumbered(written.text, self._numbers, recalled)
         citations = citations_among(text, recalled.citable(self._numbers)) or citations_of_quotes(quotes, len(text))
-        # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of.
-        question = self.in_flight.question.text
+        # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of. What
+        # it thought is left out there, as its own template does: the text is what counts then.
+        question, tokens = self.in_flight.question.text, () if written.num_thought_tokens else written.tokens
         turn = Turn(
             question,
             prompt.passages,
             written.text,
-            written.tokens,
+            tokens,
             self._speaker.fingerprint,
             asked_on=prompt.asked_on,
             first_number=prompt.first_number,
             also=prompt.also,
         )
-        return Alternative(text, citations, written.finish_reason, transcript_of(turn))
+        thoughts = renumbered(written.thoughts, prompt.numbers)
+        return Alternative(text, citations, written.finish_reason, transcript_of(turn), thoughts)
 
 
 def quoted(

@@ -43,4 +43,6 @@ class Appending:
         is_single = len(group.sequences) == 1 and group.beams is None and not (sampling.grammar or sampling.json_schema)
         has_written = sequence.num_generated > 0 and all(one.end < len(sequence.tokens) for one in sequence.insertions)
         is_told = not sequence.unsaid and not sequence.stream.holds_back
-        return sequence if is_single and sequence.is_live and has_written and is_told else None
+        # What is read between would end thoughts, or stand in an answer whose thoughts no later prompt holds.
+        thinks = sequence.thoughts is not None
+        return sequence if is_single and sequence.is_live and has_written and is_told and not thinks else None

@@ -8,9 +8,10 @@ from dataclasses import replace
 from engine.generation.batching import Work
 from engine.generation.context import Context
 from engine.generation.groups import SequenceGroup
-from engine.generation.request import Written
+from engine.generation.request import Request, Written
 from engine.generation.residence import Residence
-from engine.generation.sequence import Branch, TokenSequence
+from engine.generation.sequence import Branch, Hypothesis, TokenSequence
+from engine.generation.thinking import Thoughts
 from engine.generation.vocabulary import Vocabulary
 
 
@@ -36,11 +37,15 @@ class Branching:
 
     def written(self, group: SequenceGroup) -> tuple[Written, ...]:
         """What was found, the best first."""
-        stop = group.request.sampling.stop
         found = group.beams.answers() if group.beams is not None else ()
-        ends = [() if answer.last_token is None else (answer.last_token,) for answer in found]
-        texts = [self._vocabulary.text((*answer.tokens, *end), stop) for answer, end in zip(found, ends, strict=True)]
-        return tuple(Written(text, each.tokens, each.finish_reason) for text, each in zip(texts, found, strict=True))
+        return tuple(self._written(answer, group.request) for answer in found)
+
+    def _written(self, answer: Hypothesis, request: Request) -> Written:
+        end = () if answer.last_token is None else (answer.last_token,)
+        thoughts = Thoughts(request.thinking) if request.thinking is not None else None
+        text = self._vocabulary.text((*answer.tokens, *end), request.sampling.stop, thoughts)
+        thought = (thoughts.text.rstrip(), thoughts.num_tokens) if thoughts is not None else ("", 0)
+        return Written(text, answer.tokens, answer.finish_reason, *thought)
 
     def _branch(self, group: SequenceGroup, branches: Sequence[Branch]) -> None:
         parents = group.live

@@ -21,6 +21,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine.generation.segment import SegmentKind
+from engine.generation.thinking import Manner, manner_of, marks_of
 
 Role = Literal["system", "user", "assistant"]
 # Private-use characters: no text of a template, and ours to strip from contents.
@@ -29,9 +30,11 @@ _PLACEHOLDER = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
 # What templates are told of the date: it stands before everything else, so a real one would have all that is kept read
 # again from midnight on. Llama's fall back on this day; the question itself says which day it is (conversation.py).
 _SOME_DAY = datetime(2024, 7, 26)
-# Some models can be told not to think aloud first, as Qwen3 (`enable_thinking`) and Granite (`thinking`): of the tokens
-# that an answer may have on an ordinary machine, nothing would be left for what was asked.
-_ANSWERS_AT_ONCE = {"enable_thinking": False, "thinking": False}
+# Some models can be told whether to think first, as Qwen3 (`enable_thinking`) and Granite (`thinking`, with marks of its
+# own), and gpt-oss how much: on an ordinary machine, thoughts take longer than what was asked for.
+_AT_ONCE = {"enable_thinking": False, "thinking": False, "reasoning_effort": "low"}
+_THINKING_FIRST = {**_AT_ONCE, "enable_thinking": True, "reasoning_effort": "medium"}
+_PROBE = "."
 # How a template may fail that was compiled.
 _FAILURES = (
     *(jinja2.TemplateError, ArithmeticError, AttributeError, LookupError),
@@ -101,32 +104,45 @@ class ChatTemplate:
         except jinja2.TemplateError as error:
             raise TemplateBroken(str(error)) from error
         self.tells_day = self._renders_the_day()
+        marks = marks_of(source)
+        ends = {thinks: self._prompt_end(thinks) for thinks in (False, True)} if marks is not None else {}
+        self._manners = {thinks: manner_of(marks, end) for thinks, end in ends.items()} if marks is not None else {}
 
-    def render(self, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
-        """The prompt up to where the assistant begins to write.
+    def manner(self, thinks: bool) -> Manner | None:
+        """How its models think before they answer, told to or not to; None where they do not."""
+        return self._manners.get(thinks)
+
+    def render(self, messages: Sequence[Message], thinks: bool = False) -> tuple[PromptPart, ...]:
+        """The prompt up to where the assistant begins to write; models that can be told so are to think first.
 
         Raises:
             TemplateBroken: The template refuses the messages, also with the system text moved into the first
                 user message (some models know no system role), or it loses or moves one of them.
         """
-        return self._render_on(_SOME_DAY, messages)
+        return self._render_on(_SOME_DAY, messages, thinks)
 
     def _renders_the_day(self) -> bool:
-        messages = Message("system", (PromptPart("."),)), Message("user", (PromptPart("."),))
         try:
-            return self._render_on(_SOME_DAY, messages) != self._render_on(_OTHER_DAY, messages)
+            return self._render_on(_SOME_DAY, _probe()) != self._render_on(_OTHER_DAY, _probe())
         except TemplateBroken:
             return False
 
-    def _render_on(self, day: datetime, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
+    def _prompt_end(self, thinks: bool) -> str:
+        """What stands behind the question."""
         try:
-            return self._render(day, messages)
+            return self._render_on(_SOME_DAY, _probe(), thinks)[-1].text
+        except TemplateBroken:
+            return ""
+
+    def _render_on(self, day: datetime, messages: Sequence[Message], thinks: bool = False) -> tuple[PromptPart, ...]:
+        try:
+            return self._render(day, messages, thinks)
         except TemplateBroken:
             if not messages or messages[0].role != "system":
                 raise
-            return self._render(day, _without_system(messages))
+            return self._render(day, _without_system(messages), thinks)
 
-    def _render(self, day: datetime, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
+    def _render(self, day: datetime, messages: Sequence[Message], thinks: bool) -> tuple[PromptPart, ...]:
         placed = [
             {"role": message.role, "content": f"{_OPEN}{number}{_CLOSE}"} for number, message in enumerate(messages)
         ]
@@ -138,12 +154,16 @@ class ChatTemplate:
                 # None as in transformers, so that a template that asks for None is not given what is undefined.
                 tools=None,
                 documents=None,
-                **_ANSWERS_AT_ONCE,
+                **(_THINKING_FIRST if thinks else _AT_ONCE),
                 **self._specials,
             )
         except _FAILURES as error:
             raise TemplateBroken(str(error)) from error
         return _fill(text, messages)
+
+
+def _probe() -> tuple[Message, ...]:
+    return Message("system", (PromptPart(_PROBE),)), Message("user", (PromptPart(_PROBE),))
 
 
 def plain_prompt(messages: Sequence[Message]) -> tuple[PromptPart, ...]:

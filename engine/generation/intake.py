@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from engine.core import SamplingParams
@@ -15,6 +15,7 @@ from engine.generation.sampler import check_sampler, params_of_answer
 from engine.generation.segment import tokens_of
 from engine.generation.sequence import BeamSearch, Drafter, RowSampler, TokenSequence
 from engine.generation.streaming import TextStream
+from engine.generation.thinking import Thoughts
 from engine.generation.vocabulary import Vocabulary
 
 MakeSampler = Callable[[Model, SamplingParams], RowSampler]
@@ -55,8 +56,9 @@ class Intake:
         self._check(request)
         beams = None
         if request.sampling.beam_width > 1 and self._makers.beams is not None:
-            beams = self._makers.beams(self._model, request.sampling, self._vocabulary)
             sequences = [_sequence(request, 0)]
+            params = replace(request.sampling, max_tokens=sequences[0].max_tokens)
+            beams = self._makers.beams(self._model, params, self._vocabulary)
         else:
             check_sampler(self._model, request.sampling)
             sequences = [self._answer(request, number) for number in range(request.sampling.num_answers)]
@@ -91,9 +93,15 @@ class Intake:
         sequence = _sequence(request, number)
         sequence.make_sampler = partial(makers.sampler, self._model, params)
         sequence.make_drafter = partial(makers.drafter, request) if makers.drafter is not None else None
+        if request.thinking is not None:
+            sequence.thoughts = Thoughts(request.thinking)
+            if params.grammar or params.json_schema:
+                freely = replace(params, grammar="", json_schema="")
+                sequence.make_thinker = partial(makers.sampler, self._model, freely)
         return sequence
 
 
 def _sequence(request: Request, number: int) -> TokenSequence:
     tokens, sampling = tokens_of(request.segments), request.sampling
-    return TokenSequence(number, tokens, len(tokens), None, TextStream(sampling.stop), sampling.max_tokens)
+    max_tokens = sampling.max_tokens + (request.thinking.most_tokens if request.thinking is not None else 0)
+    return TokenSequence(number, tokens, len(tokens), None, TextStream(sampling.stop), max_tokens)

@@ -50,13 +50,15 @@ class Postprocess:
 
     def tell(self, group: SequenceGroup, sequence: TokenSequence) -> None:
         """Says what can be shown since the last time; everything, once the answer has ended."""
-        if sequence.finish_reason is not None and (rest := sequence.stream.finish()):
-            sequence.unsaid.append(rest)
+        if sequence.finish_reason is not None:
+            _finish(sequence)
         text = "".join(sequence.unsaid)
-        if text:
+        thoughts = sequence.thoughts.take() if sequence.thoughts is not None else ""
+        if text or thoughts:
             sequence.unsaid.clear()
             sequence.texts.append(text)
-            self._events.append(TextWritten(group.request_id, text, sequence.num_untold, sequence.number))
+            event = TextWritten(group.request_id, text, sequence.num_untold, sequence.number, thoughts)
+            self._events.append(event)
             sequence.num_untold = 0
 
     def _write(self, work: Work, row: int) -> None:
@@ -82,6 +84,9 @@ class Postprocess:
     def _sample(self, sequence: TokenSequence, row: int) -> int | None:
         """The token that was written; None where the answer ended without one."""
         token = sequence.choose(self._context, row)
+        thoughts = sequence.thoughts
+        if thoughts is not None and thoughts.is_thinking and self._vocabulary.piece(token) is None:
+            token = thoughts.end()
         return token if self._take(sequence, token) else None
 
     def _take(self, sequence: TokenSequence, token: int) -> bool:
@@ -93,6 +98,11 @@ class Postprocess:
         sequence.tokens.append(token)
         sequence.num_untold += 1
         self._tally.generated_tokens += 1
+        thoughts = sequence.thoughts
+        if thoughts is not None and not thoughts.has_begun_answer:
+            piece = thoughts.feed(self._vocabulary.marked(token), piece)
+            if thoughts.has_begun_answer:
+                sequence.max_tokens -= thoughts.spare_tokens
         if text := sequence.stream.feed(piece):
             sequence.unsaid.append(text)
         sequence.finish_reason = _end_of(sequence)
@@ -102,6 +112,15 @@ class Postprocess:
     def _note_draft(self, work: Work, accepted: int) -> None:
         self._tally.drafted_tokens += work.num_drafted
         self._tally.accepted_tokens += accepted
+
+
+def _finish(sequence: TokenSequence) -> None:
+    """Lets go what was held back, since no more tokens come."""
+    rest = ""
+    if sequence.thoughts is not None:
+        rest = sequence.stream.feed(sequence.thoughts.finish())
+    if rest := rest + sequence.stream.finish():
+        sequence.unsaid.append(rest)
 
 
 def _end_of(sequence: TokenSequence) -> FinishReason | None:

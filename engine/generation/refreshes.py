@@ -80,7 +80,9 @@ class Refreshes:
         sampling = answering.in_flight.question.sampling
         if self._source is None or policy is None or policy.most_refreshes == 0 or not loaded.keeps_beginnings:
             return
-        if suits(sampling) and can_go_on(answering.pieces.reading, loaded.speaker):
+        # Whoever thinks before an answer would have to do so again before each piece of it.
+        thinks = loaded.speaker.told(sampling.thinks).thinks
+        if suits(sampling) and not thinks and can_go_on(answering.pieces.reading, loaded.speaker):
             costs = Costs(
                 loaded.loop.profile.seconds,
                 lambda length, num_tokens: self._profile.seconds(self._num_writing, length, num_tokens),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from engine.core import FinishReason, Priority, SamplingParams
 from engine.errors import RagdollError
 from engine.generation.segment import Segment
+from engine.generation.thinking import Thinking
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,7 @@ class Request:
 
     `sampling.num_answers` answers are sampled from one reading of the prompt; with `sampling.beam_width` > 1 the
     best of as many beams is told at the end. `quotable` are tokens of the passages, from which the answer is likely
-    to quote: the draft of prompt lookup.
+    to quote: the draft of prompt lookup. With `thinking`, more may be written before each answer, which is none of it.
     """
 
     request_id: str
@@ -23,6 +24,7 @@ class Request:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     priority: Priority = "interactive"
     quotable: tuple[int, ...] = ()
+    thinking: Thinking | None = None
 
     @property
     def num_tokens(self) -> int:
@@ -31,11 +33,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A finished continuation: its text, and its tokens as they were sampled (without the one that ended it)."""
+    """A finished continuation: its text, and its tokens as they were sampled (without the one that ended it).
+
+    The first `num_thought_tokens` of them are `thoughts`, with the marks around these, and none of the text.
+    """
 
     text: str
     tokens: tuple[int, ...]
     finish_reason: FinishReason
+    thoughts: str = ""
+    num_thought_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +60,16 @@ class PromptRead:
 
 @dataclass(frozen=True, slots=True)
 class TextWritten:
-    """The next text of answer number `answer`; whole characters only, never a part of a stop string."""
+    """The next text of answer number `answer`; whole characters only, never a part of a stop string.
+
+    `thoughts` are what is new of what the model thinks before it answers.
+    """
 
     request_id: str
     text: str
     num_tokens: int
     answer: int = 0
+    thoughts: str = ""
 
 
 @dataclass(frozen=True, slots=True)

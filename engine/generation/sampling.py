@@ -13,6 +13,7 @@ MAX_BEAMS = 16
 _ANY = math.inf
 _RANGES: dict[str, tuple[float, float]] = {
     "max_tokens": (1, 2**31 - 1),
+    "max_thought_tokens": (0, 2**31 - 1),
     "temperature": (-_ANY, 100),
     "top_k": (0, 2**31 - 1),
     "top_p": (0, 1),

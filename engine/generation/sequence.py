@@ -17,6 +17,7 @@ from engine.generation.context import Context, State
 from engine.generation.request import Written
 from engine.generation.segment import Segment, tokens_of
 from engine.generation.streaming import TextStream
+from engine.generation.thinking import Thoughts
 
 
 class RowSampler(Protocol):
@@ -128,6 +129,8 @@ class TokenSequence:
     `texts` were told, `unsaid` is to be; `num_untold` counts the tokens since the last text. `ended_by_token`: the
     last token completed a stop string. `insertions` were read where they stand, and are none of the answer. What
     chooses and guesses its tokens is made when the first of them is chosen or guessed: hundreds may wait.
+    `thoughts` come before the answer, if the model thinks; `make_thinker` is what chooses theirs, where the answer has
+    a form that they have not.
     """
 
     number: int
@@ -147,7 +150,10 @@ class TokenSequence:
     finish_reason: FinishReason | None = None
     insertions: tuple[Insertion, ...] = ()
     num_inserted: int = 0
+    thoughts: Thoughts | None = None
+    make_thinker: Callable[[], RowSampler] | None = None
     _sampler: RowSampler | None = field(default=None, init=False)
+    _thinker: RowSampler | None = field(default=None, init=False)
     _drafter: Drafter | None = field(default=None, init=False)
 
     @property
@@ -163,6 +169,15 @@ class TokenSequence:
         return self.finish_reason is None
 
     @property
+    def is_thinking(self) -> bool:
+        return self.thoughts is not None and self.thoughts.is_thinking
+
+    @property
+    def num_thought(self) -> int:
+        """Tokens that were written before the answer."""
+        return self.thoughts.num_tokens if self.thoughts is not None else 0
+
+    @property
     def lacks_only_last(self) -> bool:
         """Whether all of the answer is computed but the token that was sampled last."""
         return not self.ended_by_token and self.num_computed == len(self.tokens) - 1
@@ -173,7 +188,9 @@ class TokenSequence:
         starts = [self.prompt_length, *(insertion.end for insertion in self.insertions)]
         ends = [*(insertion.start for insertion in self.insertions), len(self.tokens) - self.ended_by_token]
         tokens = chain.from_iterable(self.tokens[start:end] for start, end in zip(starts, ends, strict=True))
-        return Written("".join(self.texts), tuple(tokens), self.finish_reason or "stop")
+        thoughts = self.thoughts.text.rstrip() if self.thoughts is not None else ""
+        text, reason = "".join(self.texts), self.finish_reason or "stop"
+        return Written(text, tuple(tokens), reason, thoughts, self.num_thought)
 
     def behind_prompt(self, end: int) -> list[Segment]:
         """What was written and read up to position `end`; of what was read, only whole segments."""
@@ -204,16 +221,25 @@ class TokenSequence:
         Raises:
             RagdollError: As its sampler does.
         """
+        due = self.thoughts.next_due() if self.thoughts is not None else None
+        return due if due is not None else self._chooser().sample(context, row)
+
+    def _chooser(self) -> RowSampler:
+        if self.make_thinker is not None and self.is_thinking:
+            if self._thinker is None:
+                self._thinker = self.make_thinker()
+            return self._thinker
         if self._sampler is None:
             if self.make_sampler is None:
                 raise ValueError("a sequence without a sampler is not sampled")
             self._sampler = self.make_sampler()
-        return self._sampler.sample(context, row)
+        return self._sampler
 
     def renew(self) -> None:
         """The model was loaded anew."""
-        if self._sampler is not None:
-            self._sampler.renew()
+        for sampler in (self._sampler, self._thinker):
+            if sampler is not None:
+                sampler.renew()
 
     @property
     def can_guess(self) -> bool:
@@ -226,10 +252,11 @@ class TokenSequence:
         return drafter.draft(self.tokens, max_tokens) if drafter is not None else Guess()
 
     def close(self) -> None:
-        self.make_sampler = None
-        if self._sampler is not None:
-            self._sampler.close()
-            self._sampler = None
+        self.make_sampler = self.make_thinker = None
+        for sampler in (self._sampler, self._thinker):
+            if sampler is not None:
+                sampler.close()
+        self._sampler = self._thinker = None
 
     def _made_drafter(self) -> Drafter | None:
         if self.make_drafter is not None:

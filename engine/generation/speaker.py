@@ -7,13 +7,14 @@ is why its KV can be found again in another prompt (and why counts simply add up
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 
 from engine.generation.chat_template import ChatTemplate, Message, PromptPart, TemplateBroken, plain_prompt
 from engine.generation.model import Model
 from engine.generation.segment import Segment
+from engine.generation.thinking import Manner, Thinking
 
 Tokenize = Callable[[str, bool], Sequence[int]]
 # Some 40 KB each at most; the passages of a busy afternoon.
@@ -26,6 +27,7 @@ class Speaker:
 
     `tokenize` is told whether control tokens count as such. `context_tokens` is the room for one prompt and its
     answer. `fingerprint` names the model whose tokens these are ("" for none). `bos` begins every prompt, if given.
+    One that `is_to_think` has models that can be told so think before they answer.
     """
 
     template: ChatTemplate | None
@@ -35,6 +37,7 @@ class Speaker:
     bos: int | None = None
     vocabulary_size: int = 0
     name: str = ""
+    is_to_think: bool = False
     _tokens_of_text: Callable[[str, bool], tuple[int, ...]] = field(init=False, repr=False)
     _segment_of: Callable[[PromptPart], Segment] = field(init=False, repr=False)
 
@@ -50,12 +53,39 @@ class Speaker:
         """Whether its prompts name a day, which is not today: then the question has to say which day it is."""
         return self.template is not None and self.template.tells_day
 
+    @property
+    def thinks(self) -> bool:
+        """Whether the model may think before it answers."""
+        return self._manner is not None
+
+    def told(self, is_to_think: bool) -> Speaker:
+        """The same, for questions before which the model is to think, if it can be told so, or is not to."""
+        if is_to_think == self.is_to_think:
+            return self
+        other = replace(self, is_to_think=is_to_think)
+        # Tokens are the same in both.
+        for name in ("_tokens_of_text", "_segment_of"):
+            object.__setattr__(other, name, getattr(self, name))
+        return other
+
+    def thinking(self, max_tokens: int, room_tokens: int) -> Thinking | None:
+        """How it thinks before an answer, for so many tokens and within half of the room at most; None if it may not."""
+        manner = self._manner
+        if manner is None:
+            return None
+        ending = self.tokens(PromptPart(manner.marks.ending, is_markup=True))
+        return Thinking(manner, ending, max(0, min(max_tokens, room_tokens // 2 - len(ending))))
+
+    @property
+    def _manner(self) -> Manner | None:
+        return self.template.manner(self.is_to_think) if self.template is not None else None
+
     def render(self, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
         """The prompt; as plain text where the model's template cannot render it."""
         if self.template is None:
             return plain_prompt(messages)
         try:
-            return self.template.render(messages)
+            return self.template.render(messages, self.is_to_think)
         except TemplateBroken:
             return plain_prompt(messages)
 

@@ -34,7 +34,7 @@ class TextStream:
         if cut is not None:
             self.is_stopped = True
             return self._release(cut)
-        return self._release(len(self._held) - self._possible_stop_length())
+        return self._release(len(self._held) - possible_beginning(self._held, self._stop))
 
     def finish(self) -> str:
         """What was held back, when no more tokens come."""
@@ -51,10 +51,11 @@ class TextStream:
         found = [at for at in (self._held.find(text) for text in self._stop) if at >= 0]
         return min(found, default=None)
 
-    def _possible_stop_length(self) -> int:
-        """How many characters at the end could be the beginning of a stop string."""
-        longest = max((len(text) for text in self._stop), default=1) - 1
-        for length in range(min(longest, len(self._held)), 0, -1):
-            if any(text.startswith(self._held[-length:]) for text in self._stop):
-                return length
-        return 0
+
+def possible_beginning(text: str, wholes: Sequence[str]) -> int:
+    """How many characters at the end of a text could be the beginning of one of these."""
+    longest = max((len(whole) for whole in wholes), default=1) - 1
+    for length in range(min(longest, len(text)), 0, -1):
+        if any(whole.startswith(text[-length:]) for whole in wholes):
+            return length
+    return 0

@@ -102,7 +102,8 @@ class UnderWay:
             self._ahead.drop(loaded.loop, question.question_id)
             guess = None
         prompt = guess.prompt if guess is not None else self._prompt(question, evidence.passages, loaded)
-        answering = Answering(in_flight, evidence, prompt, loaded.speaker, self._publish)
+        speaker = loaded.speaker.told(question.sampling.thinks)
+        answering = Answering(in_flight, evidence, prompt, speaker, self._publish)
         if guess is not None:
             answering.cached_ahead = guess.cached_tokens
         self._refreshes.begin(answering, loaded)
@@ -276,7 +277,8 @@ class UnderWay:
         if other.order != order:
             # It would not fit.
             return
-        anew = Answering(answering.in_flight, evidence, other, loaded.speaker, self._publish)
+        speaker = loaded.speaker.told(question.sampling.thinks)
+        anew = Answering(answering.in_flight, evidence, other, speaker, self._publish)
         self._refreshes.begin(anew, loaded)
         if loaded.loop.replace(anew.request):
             self._answering[question.question_id] = anew
@@ -336,12 +338,15 @@ class UnderWay:
         if reordering is None and loaded.trail is not None:
             reordering = self._reordering(loaded.trail)
         known = self._known_documents(documents_in_transcript(question.transcript))
+        sampling = question.sampling
+        speaker = loaded.speaker.told(sampling.thinks)
+        most_tokens = sampling.max_tokens + (sampling.max_thought_tokens if speaker.thinks else 0)
         return compose(
             question.text,
             passages,
             turns_of_transcript(question.transcript, known),
-            loaded.speaker,
-            answer_reserve(question.sampling.max_tokens, loaded.speaker.context_tokens),
+            speaker,
+            answer_reserve(most_tokens, speaker.context_tokens),
             reordering,
             date.today(),
             question.instructions.strip(),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from engine.generation.model import Model
 from engine.generation.streaming import TextStream
+from engine.generation.thinking import Thoughts
 
 
 class Vocabulary:
@@ -14,13 +15,30 @@ class Vocabulary:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._pieces: dict[int, bytes | None] = {}
+        self._marked: dict[int, bytes] = {}
 
     def piece(self, token: int) -> bytes | None:
-        if token not in self._pieces:
-            self._pieces[token] = None if self._model.ends(token) else self._model.piece(token)
+        self._ask(token)
         return self._pieces[token]
 
-    def text(self, tokens: Iterable[int], stop: Sequence[str] = ()) -> str:
-        """The text of a whole answer, up to the first stop string."""
-        stream = TextStream(stop)
-        return "".join(stream.feed(self.piece(token) or b"") for token in tokens) + stream.finish()
+    def marked(self, token: int) -> bytes:
+        """The same, with control tokens written out."""
+        self._ask(token)
+        return self._marked[token]
+
+    def text(self, tokens: Iterable[int], stop: Sequence[str] = (), thoughts: Thoughts | None = None) -> str:
+        """The text of a whole answer, up to the first stop string; what was thought before it goes to `thoughts`."""
+        stream, text = TextStream(stop), ""
+        for token in tokens:
+            piece = self.piece(token) or b""
+            if thoughts is not None and not thoughts.has_begun_answer:
+                piece = thoughts.feed(self.marked(token), piece)
+            text += stream.feed(piece)
+        rest = thoughts.finish() if thoughts is not None else b""
+        return text + stream.feed(rest) + stream.finish()
+
+    def _ask(self, token: int) -> None:
+        """Both at once: a search along beams may end when the model is closed."""
+        if token not in self._pieces:
+            self._pieces[token] = None if self._model.ends(token) else self._model.piece(token)
+            self._marked[token] = self._model.piece(token, special=True)

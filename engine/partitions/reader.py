@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +20,7 @@ from engine.memory.ledger import Lease
 from engine.partitions.faults import is_of_an_index, reported
 from engine.partitions.packed import Identities
 from engine.partitions.rows import ChunkRow, Found, Hit, Vectors
-from engine.partitions.searchable import searchable
+from engine.partitions.searchable import composed, searchable
 
 if TYPE_CHECKING:
     import lancedb
@@ -52,6 +53,13 @@ class TableReader:
             self._is_closed = True
             self._cache_lease.release()
 
+    @cached_property
+    def _is_in_form(self) -> bool:
+        """Whether the texts of all rows are as they are searched for now; large tables of older versions are not."""
+        from engine.partitions.schema import FORM, FORM_KEY, TEXT_COLUMN
+
+        return bool((self._table.schema.field(TEXT_COLUMN).metadata or {}).get(FORM_KEY) == FORM)
+
     @property
     def version(self) -> int:
         """Goes up with every commit, ours or a tidying up."""
@@ -75,7 +83,11 @@ class TableReader:
         """
         from engine.partitions.schema import HANGUL_COLUMN, TEXT_COLUMN, has_hangul, storable
 
-        words = searchable(storable(_shortened(query))).replace("\0", " ").strip()
+        asked = storable(_shortened(query)).replace("\0", " ")
+        words = searchable(asked).strip()
+        if not self._is_in_form and composed(asked).strip() != words:
+            # Rows that are written in the present form lie beside others.
+            words = f"{words} {composed(asked)}".strip()
         if not words or limit < 1 or _is_nothing(document_ids):
             return []
         found = self._match_truly(words, TEXT_COLUMN, limit, document_ids)

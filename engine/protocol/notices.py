@@ -143,6 +143,14 @@ class AnswerTokens(Notice):
     text: str
 
 
+class AnswerThoughts(Notice):
+    """The next piece of what a model thinks before it answers: none of its text, and told before that."""
+
+    method: ClassVar[str] = "answer.thoughts"
+    question_id: str
+    text: str
+
+
 class AnswerRefreshed(Notice):
     """The answer goes on from more passages: the ones of `answer.found`, those that came since, and now these.
 
@@ -184,6 +192,8 @@ class Timings(Message):
     refresh_retrieval_s: float = 0.0
     refresh_hidden_s: float = 0.0
     refresh_prefill_s: float = 0.0
+    thought_tokens: int = 0
+    thinking_s: float = 0.0
 
 
 class AnswerFinished(Notice):

@@ -37,7 +37,7 @@ class FakeModel:
     def __init__(self, can_share_prefixes: bool = True) -> None:
         self.can_share_prefixes = can_share_prefixes
 
-    def piece(self, token: int) -> bytes:
+    def piece(self, token: int, special: bool = False) -> bytes:
         return b"%d " % token
 
     def ends(self, token: int) -> bool:

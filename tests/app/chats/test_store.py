@@ -404,6 +404,7 @@ def test_chats_from_before_each_had_a_model_follow_the_choice_and_can_have_one(t
     (chat,) = store.conversations()
     assert (chat.title, chat.filters, chat.model) == ("Lease", {"formats": ["pdf"]}, "")
     assert store.turns("c1")[0].outcome.model == "tiny"
+    assert store.turns("c1")[0].outcome.thoughts == ""
     assert [run.question for run in store.runs.runs()] == ["Who pays?"]
     store.set_model("c1", "/m/tiny.gguf")
     again = reopened(store, file)

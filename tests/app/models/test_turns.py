@@ -47,6 +47,13 @@ def test_an_answer_is_queued_searched_read_written_and_finished():
     assert views[6].timings.generated_tokens == 7
 
 
+def test_thoughts_come_before_the_text_and_stay_beside_it():
+    thinking = lived(*(protocol.AnswerThoughts(question_id="t", text=text) for text in ("They ", "ask.")))
+    assert (thinking.state, thinking.thoughts, thinking.text) == ("writing", "They ask.", "")
+    ended = after(after(thinking, tokens("t", "So.")), finished("t", "So.", thoughts="They ask."))
+    assert (ended.text, ended.thoughts) == ("So.", "They ask.")
+
+
 @pytest.mark.parametrize(
     "end",
     [

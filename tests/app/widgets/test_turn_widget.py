@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from PySide6.QtCore import Qt
 
 from app.widgets.turn_sentences import refreshed_sentence, unfounded_sentence
 from app.widgets.turn_widget import TurnWidget
-from engine.protocol import Refresh, Scope
+from engine.protocol import Refresh, Scope, Timings
 from tests.helpers.shown_values import passage, turn
 
 
@@ -79,3 +80,43 @@ def test_an_answer_for_which_nothing_was_found_says_that_it_does_not_rest_on_the
 def test_only_the_finished_answer_of_a_model_is_said_to_be_without_sources(values, words):
     sentence = unfounded_sentence(turn(1, **values))
     assert (sentence.partition(" does not")[0], bool(sentence)) == (words, bool(words))
+
+
+def test_what_was_thought_is_folded_until_somebody_wants_to_see_it(qtbot):
+    timings = Timings(
+        queued_s=0, retrieval_s=0, prefill_s=0, ttft_s=1, total_s=20, prompt_tokens=1, generated_tokens=9, thinking_s=12
+    )
+    shown = turn(1, text="So it is.", thoughts="They ask [1].", passages=(passage(1),), timings=timings)
+    widget = TurnWidget(shown)
+    qtbot.addWidget(widget)
+    card = widget.thoughts
+    assert (card.title, card.is_open, card.shown_text) == ("Thought for 12 s", False, "")
+    assert not card.isHidden()
+
+    qtbot.mouseClick(card._title, Qt.MouseButton.LeftButton)
+    assert (card.is_open, card.shown_text) == (True, "They ask [1].")
+    assert "cite:1" in card._view.block_views()[0].toHtml()
+    qtbot.mouseClick(card._title, Qt.MouseButton.LeftButton)
+    assert (card.is_open, card.shown_text) == (False, "")
+
+    widget.show_turn(turn(1, text="So it is."))
+    assert card.isHidden()
+
+
+def test_thoughts_grow_while_the_model_thinks(qtbot):
+    thinking = turn(1, state="writing", text="", thoughts="They")
+    widget = TurnWidget(turn(1, state="writing", text=""))
+    qtbot.addWidget(widget)
+    assert widget.thoughts.isHidden()
+    widget.append_thoughts(thinking, "They")
+    assert (widget.thoughts.title, widget.state_sentence) == ("Thinking…", "Thinking…")
+    assert not widget.thoughts.isHidden()
+
+    widget.thoughts.set_open(True)
+    widget.append_thoughts(turn(1, state="writing", text="", thoughts="They ask."), " ask.")
+    assert widget.thoughts.shown_text == widget.thoughts.thoughts == "They ask."
+
+    widget.append_text(turn(1, state="writing", text="So", thoughts="They ask."), "So")
+    assert widget.state_sentence == "Writing…"
+    widget.show_turn(turn(1, state="cancelled", text="So", thoughts="They ask."))
+    assert (widget.thoughts.title, widget.thoughts.shown_text) == ("Thoughts", "They ask.")

@@ -173,6 +173,23 @@ def test_a_question_is_asked_and_its_answer_streams(window, models, client):
     assert not models.conversation.is_answering
 
 
+def test_a_model_thinks_before_it_answers(window, models, client):
+    turn_id = ask(models, client)
+    client.tell(protocol.AnswerThoughts(question_id=turn_id, text="They ask "))
+    client.tell(protocol.AnswerThoughts(question_id=turn_id, text="for a period."))
+    view = window.chat.conversation.widget_of(turn_id)
+    assert (view.thoughts.thoughts, view.markdown.text) == ("They ask for a period.", "")
+    assert view.state_sentence == "Thinking…"
+    client.tell(protocol.AnswerTokens(question_id=turn_id, text="Three months."))
+    assert view.state_sentence == "Writing…"
+    answer = finished(turn_id, "Three months. [1]", thoughts="They ask for a period.")
+    client.tell(answer)
+    assert view.thoughts.title == "Thoughts"
+    models.conversation.new_chat()
+    models.conversation.open(models.chats.rows[0].conversation_id)
+    assert models.conversation.turns[0].thoughts == "They ask for a period."
+
+
 def test_a_click_on_the_citation_selects_the_source_and_shows_its_page(window, models, client, qtbot):
     turn_id = ask(models, client)
     finish(client, turn_id, "Three months [2].")

@@ -159,3 +159,22 @@ def test_a_template_that_fails_says_so_only_when_it_is_used():
     assert not template.tells_day
     with pytest.raises(TemplateBroken):
         template.render([USER])
+
+
+def test_how_models_think_is_read_from_the_end_of_their_prompts():
+    at_once, if_told = ChatTemplate(THINKING, "", ""), ChatTemplate(TOLD_TO_THINK, "", "")
+    for is_told in (True, False):
+        manner = at_once.manner(is_told)
+        assert manner is not None
+        assert manner.is_open
+        assert ChatTemplate(CHATML, "", "").manner(is_told) is None
+    told = if_told.manner(True)
+    assert told is not None
+    assert not told.is_open
+    assert if_told.manner(False) is None
+
+
+def test_a_model_that_can_be_told_to_think_is_when_it_is_wanted():
+    template = ChatTemplate(TOLD_TO_THINK, "", "")
+    assert text_of(template.render([USER])).endswith("assistant\n<think>\n\n</think>\n\n")
+    assert text_of(template.render([USER], thinks=True)).endswith("assistant\n")

@@ -1,0 +1,106 @@
+"""What a model thought before it answered, folded to a line: it is long, of little use to most, and none of the answer.
+
+Folded, nothing of it is laid out, however fast it comes.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+from app.widgets.figures import seconds_text
+from app.widgets.markdown_view import MarkdownView
+
+_INDENT_PX = 16
+
+
+class ThoughtsCard(QWidget):
+    """Hidden while there are no thoughts; a click on its line shows and hides them."""
+
+    citation_clicked = Signal(int)  # the number as the reader sees it, 1-based
+    citation_hovered = Signal(int, QPoint)
+    grew = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._thoughts, self._num_passages = "", 0
+        self._view: MarkdownView | None = None
+        self._title = bits.button("", "quiet", "chevron-right", clicked=lambda: self.set_open(not self.is_open))
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(6)
+        self._layout.addLayout(bits.row(self._title, None))
+        self.hide()
+
+    @property
+    def thoughts(self) -> str:
+        return self._thoughts
+
+    @property
+    def title(self) -> str:
+        return self._title.text().strip()
+
+    @property
+    def is_open(self) -> bool:
+        return self._view is not None
+
+    @property
+    def shown_text(self) -> str:
+        """What of the thoughts is laid out; "" while they are folded."""
+        return self._view.text if self._view is not None else ""
+
+    def show_thoughts(self, thoughts: str, num_passages: int, seconds: float | None, *, is_thinking: bool) -> None:
+        """All there is by now; `seconds` is how long it took, None where nobody has told."""
+        self._num_passages = num_passages
+        self._name(self._sentence(seconds, is_thinking))
+        if thoughts != self._thoughts:
+            self._thoughts = thoughts
+            if self._view is not None:
+                self._view.set_num_passages(num_passages)
+                self._view.show_text(thoughts)
+        self.setVisible(bool(thoughts.strip()))
+
+    def append(self, piece: str) -> None:
+        """The next of them, while they are thought."""
+        self._thoughts += piece
+        if self._view is not None:
+            self._view.append(piece)
+        if not self.isVisibleTo(self.parentWidget()) and self._thoughts.strip():
+            self._name(self._sentence(None, is_thinking=True))
+            self.show()
+
+    def set_open(self, is_open: bool) -> None:
+        if is_open == self.is_open:
+            return
+        if self._view is not None:
+            bits.drop(self._layout, [self._view])
+            self._view = None
+        else:
+            self._view = self._made_view()
+        theme.dress(self._title, "chevron-down" if is_open else "chevron-right", side=18)
+        self._title.setAccessibleDescription(self.tr("Shown") if is_open else self.tr("Hidden"))
+
+    def _made_view(self) -> MarkdownView:
+        view = MarkdownView(self)
+        view.setContentsMargins(_INDENT_PX, 0, 0, 0)
+        view.set_num_passages(self._num_passages)
+        view.citation_clicked.connect(self.citation_clicked)
+        view.citation_hovered.connect(self.citation_hovered)
+        view.grew.connect(self.grew)
+        view.show_text(self._thoughts)
+        self._layout.addWidget(view)
+        view.show()
+        return view
+
+    def _sentence(self, seconds: float | None, is_thinking: bool) -> str:
+        if is_thinking:
+            return self.tr("Thinking…")
+        if not seconds:
+            return self.tr("Thoughts")
+        return self.tr("Thought for %1").replace("%1", seconds_text(seconds))
+
+    def _name(self, sentence: str) -> None:
+        self._title.setText(f" {sentence}")
+        self._title.setAccessibleName(sentence)

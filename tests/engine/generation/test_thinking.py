@@ -1,0 +1,163 @@
+"""Tests for engine.generation.thinking: where thoughts begin and end, token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from engine.generation.thinking import Manner, Marks, Thinking, Thoughts, manner_of, marks_of
+
+THINK = Marks("<think>", "</think>", "\n</think>\n\n")
+CHANNELS = marks_of("<|start|>assistant<|channel|>final<|message|>{{ m.content }}")
+ENDING = (91, 92)
+# As tokens of control are: nothing, where they are not written out.
+CONTROL = frozenset(
+    {"<|channel|>", "<|message|>", "<|end|>", "<|start|>", "[THINK]", "[/THINK]", "<think>", "</think>"}
+)
+
+
+def thoughts_of(marks: Marks, is_open: bool = False, max_tokens: int = 100) -> Thoughts:
+    return Thoughts(Thinking(Manner(marks, is_open), ENDING, max_tokens))
+
+
+def read(thoughts: Thoughts, pieces: Sequence[str]) -> str:
+    """What belongs to the answer, as the step loop asks for it."""
+    answer = b""
+    for piece in pieces:
+        plain = b"" if piece in CONTROL else piece.encode()
+        answer += plain if thoughts.has_begun_answer else thoughts.feed(piece.encode(), plain)
+    return (answer + thoughts.finish()).decode()
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["<think>", "\n", "They ask [1].", "\n", "</think>", "\n\n", "Through", " a mutex."],
+        ["<thi", "nk>\nThey a", "sk [1].\n</th", "ink>\n", "\nThrough a mutex."],
+        [*"<think>\nThey ask [1].\n</think>\n\nThrough a mutex."],
+        ["\n", "<think>They ask [1].</think>Through a mutex."],
+    ],
+)
+def test_what_is_thought_is_told_apart_from_the_answer_however_it_is_cut(pieces):
+    thoughts = thoughts_of(THINK)
+    assert read(thoughts, pieces) == "Through a mutex."
+    assert thoughts.text.strip() == "They ask [1]."
+    assert thoughts.take() == thoughts.text
+    assert thoughts.take() == ""
+
+
+def test_a_prompt_that_ends_within_thoughts_has_them_begin_at_once():
+    thoughts = thoughts_of(THINK, is_open=True)
+    assert thoughts.is_thinking
+    assert read(thoughts, ["They", " ask.", "\n", "</think>", "\n\n", "So."]) == "So."
+    assert thoughts.text == "They ask.\n"
+    assert thoughts.num_tokens == 6
+
+
+def test_an_answer_without_thoughts_is_left_as_it_is_written():
+    thoughts = thoughts_of(THINK)
+    assert (
+        read(thoughts, ["  ", "<", "b> is a tag, and <think> one of R1's."])
+        == "  <b> is a tag, and <think> one of R1's."
+    )
+    assert (thoughts.text, thoughts.num_tokens) == ("", 0)
+
+
+def test_white_space_alone_is_an_answer_once_it_has_ended():
+    thoughts = thoughts_of(THINK)
+    assert read(thoughts, [" ", "<thi"]) == " <thi"
+
+
+def test_what_could_become_the_mark_is_told_when_it_has_not():
+    thoughts = thoughts_of(THINK, is_open=True)
+    assert read(thoughts, ["a </", "thin"]) == ""
+    assert thoughts.text == "a </thin"
+
+
+def test_a_character_that_is_spread_over_tokens_stays_whole_in_thoughts_and_behind_them():
+    thoughts = thoughts_of(THINK, is_open=True)
+    answer = b"".join(thoughts.feed(bytes([byte]), bytes([byte])) for byte in "é</think>ü".encode()[:-1])
+    assert (thoughts.text, answer) == ("é", b"")
+
+
+def test_the_channels_of_gpt_oss():
+    assert CHANNELS is not None
+    thoughts = thoughts_of(CHANNELS)
+    analysis = ["<|channel|>", "analysis", "<|message|>", "They ask.", "<|end|>", "<|start|>", "assistant"]
+    assert read(thoughts, [*analysis, "<|channel|>", "final", "<|message|>", "So", " it is."]) == "So it is."
+    assert thoughts.text == "They ask."
+
+
+def test_an_answer_of_gpt_oss_without_thoughts():
+    assert CHANNELS is not None
+    thoughts = thoughts_of(CHANNELS)
+    assert read(thoughts, ["<|channel|>", "final", "<|message|>", "So", " it is."]) == "So it is."
+    assert thoughts.text == ""
+
+
+def test_thoughts_that_go_on_too_long_are_ended():
+    thoughts = thoughts_of(THINK, is_open=True, max_tokens=3)
+    for piece in ("a", "b"):
+        assert thoughts.next_due() is None
+        thoughts.feed(piece.encode(), piece.encode())
+    assert thoughts.next_due() is None
+    thoughts.feed(b"c", b"c")
+    assert [thoughts.next_due(), thoughts.next_due(), thoughts.next_due()] == [*ENDING, None]
+    assert thoughts.feed(b"</think>", b"</think>") == b""
+    assert not thoughts.is_thinking
+    assert thoughts.feed(b"So.", b"So.") == b"So."
+    assert thoughts.spare_tokens == 0
+
+
+def test_an_ending_that_is_not_read_as_one_ends_them_all_the_same():
+    thoughts = thoughts_of(THINK, is_open=True, max_tokens=0)
+    for _ in ENDING:
+        assert thoughts.next_due() is not None
+        thoughts.feed(b"?", b"?")
+    assert not thoughts.is_thinking
+    assert thoughts.next_due() is None
+
+
+def test_nothing_is_put_in_the_mouth_of_a_model_that_has_ended_its_thoughts_itself():
+    thoughts = thoughts_of(THINK, is_open=True, max_tokens=1)
+    thoughts.feed(b"</think>", b"</think>")
+    assert thoughts.next_due() is None
+
+
+def test_a_model_that_ends_in_its_thoughts_has_to_answer():
+    thoughts = thoughts_of(THINK, is_open=True)
+    assert [thoughts.end(), thoughts.next_due(), thoughts.next_due()] == [*ENDING, None]
+
+
+@pytest.mark.parametrize(
+    ("template", "opening"),
+    [
+        ("{% if '</think>' in content %}{% set content = content.split('</think>')[-1] %}", "<think>"),
+        ("[THINK]{{ m.thinking }}[/THINK]", "[THINK]"),
+        ("<seed:think>{{ m.reasoning_content }}</seed:think>", "<seed:think>"),
+        ("<|START_THINKING|>{{ m.plan }}<|END_THINKING|>", "<|START_THINKING|>"),
+        ("<|start|>assistant<|channel|>final<|message|>", "<|channel|>analysis<|message|>"),
+    ],
+)
+def test_families_are_known_by_their_templates(template: str, opening: str):
+    marks = marks_of(template)
+    assert marks is not None
+    assert marks.opening == opening
+
+
+def test_most_models_do_not_think():
+    assert marks_of("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>{% endfor %}") is None
+
+
+@pytest.mark.parametrize(
+    ("prompt_end", "manner"),
+    [
+        ("<|im_start|>assistant\n<think>\n", Manner(THINK, True)),
+        ("<|im_start|>assistant\n", Manner(THINK, False)),
+        ("<|im_start|>assistant\n<think>\n\n</think>\n\n", None),
+        ("<｜Assistant｜></think>", None),
+    ],
+)
+def test_how_a_prompt_has_a_model_begin(prompt_end: str, manner: Manner | None):
+    assert manner_of(THINK, prompt_end) == manner

@@ -1,0 +1,170 @@
+"""Tests of answers by models that think first: what is told of it, what is kept, and that they come to an end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.core import Answer
+from engine.events import AnswerCancelled, AnswerFinished, ThoughtsGenerated, TokensGenerated
+from engine.generation.commands import UseModel
+from engine.generation.sampler import ChainSampler
+from tests.helpers.tiny_gguf import CHATML, EOS, write_tiny_model
+
+# As QwQ's: prompts end within thoughts, and earlier answers are told without them.
+THINKS_AT_ONCE = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}").replace(
+    "{{ m.content }}", "{{ m.content.split('</think>')[-1].lstrip('\\n') }}"
+)
+# As R1's first: it begins by itself.
+THINKS_BY_ITSELF = THINKS_AT_ONCE.replace("assistant\n<think>\n", "assistant\n")
+# As Qwen3's.
+THINKS_IF_TOLD = THINKS_BY_ITSELF.replace(
+    "assistant\n{% endif %}",
+    "assistant\n{% if enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}{% endif %}",
+)
+ANSWER = "Through a mutex [2]."
+THOUGHTS = "They ask how. Passage [2] says it."
+
+
+@pytest.fixture
+def says(desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Loads a model with this template that writes this text, and then ends, each time anew."""
+
+    def load(template: str, text: str) -> None:
+        desk.worker.use(UseModel(write_tiny_model(tmp_path / "m.gguf", chat_template=template)))
+        desk.model_state("loaded")
+        written: dict[int, list[int]] = {}
+
+        def sample(sampler: ChainSampler, context, row: int = -1) -> int:
+            model = context.model
+            if id(sampler) not in written:
+                written[id(sampler)] = [*model.tokenize(text, False), EOS]
+            return written[id(sampler)].pop(0)
+
+        monkeypatch.setattr(ChainSampler, "sample", sample)
+        monkeypatch.setattr(ChainSampler, "close", lambda sampler: written.pop(id(sampler), None))
+
+    return load
+
+
+def answer_of(desk, question_id: str = "q") -> Answer:
+    end = desk.end_of(question_id)
+    assert isinstance(end, AnswerFinished)
+    return end.answer
+
+
+def told(desk, kind: type) -> str:
+    return "".join(event.text for event in desk.events if isinstance(event, kind))
+
+
+@pytest.mark.parametrize(
+    ("template", "opening"), [(THINKS_AT_ONCE, ""), (THINKS_BY_ITSELF, "<think>\n"), (THINKS_IF_TOLD, "<think>\n")]
+)
+def test_thoughts_are_told_before_the_answer_and_are_none_of_it(desk, says, template: str, opening: str):
+    says(template, f"{opening}{THOUGHTS}\n</think>\n\n{ANSWER}")
+    desk.ask("How?", max_tokens=40, thinks=template == THINKS_IF_TOLD)
+    end = desk.end_of()
+    assert isinstance(end, AnswerFinished)
+    assert (end.answer.text, end.answer.thoughts, end.answer.finish_reason) == (ANSWER, THOUGHTS, "stop")
+    assert (told(desk, TokensGenerated), told(desk, ThoughtsGenerated).rstrip()) == (ANSWER, THOUGHTS)
+    assert [citation.passage for citation in end.answer.citations] == [1]
+    kinds = [type(e) for e in desk.events if isinstance(e, (TokensGenerated, ThoughtsGenerated))]
+    assert kinds == sorted(kinds, key=[ThoughtsGenerated, TokensGenerated].index)
+    assert 0 < end.timings.thought_tokens < end.timings.generated_tokens
+
+
+def test_a_model_that_is_told_not_to_think_does_not(desk, says):
+    says(THINKS_IF_TOLD, ANSWER)
+    desk.ask("How?")
+    answer = answer_of(desk)
+    assert (answer.text, answer.thoughts) == (ANSWER, "")
+
+
+def test_a_model_that_may_think_and_does_not_is_heard_from_its_first_word(desk, says):
+    says(THINKS_BY_ITSELF, ANSWER)
+    desk.ask("How?")
+    answer = answer_of(desk)
+    assert (answer.text, answer.thoughts) == (ANSWER, "")
+    assert answer.segments[-1]["tokens"]
+
+
+def test_thoughts_do_not_count_as_words_of_the_answer(desk, says):
+    says(THINKS_AT_ONCE, f"{THOUGHTS}</think>{ANSWER}")
+    desk.ask("How?", max_tokens=8)
+    answer = answer_of(desk)
+    assert (answer.text, answer.thoughts, answer.finish_reason) == (ANSWER[:8], THOUGHTS, "length")
+
+
+def test_a_model_that_does_not_stop_thinking_has_to_answer(desk, says):
+    says(THINKS_AT_ONCE, ANSWER * 20)
+    desk.ask("How?", max_tokens=len(ANSWER), max_thought_tokens=2 * len(ANSWER))
+    answer = answer_of(desk)
+    assert (answer.text, answer.thoughts, answer.finish_reason) == (ANSWER, ANSWER * 2, "length")
+
+
+def test_one_that_is_to_think_nothing_answers_at_once(desk, says):
+    says(THINKS_AT_ONCE, ANSWER)
+    desk.ask("How?", max_thought_tokens=0)
+    answer = answer_of(desk)
+    assert (answer.text, answer.thoughts, answer.finish_reason) == (ANSWER, "", "stop")
+
+
+def test_one_that_ends_without_an_answer_has_to_give_one(desk, says, monkeypatch: pytest.MonkeyPatch):
+    says(THINKS_AT_ONCE, "")
+    desk.ask("How?", max_tokens=4, grammar='root ::= "Yes"')
+    # What it thinks and what it says are chosen by samplers of their own, of which each says nothing here.
+    answer = answer_of(desk)
+    assert (answer.text, answer.thoughts, answer.finish_reason) == ("", "", "stop")
+    assert [event for event in desk.events if isinstance(event, AnswerFinished)]
+
+
+def test_a_form_is_that_of_the_answer_and_not_of_thoughts(desk, tmp_path: Path):
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / "m.gguf", chat_template=THINKS_AT_ONCE, never_ends=True)))
+    desk.ask("How?", max_thought_tokens=12, grammar=f'root ::= "{ANSWER}"')
+    end = desk.end_of()
+    assert isinstance(end, AnswerFinished)
+    assert (end.answer.text, end.answer.finish_reason) == (ANSWER, "stop")
+    assert end.timings.thought_tokens > 12
+
+
+def test_beams_think_too(desk, tmp_path: Path):
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / "m.gguf", chat_template=THINKS_AT_ONCE, never_ends=True)))
+    desk.ask("How?", max_tokens=6, max_thought_tokens=4, beam_width=2)
+    answer = answer_of(desk)
+    # They are not told when it has been enough.
+    assert (answer.text, answer.finish_reason) == ("", "length")
+    assert answer.thoughts
+
+
+def test_several_answers_have_thoughts_of_their_own(desk, says):
+    says(THINKS_AT_ONCE, f"{THOUGHTS}</think>{ANSWER}")
+    desk.ask("How?", max_tokens=40, num_answers=2)
+    answer = answer_of(desk)
+    (other,) = answer.alternatives
+    assert (other.text, other.thoughts) == (answer.text, answer.thoughts) == (ANSWER, THOUGHTS)
+
+
+def test_the_next_turn_reads_the_answer_without_its_thoughts(desk, says):
+    says(THINKS_AT_ONCE, f"{THOUGHTS}</think>{ANSWER}")
+    desk.ask("How?", max_tokens=40)
+    first = answer_of(desk)
+    assert first.segments[-1]["text"] == ANSWER
+    assert "tokens" not in first.segments[-1]
+    desk.ask("And then?", "second", first.segments, max_tokens=40)
+    second = desk.end_of("second")
+    assert isinstance(second, AnswerFinished)
+    assert second.answer.text == ANSWER
+    # The instructions and the passages were read before.
+    assert second.timings.cached_tokens > second.timings.prompt_tokens / 2
+
+
+def test_a_question_that_is_stopped_in_its_thoughts_leaves_no_answer(desk, tmp_path: Path):
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / "m.gguf", chat_template=THINKS_AT_ONCE, never_ends=True)))
+    in_flight = desk.ask("How?")
+    desk.wait_for(lambda event: isinstance(event, ThoughtsGenerated))
+    in_flight.cancelled.set()
+    end = desk.end_of()
+    assert isinstance(end, AnswerCancelled)
+    assert end.segments == ()
