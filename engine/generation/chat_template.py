@@ -30,8 +30,8 @@ _PLACEHOLDER = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
 # What templates are told of the date: it stands before everything else, so a real one would have all that is kept read
 # again from midnight on. Llama's fall back on this day; the question itself says which day it is (conversation.py).
 _SOME_DAY = datetime(2024, 7, 26)
-# Some models can be told whether to think first, as Qwen3 (`enable_thinking`) and Granite (`thinking`, with marks of its
-# own), and gpt-oss how much: on an ordinary machine, thoughts take longer than what was asked for.
+# Some models can be told whether to think first, as Qwen3 (`enable_thinking`) and Granite (`thinking`, whose marks are
+# words), and gpt-oss how much: on an ordinary machine, thoughts take longer than what was asked for.
 _AT_ONCE = {"enable_thinking": False, "thinking": False, "reasoning_effort": "low"}
 _THINKING_FIRST = {**_AT_ONCE, "enable_thinking": True, "reasoning_effort": "medium"}
 _PROBE = "."

@@ -69,7 +69,7 @@ class Speaker:
         return other
 
     def thinking(self, max_tokens: int, room_tokens: int) -> Thinking | None:
-        """How it thinks before an answer, for so many tokens and within half of the room at most; None if it may not."""
+        """How it thinks before an answer, for so many tokens and within half of the room; None if it does not."""
         manner = self._manner
         if manner is None:
             return None

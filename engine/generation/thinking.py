@@ -59,7 +59,7 @@ class Manner:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """How a model thinks before one answer, for `max_tokens` at most; `ending` are the tokens that end thoughts then."""
+    """How a model thinks before one answer, for `max_tokens` at most; `ending` are tokens that end thoughts then."""
 
     manner: Manner
     ending: tuple[int, ...]

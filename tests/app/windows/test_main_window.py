@@ -19,6 +19,7 @@ from app.windows.main_window import MainWindow
 from app.windows.shortcuts_dialog import ShortcutsDialog
 from engine import protocol
 from engine.protocol import Answer, Collection, Scope
+from tests.helpers.answers import finished
 from tests.helpers.scripted_memory import Machine, snapshot
 from tests.helpers.shown_values import passage, quote
 
@@ -182,8 +183,7 @@ def test_a_model_thinks_before_it_answers(window, models, client):
     assert view.state_sentence == "Thinking…"
     client.tell(protocol.AnswerTokens(question_id=turn_id, text="Three months."))
     assert view.state_sentence == "Writing…"
-    answer = finished(turn_id, "Three months. [1]", thoughts="They ask for a period.")
-    client.tell(answer)
+    client.tell(finished(turn_id, "Three months. [1]", thoughts="They ask for a period."))
     assert view.thoughts.title == "Thoughts"
     models.conversation.new_chat()
     models.conversation.open(models.chats.rows[0].conversation_id)
