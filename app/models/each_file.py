@@ -505,4 +505,6 @@ def _view(file_id: str, question: str, outcome: Outcome) -> TurnView:
 
 def _as_shown(view: TurnView) -> TurnView:
     """Without what the table does not show: of ten thousand files that would be hundreds of megabytes."""
-    return replace(view, passages=(), quotes=(), citations=(), segments=(), scope=None) if view.has_ended else view
+    if not view.has_ended:
+        return view
+    return replace(view, thoughts="", passages=(), quotes=(), citations=(), segments=(), scope=None)

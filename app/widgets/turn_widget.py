@@ -110,9 +110,7 @@ class TurnWidget(QWidget):
         self._state.setText(self._state_sentence(turn))
         self.quotes.show_quotes(turn.quotes)
         self.show_standings()
-        seconds = turn.timings.thinking_s if turn.timings is not None else None
-        is_thinking = is_running and not turn.text
-        self.thoughts.show_thoughts(turn.thoughts, len(turn.passages), seconds, is_thinking=is_thinking)
+        self._show_thoughts(turn)
         self._show_answer(turn, is_running)
         self._show_outcome(turn)
         self._show_foot(turn, is_running)
@@ -125,6 +123,8 @@ class TurnWidget(QWidget):
         """The text of `turn` is what was shown before and `piece`; nothing else has changed."""
         self._turn = turn
         self._state.setText(self._state_sentence(turn))
+        if not self.markdown.text:
+            self._show_thoughts(turn)
         self.markdown.append(piece)
         self.markdown.show()
 
@@ -176,6 +176,11 @@ class TurnWidget(QWidget):
         switch.setLayout(bits.row(self.earlier, self._branch_text, self.later, spacing=0))
         return switch
 
+    def _show_thoughts(self, turn: TurnView) -> None:
+        seconds = turn.timings.thinking_s if turn.timings is not None else None
+        is_thinking = not turn.has_ended and not turn.text
+        self.thoughts.show_thoughts(turn.thoughts, len(turn.passages), seconds, is_thinking=is_thinking)
+
     def _show_answer(self, turn: TurnView, is_running: bool) -> None:
         # Without a model the quotes are the answer; its text would say the same again.
         is_extractive = turn.state == "finished" and turn.model is None and bool(turn.quotes)
@@ -201,6 +206,8 @@ class TurnWidget(QWidget):
 
     def _nothing_sentence(self, turn: TurnView) -> str:
         """That no sentence of the files answers it; what comes nearest may be worth a look all the same."""
+        if turn.thoughts:
+            return self.tr("The model ended without an answer. Ask again, or allow longer thoughts in the settings.")
         words = self.tr("Not found in your files.")
         if turn.was_reading:
             words = self.tr("Not found in what had been read by then. Ask again when all files are.")

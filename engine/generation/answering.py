@@ -95,9 +95,8 @@ class Answering:
         question, prompt = self.in_flight.question, self.prompt
         # There may be more cells than the model was trained to read.
         room = max(1, self._speaker.context_tokens - prompt.num_tokens)
-        thinking = self._speaker.thinking(question.sampling.max_thought_tokens, room)
-        room = max(1, room - (thinking.most_tokens if thinking is not None else 0))
         sampling = replace(question.sampling, max_tokens=min(question.sampling.max_tokens, room))
+        thinking = self._speaker.thinking(sampling.max_thought_tokens, sampling.max_tokens, room)
         return Request(question.question_id, prompt.segments, sampling, question.priority, prompt.quotable, thinking)
 
     def begin(self) -> None:
@@ -233,7 +232,8 @@ class Answering:
         citations = citations_among(text, recalled.citable(self._numbers)) or citations_of_quotes(quotes, len(text))
         # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of. What
         # it thought is left out there, as its own template does: the text is what counts then.
-        question, tokens = self.in_flight.question.text, () if written.num_thought_tokens else written.tokens
+        is_gone = written.num_thought_tokens > 0 and not self._speaker.keeps_thoughts
+        question, tokens = self.in_flight.question.text, () if is_gone else written.tokens
         turn = Turn(
             question,
             prompt.passages,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine.generation.segment import SegmentKind
-from engine.generation.thinking import Manner, manner_of, marks_of
+from engine.generation.thinking import Manner, Marks, manner_of, marks_of
 
 Role = Literal["system", "user", "assistant"]
 # Private-use characters: no text of a template, and ours to strip from contents.
@@ -30,10 +30,14 @@ _PLACEHOLDER = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
 # What templates are told of the date: it stands before everything else, so a real one would have all that is kept read
 # again from midnight on. Llama's fall back on this day; the question itself says which day it is (conversation.py).
 _SOME_DAY = datetime(2024, 7, 26)
-# Some models can be told whether to think first, as Qwen3 (`enable_thinking`) and Granite (`thinking`, whose marks are
-# words), and gpt-oss how much: on an ordinary machine, thoughts take longer than what was asked for.
-_AT_ONCE = {"enable_thinking": False, "thinking": False, "reasoning_effort": "low"}
-_THINKING_FIRST = {**_AT_ONCE, "enable_thinking": True, "reasoning_effort": "medium"}
+# Some models can be told whether to think first, as Qwen3 (`enable_thinking`), Granite (`thinking`) and Command A
+# (`reasoning`): on an ordinary machine, thoughts take longer than what was asked for.
+_AT_ONCE = {"enable_thinking": False, "thinking": False}
+# And of those whose marks we know, gpt-oss and Seed how much.
+_AT_ONCE_IF_MARKED = {**_AT_ONCE, "reasoning": False, "reasoning_effort": "low", "thinking_budget": 0}
+_THINKING_FIRST = {"enable_thinking": True, "thinking": True, "reasoning": True, "reasoning_effort": "medium"}
+# Granite's answers have marks of their own behind thoughts.
+_MARKS_ANSWERS = "<response>"
 _PROBE = "."
 # How a template may fail that was compiled.
 _FAILURES = (
@@ -103,10 +107,12 @@ class ChatTemplate:
             self._template = environment.from_string(source)
         except jinja2.TemplateError as error:
             raise TemplateBroken(str(error)) from error
+        marks = marks_of(source) if _MARKS_ANSWERS not in source else None
+        self._told: Mapping[bool, Mapping[str, Any]] = {False: _AT_ONCE, True: _AT_ONCE}
+        if marks is not None:
+            self._told = {False: _AT_ONCE_IF_MARKED, True: _THINKING_FIRST}
+        self._manners = self._how_to_think(marks) if marks is not None else {}
         self.tells_day = self._renders_the_day()
-        marks = marks_of(source)
-        ends = {thinks: self._prompt_end(thinks) for thinks in (False, True)} if marks is not None else {}
-        self._manners = {thinks: manner_of(marks, end) for thinks, end in ends.items()} if marks is not None else {}
 
     def manner(self, thinks: bool) -> Manner | None:
         """How its models think before they answer, told to or not to; None where they do not."""
@@ -127,12 +133,13 @@ class ChatTemplate:
         except TemplateBroken:
             return False
 
-    def _prompt_end(self, thinks: bool) -> str:
-        """What stands behind the question."""
+    def _how_to_think(self, marks: Marks) -> dict[bool, Manner | None]:
         try:
-            return self._render_on(_SOME_DAY, _probe(), thinks)[-1].text
+            prompts = {thinks: self._render_on(_SOME_DAY, _probe(), thinks) for thinks in (False, True)}
         except TemplateBroken:
-            return ""
+            return {}
+        can_be_told = prompts[False] != prompts[True]
+        return {thinks: manner_of(marks, prompt[-1].text, thinks and can_be_told) for thinks, prompt in prompts.items()}
 
     def _render_on(self, day: datetime, messages: Sequence[Message], thinks: bool = False) -> tuple[PromptPart, ...]:
         try:
@@ -154,7 +161,7 @@ class ChatTemplate:
                 # None as in transformers, so that a template that asks for None is not given what is undefined.
                 tools=None,
                 documents=None,
-                **(_THINKING_FIRST if thinks else _AT_ONCE),
+                **self._told[thinks],
                 **self._specials,
             )
         except _FAILURES as error:

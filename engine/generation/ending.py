@@ -115,8 +115,8 @@ class Ending:
     def _keep_answer(self, group: SequenceGroup, sequence: TokenSequence) -> None:
         if group.beams is not None or not sequence.num_generated or sequence.held is None:
             return
-        if sequence.num_thought:
-            # No later prompt begins so: the thoughts are left out there.
+        if sequence.thoughts is not None and sequence.thoughts.leave_no_trace:
+            # No later prompt begins so.
             return
         if self._residence.keeps and sequence.lacks_only_last:
             rest = replace(sequence, finish_reason="length", make_sampler=None, make_drafter=None)

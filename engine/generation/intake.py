@@ -94,8 +94,10 @@ class Intake:
         sequence.make_sampler = partial(makers.sampler, self._model, params)
         sequence.make_drafter = partial(makers.drafter, request) if makers.drafter is not None else None
         if request.thinking is not None:
-            sequence.thoughts = Thoughts(request.thinking)
-            if params.grammar or params.json_schema:
+            has_form = bool(params.grammar or params.json_schema)
+            # A form would keep those from thinking that begin by themselves.
+            sequence.thoughts = Thoughts(request.thinking, begins=has_form and request.thinking.manner.is_sure)
+            if has_form:
                 freely = replace(params, grammar="", json_schema="")
                 sequence.make_thinker = partial(makers.sampler, self._model, freely)
         return sequence
@@ -103,5 +105,5 @@ class Intake:
 
 def _sequence(request: Request, number: int) -> TokenSequence:
     tokens, sampling = tokens_of(request.segments), request.sampling
-    max_tokens = sampling.max_tokens + (request.thinking.most_tokens if request.thinking is not None else 0)
+    max_tokens = sampling.max_tokens if request.thinking is None else request.thinking.most_tokens
     return TokenSequence(number, tokens, len(tokens), None, TextStream(sampling.stop), max_tokens)

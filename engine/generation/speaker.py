@@ -27,7 +27,8 @@ class Speaker:
 
     `tokenize` is told whether control tokens count as such. `context_tokens` is the room for one prompt and its
     answer. `fingerprint` names the model whose tokens these are ("" for none). `bos` begins every prompt, if given.
-    One that `is_to_think` has models that can be told so think before they answer.
+    One that `is_to_think` has models that can be told so think before they answer. What was thought is kept in
+    conversations where it `keeps_thoughts`: a model that keeps whole sequences would read all of them again without it.
     """
 
     template: ChatTemplate | None
@@ -38,6 +39,7 @@ class Speaker:
     vocabulary_size: int = 0
     name: str = ""
     is_to_think: bool = False
+    keeps_thoughts: bool = False
     _tokens_of_text: Callable[[str, bool], tuple[int, ...]] = field(init=False, repr=False)
     _segment_of: Callable[[PromptPart], Segment] = field(init=False, repr=False)
 
@@ -55,8 +57,8 @@ class Speaker:
 
     @property
     def thinks(self) -> bool:
-        """Whether the model may think before it answers."""
-        return self._manner is not None
+        """Whether the model will think before it answers; some others may."""
+        return self._manner is not None and self._manner.is_sure
 
     def told(self, is_to_think: bool) -> Speaker:
         """The same, for questions before which the model is to think, if it can be told so, or is not to."""
@@ -68,13 +70,20 @@ class Speaker:
             object.__setattr__(other, name, getattr(self, name))
         return other
 
-    def thinking(self, max_tokens: int, room_tokens: int) -> Thinking | None:
-        """How it thinks before an answer, for so many tokens and within half of the room; None if it does not."""
+    def thinking(self, max_tokens: int, answer_tokens: int, room_tokens: int) -> Thinking | None:
+        """How it thinks before an answer, each of at most so many tokens, both of them within the room.
+
+        None if it does not. Where there is no room for both, thoughts get half of it.
+        """
         manner = self._manner
         if manner is None:
             return None
-        ending = self.tokens(PromptPart(manner.marks.ending, is_markup=True))
-        return Thinking(manner, ending, max(0, min(max_tokens, room_tokens // 2 - len(ending))))
+        opening, ending = (
+            self.tokens(PromptPart(text, is_markup=True)) for text in (manner.marks.openings[0], manner.marks.ending)
+        )
+        most = max(room_tokens // 2, room_tokens - answer_tokens) - len(ending)
+        bound = max(0, min(max_tokens, most))
+        return Thinking(manner, opening, ending, bound, answer_tokens, room_tokens, self.keeps_thoughts)
 
     @property
     def _manner(self) -> Manner | None:
@@ -128,6 +137,7 @@ def speaker_of(model: Model, name: str, fingerprint: str, context_tokens: int) -
         bos=model.bos if model.adds_bos else None,
         vocabulary_size=model.num_tokens,
         name=name,
+        keeps_thoughts=not model.can_share_prefixes,
     )
 
 

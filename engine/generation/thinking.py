@@ -19,13 +19,14 @@ from engine.generation.streaming import possible_beginning
 class Marks:
     """What stands before thoughts and after them. `plain` is what an answer without thoughts begins with, if anything.
 
-    `ending` is what ends thoughts that the model would go on with.
+    `ending` is what ends thoughts that the model would go on with. `between` are marks within thoughts, none of them.
     """
 
-    opening: str
+    openings: tuple[str, ...]
     closing: str
     ending: str
     plain: str = ""
+    between: tuple[str, ...] = ()
 
     @property
     def sign(self) -> str:
@@ -34,41 +35,58 @@ class Marks:
 
 
 _FAMILIES = (
-    *(Marks(f"<{name}>", f"</{name}>", f"\n</{name}>\n\n") for name in ("think", "thinking", "thought", "seed:think")),
-    Marks("[THINK]", "[/THINK]", "[/THINK]"),
-    Marks("<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
+    *(
+        Marks((f"<{name}>",), f"</{name}>", f"\n</{name}>\n\n")
+        for name in ("think", "thinking", "thought", "seed:think")
+    ),
+    Marks(("[THINK]",), "[/THINK]", "[/THINK]"),
+    # Gemma 4.
+    Marks(("<|channel>thought",), "<channel|>", "<channel|>"),
+    # Command A Reasoning.
+    Marks(("<|START_THINKING|>",), "<|END_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
     # gpt-oss: messages to several channels, of which the last is for people.
     Marks(
-        "<|channel|>analysis<|message|>",
+        ("<|channel|>analysis<|message|>", "<|channel|>commentary<|message|>"),
         "<|start|>assistant<|channel|>final<|message|>",
         "<|end|><|start|>assistant<|channel|>final<|message|>",
         "<|channel|>final<|message|>",
+        ("<|end|>", "<|start|>assistant", "<|channel|>analysis", "<|channel|>commentary", "<|message|>"),
     ),
 )
-# Between messages of channels, none of what was thought.
-_BETWEEN = "<|end|>"
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a model begins to think: `is_open`, where its prompts end within thoughts, or by itself, if it likes."""
+    """How a model begins to think: `is_open`, where its prompts end within thoughts, or by itself.
+
+    Only of one that `is_sure` it is known that it will: others are merely spoken to in a template of such models.
+    """
 
     marks: Marks
     is_open: bool
+    is_sure: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """How a model thinks before one answer, for `max_tokens` at most; `ending` are tokens that end thoughts then."""
+    """How a model thinks before one answer of `answer_tokens` at most, for `max_tokens`, within `room_tokens` in all.
+
+    `ending` are the tokens that end thoughts then, `opening` those that begin them. Thoughts that `are_kept` stay in
+    the conversation.
+    """
 
     manner: Manner
+    opening: tuple[int, ...]
     ending: tuple[int, ...]
     max_tokens: int
+    answer_tokens: int
+    room_tokens: int
+    are_kept: bool = False
 
     @property
     def most_tokens(self) -> int:
-        """All that may be written before the answer."""
-        return self.max_tokens + len(self.ending)
+        """All that may be written, with the answer."""
+        return min(self.room_tokens, self.max_tokens + len(self.ending) + self.answer_tokens)
 
 
 def marks_of(template: str) -> Marks | None:
@@ -76,10 +94,14 @@ def marks_of(template: str) -> Marks | None:
     return next((marks for marks in _FAMILIES if marks.sign in template), None)
 
 
-def manner_of(marks: Marks, prompt_end: str) -> Manner | None:
-    """How it thinks behind a prompt with this end; None where that holds empty thoughts, and keeps it from thinking."""
-    opened, closed = prompt_end.rfind(marks.opening), prompt_end.rfind(marks.closing)
-    return None if closed > opened else Manner(marks, opened > closed)
+def manner_of(marks: Marks, prompt_end: str, is_told: bool) -> Manner | None:
+    """How it thinks behind a prompt with this end; None where that holds empty thoughts, and keeps it from thinking.
+
+    `is_told`: the template has said that it is to think.
+    """
+    opened, closed = max(map(prompt_end.rfind, marks.openings)), prompt_end.rfind(marks.closing)
+    is_open = opened > closed
+    return None if closed > opened else Manner(marks, is_open, is_open or is_told or bool(marks.plain))
 
 
 class Thoughts:
@@ -88,13 +110,14 @@ class Thoughts:
     `num_tokens` were written before the answer. `text` is all that was thought so far, `take` what is new of it.
     """
 
-    def __init__(self, thinking: Thinking) -> None:
+    def __init__(self, thinking: Thinking, *, begins: bool = False) -> None:
+        """One that `begins` thinking whatever the model would say first."""
         self._thinking, self._marks = thinking, thinking.manner.marks
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         # What could still become a mark, and the bytes that it is otherwise.
         self._held, self._plain = "", b""
         self._untold: list[str] = []
-        self._due = deque[int]()
+        self._due = deque[int](thinking.opening if begins and not thinking.manner.is_open else ())
         self._is_decided = self.is_thinking = thinking.manner.is_open
         self._is_ending = self.has_begun_answer = False
         self.num_tokens = 0
@@ -102,9 +125,14 @@ class Thoughts:
         self._bound()
 
     @property
-    def spare_tokens(self) -> int:
-        """What was not needed of all that may be written before the answer; once that has begun."""
-        return self._thinking.most_tokens - self.num_tokens
+    def most_tokens(self) -> int:
+        """All that may be written with the answer, which has begun."""
+        return min(self._thinking.room_tokens, self.num_tokens + self._thinking.answer_tokens)
+
+    @property
+    def leave_no_trace(self) -> bool:
+        """Whether something was thought that no later turn reads."""
+        return self.num_tokens > 0 and not self._thinking.are_kept
 
     def next_due(self) -> int | None:
         """The token that is to come next, whatever the model would say; None where that is its choice."""
@@ -118,16 +146,21 @@ class Thoughts:
     def feed(self, marked: bytes, piece: bytes) -> bytes:
         """What of a token belongs to the answer, given its bytes with and without control tokens written out."""
         self.num_tokens += 1
+        if self._is_decided and not self.is_thinking:
+            return self._answer(piece)
         self._held += self._decoder.decode(marked)
         self._plain += piece
         if not self._is_decided:
             self._decide()
-        if not self._is_decided:
-            return b""
         if self.is_thinking:
             self._think()
             self._bound()
-        return b"" if self.is_thinking else self._answer()
+        if self.is_thinking or not self._is_decided:
+            return b""
+        if not self.num_tokens:
+            self.has_begun_answer = True
+            return self._plain
+        return self._answer(self._held.encode() + self._decoder.getstate()[0])
 
     def take(self) -> str:
         """What has been thought since the last time, as far as it can no longer become a mark."""
@@ -145,29 +178,29 @@ class Thoughts:
 
     def _decide(self) -> None:
         """Whether the model begins to think; white space alone tells nothing."""
-        begun = self._held.lstrip()
-        for mark in (self._marks.opening, self._marks.plain):
-            if mark and begun.startswith(mark):
-                self._is_decided, self.is_thinking = True, mark == self._marks.opening
+        begun, marks = self._held.lstrip(), [*self._marks.openings, *([self._marks.plain] if self._marks.plain else [])]
+        for mark in marks:
+            if begun.startswith(mark):
+                self._is_decided, self.is_thinking = True, mark != self._marks.plain
                 self._held = begun.removeprefix(mark)
                 return
-            if mark and mark.startswith(begun):
-                return
-        self._is_decided, self.num_tokens = True, 0
+        if not any(mark.startswith(begun) for mark in marks):
+            # No thought at all.
+            self._is_decided, self.num_tokens = True, 0
 
     def _think(self) -> None:
         before, closing, after = self._held.partition(self._marks.closing)
         if closing or (self._is_ending and not self._due):
             self._tell(before)
             self._held, self.is_thinking = after, False
-            self._due.clear()
             return
-        length = len(before) - possible_beginning(before, (self._marks.closing, _BETWEEN))
+        length = len(before) - possible_beginning(before, (self._marks.closing, *self._marks.between))
         self._tell(before[:length])
         self._held = before[length:]
 
     def _tell(self, text: str) -> None:
-        text = text.replace(_BETWEEN, "")
+        for mark in self._marks.between:
+            text = text.replace(mark, "")
         text = text if self.text else text.lstrip()
         self.text += text
         self._untold.append(text)
@@ -180,12 +213,10 @@ class Thoughts:
         self._is_ending = True
         self._due.extend(self._thinking.ending)
 
-    def _answer(self) -> bytes:
-        """The answer begins with its first word; what the model said without thinking is left as it is."""
-        text, self._held = self._held, ""
-        if not self.num_tokens:
+    def _answer(self, piece: bytes) -> bytes:
+        """Behind thoughts the answer begins with its first word, which is none of them."""
+        begun = piece.lstrip()
+        if begun:
             self.has_begun_answer = True
-            return self._plain
-        text = text.lstrip()
-        self.has_begun_answer = bool(text)
-        return text.encode()
+            self.num_tokens -= 1
+        return begun

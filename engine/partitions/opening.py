@@ -24,6 +24,7 @@ from engine.partitions.indices import complete_indices
 from engine.partitions.mending import Whole, whole_table
 from engine.partitions.schema import (
     FORM,
+    FORM_IN_PART,
     FORM_KEY,
     IDENTITY_KEY,
     LAYOUT,
@@ -114,20 +115,25 @@ def _bring_up_texts(table: Table) -> None:
     again, for the memory and the time of it grow with them; likewise where it fails, and the next start tries again.
     Those rows are found by most words.
     """
-    if (table.schema.field(TEXT_COLUMN).metadata or {}).get(FORM_KEY) == FORM:
+    if (table.schema.field(TEXT_COLUMN).metadata or {}).get(FORM_KEY) in (FORM, FORM_IN_PART):
         return
     try:
         ids, texts = _old_texts(table)
         if len(ids) > _MOST_ROWS_TO_CHANGE:
             log.info("The texts of the index stay as they are: more than %d would change", _MOST_ROWS_TO_CHANGE)
+            _note_form(table, FORM_IN_PART)
             return
         if ids:
             table.merge_insert("row_id").when_matched_update_all().execute(indexed(ids, texts, table.schema))
             # Their neighbours have left the word index with them.
             table.optimize()
-        table.update_field_metadata({"path": TEXT_COLUMN, "metadata": {FORM_KEY.decode(): FORM.decode()}})
+        _note_form(table, FORM)
     except (RuntimeError, ValueError, OSError) as error:
         log.warning("The texts of the index could not be brought up: %s", error)
+
+
+def _note_form(table: Table, form: bytes) -> None:
+    table.update_field_metadata({"path": TEXT_COLUMN, "metadata": {FORM_KEY.decode(): form.decode()}})
 
 
 def _old_texts(table: Table) -> tuple[list[str], list[str]]:

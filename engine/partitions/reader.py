@@ -85,9 +85,9 @@ class TableReader:
 
         asked = storable(_shortened(query)).replace("\0", " ")
         words = searchable(asked).strip()
-        if not self._is_in_form and composed(asked).strip() != words:
+        if not self._is_in_form:
             # Rows that are written in the present form lie beside others.
-            words = f"{words} {composed(asked)}".strip()
+            words = " ".join([words, *(word for word in composed(asked).split() if searchable(word) != word)])
         if not words or limit < 1 or _is_nothing(document_ids):
             return []
         found = self._match_truly(words, TEXT_COLUMN, limit, document_ids)

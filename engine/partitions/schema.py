@@ -22,7 +22,7 @@ LAYOUT, LAYOUT_WITHOUT_PLACE = b"2", b"1"
 IDENTITY_KEY, LAYOUT_KEY, TABLE_KEY = b"ragdoll.embedder", b"ragdoll.layout", b"ragdoll.table"
 PLACE_COLUMN = "place"
 # Says of the column `indexed_text` in which form its texts are; before that, as they were read.
-FORM_KEY, FORM = b"ragdoll.form", b"2"
+FORM_KEY, FORM, FORM_IN_PART = b"ragdoll.form", b"2", b"2 in part"
 # What SQL gives the rows of a table that had no such column.
 NO_PLACE = "''"
 

@@ -18,7 +18,6 @@ _UNFOLDED = (
     r"\u2150-\u215f\u2189\u2460-\u2473\u3371-\u337f\u3380-\u33df"
 )
 _FOLDED = re.compile(rf"[^{_UNFOLDED}]+")
-_LATIN_WITH_MARKS = re.compile(r"[\u00c0-\u024f\u1e00-\u1eff]+|(?<=[A-Za-z])[\u0300-\u036f]+")
 _MARKS = re.compile(r"(?<=[A-Za-z])[\u0300-\u036f]+")
 
 
@@ -29,7 +28,10 @@ def searchable(text: str) -> str:
     its stemmer, which takes an "e" or an "es" from "ecole" and leaves it with "école". Its places are not those of the
     text.
     """
-    return text if text.isascii() else _LATIN_WITH_MARKS.sub(lambda part: _bare(part.group()), composed(text))
+    if text.isascii():
+        return text
+    # "ø" and "ß" are letters of their own.
+    return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFD", composed(text))))
 
 
 def composed(text: str) -> str:
@@ -37,8 +39,3 @@ def composed(text: str) -> str:
     if text.isascii():
         return text
     return _FOLDED.sub(lambda part: unicodedata.normalize("NFKC", part.group()), _UNSEEN.sub("", text))
-
-
-def _bare(letters: str) -> str:
-    """Those that are a letter and marks lose these; "ø" and "ß" are letters of their own."""
-    return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFD", letters)))

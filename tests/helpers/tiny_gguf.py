@@ -77,7 +77,9 @@ def write_split_model(folder: Path) -> list[Path]:
     return sorted(folder.glob("split-*.gguf"))
 
 
-def write_tiny_mamba(path: Path, *, layers: int = 2, dim: int = 64, state: int = 8, seed: int = 0) -> Path:
+def write_tiny_mamba(
+    path: Path, *, layers: int = 2, dim: int = 64, state: int = 8, seed: int = 0, chat_template: str | None = None
+) -> Path:
     """Writes a recurrent model: what it has read is one state, of which no part can be shared or taken back."""
     inner, rank, kernel = 2 * dim, 4, 4
     writer = GGUFWriter(path, "mamba")
@@ -94,6 +96,8 @@ def write_tiny_mamba(path: Path, *, layers: int = 2, dim: int = 64, state: int =
     writer.add_layer_norm_rms_eps(1e-5)
     vocabulary = _write_vocabulary(writer)
     writer.add_vocab_size(vocabulary)
+    if chat_template:
+        writer.add_chat_template(chat_template)
     random = np.random.default_rng(seed)
 
     def matrix(rows: int, columns: int) -> np.ndarray:

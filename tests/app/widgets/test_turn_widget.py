@@ -117,6 +117,12 @@ def test_thoughts_grow_while_the_model_thinks(qtbot):
     assert widget.thoughts.shown_text == widget.thoughts.thoughts == "They ask."
 
     widget.append_text(turn(1, state="writing", text="So", thoughts="They ask."), "So")
-    assert widget.state_sentence == "Writing…"
+    assert (widget.thoughts.title, widget.state_sentence) == ("Thoughts", "Writing…")
     widget.show_turn(turn(1, state="cancelled", text="So", thoughts="They ask."))
     assert (widget.thoughts.title, widget.thoughts.shown_text) == ("Thoughts", "They ask.")
+
+
+def test_thoughts_without_an_answer_are_not_told_as_nothing_found(qtbot):
+    widget = TurnWidget(turn(1, text="", thoughts="They ask."))
+    qtbot.addWidget(widget)
+    assert widget.nothing.text().startswith("The model ended without an answer.")

@@ -163,15 +163,26 @@ def test_a_template_that_fails_says_so_only_when_it_is_used():
 
 def test_how_models_think_is_read_from_the_end_of_their_prompts():
     at_once, if_told = ChatTemplate(THINKING, "", ""), ChatTemplate(TOLD_TO_THINK, "", "")
+    by_itself = ChatTemplate(THINKING.replace("assistant\n<think>\n", "assistant\n"), "", "")
     for is_told in (True, False):
         manner = at_once.manner(is_told)
         assert manner is not None
         assert manner.is_open
         assert ChatTemplate(CHATML, "", "").manner(is_told) is None
+        may = by_itself.manner(is_told)
+        assert may is not None
+        assert not may.is_sure
     told = if_told.manner(True)
     assert told is not None
-    assert not told.is_open
+    assert (told.is_open, told.is_sure) == (False, True)
     assert if_told.manner(False) is None
+
+
+@pytest.mark.parametrize("mark", ["<|end_of_thoughts|>", "</think><response>"])
+def test_nobody_is_told_to_think_whose_thoughts_could_not_be_told_apart(mark: str):
+    template = ChatTemplate(TOLD_TO_THINK.replace("</think>", mark), "", "")
+    assert template.manner(True) is None
+    assert template.render([USER], thinks=True) == template.render([USER])
 
 
 def test_a_model_that_can_be_told_to_think_is_when_it_is_wanted():

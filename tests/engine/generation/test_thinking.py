@@ -8,17 +8,22 @@ import pytest
 
 from engine.generation.thinking import Manner, Marks, Thinking, Thoughts, manner_of, marks_of
 
-THINK = Marks("<think>", "</think>", "\n</think>\n\n")
+THINK = Marks(("<think>",), "</think>", "\n</think>\n\n")
+COMMAND = marks_of("<|START_THINKING|><|END_THINKING|>")
 CHANNELS = marks_of("<|start|>assistant<|channel|>final<|message|>{{ m.content }}")
-ENDING = (91, 92)
+OPENING, ENDING = (90,), (91, 92)
 # As tokens of control are: nothing, where they are not written out.
 CONTROL = frozenset(
-    {"<|channel|>", "<|message|>", "<|end|>", "<|start|>", "[THINK]", "[/THINK]", "<think>", "</think>"}
+    {
+        *("<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<think>", "</think>"),
+        *("<|START_THINKING|>", "<|END_THINKING|>", "<|START_RESPONSE|>"),
+    }
 )
 
 
-def thoughts_of(marks: Marks, is_open: bool = False, max_tokens: int = 100) -> Thoughts:
-    return Thoughts(Thinking(Manner(marks, is_open), ENDING, max_tokens))
+def thoughts_of(marks: Marks | None, is_open: bool = False, max_tokens: int = 100, room_tokens: int = 1000) -> Thoughts:
+    assert marks is not None
+    return Thoughts(Thinking(Manner(marks, is_open, is_sure=True), OPENING, ENDING, max_tokens, 50, room_tokens))
 
 
 def read(thoughts: Thoughts, pieces: Sequence[str]) -> str:
@@ -52,7 +57,8 @@ def test_a_prompt_that_ends_within_thoughts_has_them_begin_at_once():
     assert thoughts.is_thinking
     assert read(thoughts, ["They", " ask.", "\n", "</think>", "\n\n", "So."]) == "So."
     assert thoughts.text == "They ask.\n"
-    assert thoughts.num_tokens == 6
+    assert thoughts.num_tokens == 5
+    assert thoughts.most_tokens == 55
 
 
 def test_an_answer_without_thoughts_is_left_as_it_is_written():
@@ -77,20 +83,35 @@ def test_what_could_become_the_mark_is_told_when_it_has_not():
 
 def test_a_character_that_is_spread_over_tokens_stays_whole_in_thoughts_and_behind_them():
     thoughts = thoughts_of(THINK, is_open=True)
-    answer = b"".join(thoughts.feed(bytes([byte]), bytes([byte])) for byte in "é</think>ü".encode()[:-1])
-    assert (thoughts.text, answer) == ("é", b"")
+    pieces = [*(bytes([byte]) for byte in "é</think".encode()), b">\xe2\x80"]
+    answer = b"".join(thoughts.feed(piece, piece) for piece in pieces)
+    assert (thoughts.text, answer) == ("é", b"\xe2\x80")
+
+
+def test_what_marks_an_answer_behind_thoughts_is_none_of_it():
+    thoughts = thoughts_of(COMMAND)
+    pieces = ["<|START_THINKING|>", "They ask.", "<|END_THINKING|>", "<|START_RESPONSE|>", "So", " it is."]
+    assert read(thoughts, pieces) == "So it is."
+    assert thoughts.text == "They ask."
 
 
 def test_the_channels_of_gpt_oss():
-    assert CHANNELS is not None
     thoughts = thoughts_of(CHANNELS)
     analysis = ["<|channel|>", "analysis", "<|message|>", "They ask.", "<|end|>", "<|start|>", "assistant"]
     assert read(thoughts, [*analysis, "<|channel|>", "final", "<|message|>", "So", " it is."]) == "So it is."
     assert thoughts.text == "They ask."
 
 
+def test_all_that_gpt_oss_says_before_its_answer_is_thought():
+    thoughts = thoughts_of(CHANNELS)
+    between = ["<|end|>", "<|start|>", "assistant", "<|channel|>"]
+    comment = ["<|channel|>", "commentary", "<|message|>", "I will look.", *between]
+    analysis = ["analysis", "<|message|>", " They ask.", *between, "final", "<|message|>", "So it is."]
+    assert read(thoughts, [*comment, *analysis]) == "So it is."
+    assert thoughts.text == "I will look. They ask."
+
+
 def test_an_answer_of_gpt_oss_without_thoughts():
-    assert CHANNELS is not None
     thoughts = thoughts_of(CHANNELS)
     assert read(thoughts, ["<|channel|>", "final", "<|message|>", "So", " it is."]) == "So it is."
     assert thoughts.text == ""
@@ -107,7 +128,28 @@ def test_thoughts_that_go_on_too_long_are_ended():
     assert thoughts.feed(b"</think>", b"</think>") == b""
     assert not thoughts.is_thinking
     assert thoughts.feed(b"So.", b"So.") == b"So."
-    assert thoughts.spare_tokens == 0
+    assert thoughts.most_tokens == 54
+
+
+def test_all_of_an_ending_is_said_also_behind_the_mark_in_it():
+    thoughts = thoughts_of(THINK, is_open=True, max_tokens=0)
+    assert thoughts.next_due() == ENDING[0]
+    thoughts.feed(b"</think>", b"</think>")
+    assert [thoughts.next_due(), thoughts.next_due()] == [ENDING[1], None]
+
+
+def test_the_answer_gets_what_thoughts_have_left_of_the_room():
+    thoughts = thoughts_of(THINK, is_open=True, room_tokens=30)
+    read(thoughts, ["They", "</think>", "So."])
+    assert thoughts.most_tokens == 30
+
+
+def test_a_model_that_begins_by_itself_can_be_made_to():
+    thinking = Thinking(Manner(THINK, is_open=False, is_sure=True), OPENING, ENDING, 9, 9, 99)
+    thoughts = Thoughts(thinking, begins=True)
+    assert [thoughts.next_due(), thoughts.next_due()] == [*OPENING, None]
+    thoughts.feed(b"<think>", b"<think>")
+    assert thoughts.is_thinking
 
 
 def test_an_ending_that_is_not_read_as_one_ends_them_all_the_same():
@@ -138,12 +180,13 @@ def test_a_model_that_ends_in_its_thoughts_has_to_answer():
         ("<seed:think>{{ m.reasoning_content }}</seed:think>", "<seed:think>"),
         ("<|START_THINKING|>{{ m.plan }}<|END_THINKING|>", "<|START_THINKING|>"),
         ("<|start|>assistant<|channel|>final<|message|>", "<|channel|>analysis<|message|>"),
+        ("{%- set parts = text.split('<channel|>') -%}", "<|channel>thought"),
     ],
 )
 def test_families_are_known_by_their_templates(template: str, opening: str):
     marks = marks_of(template)
     assert marks is not None
-    assert marks.opening == opening
+    assert marks.openings[0] == opening
 
 
 def test_most_models_do_not_think():
@@ -153,11 +196,17 @@ def test_most_models_do_not_think():
 @pytest.mark.parametrize(
     ("prompt_end", "manner"),
     [
-        ("<|im_start|>assistant\n<think>\n", Manner(THINK, True)),
-        ("<|im_start|>assistant\n", Manner(THINK, False)),
+        ("<|im_start|>assistant\n<think>\n", Manner(THINK, is_open=True, is_sure=True)),
+        ("<|im_start|>assistant\n", Manner(THINK, is_open=False, is_sure=False)),
         ("<|im_start|>assistant\n<think>\n\n</think>\n\n", None),
         ("<｜Assistant｜></think>", None),
     ],
 )
 def test_how_a_prompt_has_a_model_begin(prompt_end: str, manner: Manner | None):
-    assert manner_of(THINK, prompt_end) == manner
+    assert manner_of(THINK, prompt_end, is_told=False) == manner
+
+
+def test_a_model_that_was_told_to_think_will():
+    told = manner_of(THINK, "<|im_start|>assistant\n", is_told=True)
+    assert told is not None
+    assert told.is_sure

@@ -11,7 +11,7 @@ from engine.core import Answer
 from engine.events import AnswerCancelled, AnswerFinished, ThoughtsGenerated, TokensGenerated
 from engine.generation.commands import UseModel
 from engine.generation.sampler import ChainSampler
-from tests.helpers.tiny_gguf import CHATML, EOS, write_tiny_model
+from tests.helpers.tiny_gguf import CHATML, EOS, token_of, write_tiny_mamba, write_tiny_model
 
 # As QwQ's: prompts end within thoughts, and earlier answers are told without them.
 THINKS_AT_ONCE = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}").replace(
@@ -38,15 +38,19 @@ def says(desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
         written: dict[int, list[int]] = {}
 
         def sample(sampler: ChainSampler, context, row: int = -1) -> int:
-            model = context.model
             if id(sampler) not in written:
-                written[id(sampler)] = [*model.tokenize(text, False), EOS]
+                written[id(sampler)] = [*map(_letter, text), EOS]
             return written[id(sampler)].pop(0)
 
         monkeypatch.setattr(ChainSampler, "sample", sample)
         monkeypatch.setattr(ChainSampler, "close", lambda sampler: written.pop(id(sampler), None))
 
     return load
+
+
+def _letter(sign: str) -> int:
+    """Its token; a line break is a byte."""
+    return token_of(sign) if sign != "\n" else 3 + ord(sign)
 
 
 def answer_of(desk, question_id: str = "q") -> Answer:
@@ -111,13 +115,33 @@ def test_one_that_is_to_think_nothing_answers_at_once(desk, says):
     assert (answer.text, answer.thoughts, answer.finish_reason) == (ANSWER, "", "stop")
 
 
-def test_one_that_ends_without_an_answer_has_to_give_one(desk, says, monkeypatch: pytest.MonkeyPatch):
-    says(THINKS_AT_ONCE, "")
-    desk.ask("How?", max_tokens=4, grammar='root ::= "Yes"')
-    # What it thinks and what it says are chosen by samplers of their own, of which each says nothing here.
+def test_one_that_ends_in_its_thoughts_has_to_answer(desk, says):
+    # With a form, what it thinks and what it says are chosen by samplers of their own.
+    says(THINKS_AT_ONCE, ANSWER)
+    desk.ask("How?", max_tokens=40, grammar=f'root ::= "{ANSWER}"')
     answer = answer_of(desk)
-    assert (answer.text, answer.thoughts, answer.finish_reason) == ("", "", "stop")
-    assert [event for event in desk.events if isinstance(event, AnswerFinished)]
+    assert (answer.text, answer.thoughts, answer.finish_reason) == (ANSWER, ANSWER, "stop")
+
+
+@pytest.mark.parametrize("template", [THINKS_BY_ITSELF, THINKS_IF_TOLD])
+def test_a_form_keeps_nobody_from_thinking_who_will(desk, tmp_path: Path, template: str):
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / "m.gguf", chat_template=template, never_ends=True)))
+    desk.ask("How?", max_thought_tokens=20, grammar=f'root ::= "{ANSWER}"', thinks=True)
+    answer = answer_of(desk)
+    assert answer.text == ANSWER
+    assert bool(answer.thoughts) == (template == THINKS_IF_TOLD)
+
+
+def test_a_model_that_keeps_whole_sequences_reads_no_turn_again_for_its_thoughts(desk, tmp_path: Path):
+    path = write_tiny_mamba(tmp_path / "m.gguf", chat_template=THINKS_AT_ONCE)
+    desk.worker.use(UseModel(path))
+    desk.ask("How?", max_tokens=8, max_thought_tokens=8)
+    first = answer_of(desk)
+    assert first.segments[-1]["tokens"]
+    desk.ask("And then?", "second", first.segments, max_tokens=8, max_thought_tokens=8)
+    end = desk.end_of("second")
+    assert isinstance(end, AnswerFinished)
+    assert end.timings.cached_tokens > end.timings.prompt_tokens / 2
 
 
 def test_a_form_is_that_of_the_answer_and_not_of_thoughts(desk, tmp_path: Path):

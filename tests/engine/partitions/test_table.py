@@ -254,6 +254,7 @@ def test_words_before_and_after_a_long_text_are_searched_for(filled: ChunkTable,
         ("e\u0301cole", ["école", "e\u0301cole", "ecole", "ecoles"]),
         ("ecole", ["école", "Écoles"]),
         ("Résumé", ["resume", "résumé", "resumes"]),
+        ("x\u0304 is the mean", ["x is the mean"]),
         ("Äußerungen", ["äußerungen", "außerungen"]),
         ("of\ufb01cial", ["official", "of\ufb01cial"]),
         ("ＡＢＣ１２３４", ["ABC1234", "ＡＢＣ１２３４"]),
@@ -524,6 +525,7 @@ def test_texts_of_an_older_table_stay_where_too_many_would_change(tmp_path: Path
         assert [ids(table.matching(query, 5)) for query in queries] == [["1-0"], ["1-1"], ["1-2"], ["1-0"]]
         versions.add(table.version)
         table.close()
+    # That they stay is written down once, and they are not looked through again.
     assert len(versions) == 1
     table = open_table(tmp_path)
     table.put_document(1, table.rows_of(1))
