@@ -67,7 +67,7 @@ class ThoughtsCard(QWidget):
         self._thoughts += piece
         if self._view is not None:
             self._view.append(piece)
-        if not self.isVisibleTo(self.parentWidget()) and self._thoughts.strip():
+        if self.isHidden() and self._thoughts.strip():
             self._name(self._sentence(None, is_thinking=True))
             self.show()
 

@@ -101,8 +101,7 @@ class Postprocess:
         thoughts = sequence.thoughts
         if thoughts is not None and not thoughts.has_begun_answer:
             piece = thoughts.feed(self._vocabulary.marked(token), piece)
-            if thoughts.has_begun_answer:
-                sequence.max_tokens = thoughts.most_tokens
+            sequence.max_tokens = thoughts.most_tokens
         if text := sequence.stream.feed(piece):
             sequence.unsaid.append(text)
         sequence.finish_reason = _end_of(sequence)

@@ -126,7 +126,9 @@ class Thoughts:
 
     @property
     def most_tokens(self) -> int:
-        """All that may be written with the answer, which has begun."""
+        """All that may be written with the answer; less, once that has begun before it had to."""
+        if not self.has_begun_answer:
+            return self._thinking.most_tokens
         return min(self._thinking.room_tokens, self.num_tokens + self._thinking.answer_tokens)
 
     @property
