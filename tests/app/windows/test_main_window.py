@@ -185,8 +185,9 @@ def test_a_model_thinks_before_it_answers(window, models, client):
     assert view.state_sentence == "Writing…"
     client.tell(finished(turn_id, "Three months. [1]", thoughts="They ask for a period."))
     assert view.thoughts.title == "Thoughts"
+    conversation_id = models.conversation.conversation_id
     models.conversation.new_chat()
-    models.conversation.open(models.chats.rows[0].conversation_id)
+    models.conversation.open(conversation_id)
     assert models.conversation.turns[0].thoughts == "They ask for a period."
 
 
