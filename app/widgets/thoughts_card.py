@@ -51,10 +51,10 @@ class ThoughtsCard(QWidget):
         """What of the thoughts is laid out; "" while they are folded."""
         return self._view.text if self._view is not None else ""
 
-    def show_thoughts(self, thoughts: str, num_passages: int, seconds: float | None, *, is_thinking: bool) -> None:
+    def show_thoughts(self, thoughts: str, num_passages: int, seconds: float | None) -> None:
         """All there is by now; `seconds` is how long it took, None where nobody has told."""
         self._num_passages = num_passages
-        self._name(self._sentence(seconds, is_thinking))
+        self._name(seconds)
         if thoughts != self._thoughts:
             self._thoughts = thoughts
             if self._view is not None:
@@ -68,7 +68,7 @@ class ThoughtsCard(QWidget):
         if self._view is not None:
             self._view.append(piece)
         if self.isHidden() and self._thoughts.strip():
-            self._name(self._sentence(None, is_thinking=True))
+            self._name(None)
             self.show()
 
     def set_open(self, is_open: bool) -> None:
@@ -94,13 +94,9 @@ class ThoughtsCard(QWidget):
         view.show()
         return view
 
-    def _sentence(self, seconds: float | None, is_thinking: bool) -> str:
-        if is_thinking:
-            return self.tr("Thinking…")
-        if not seconds:
-            return self.tr("Thoughts")
-        return self.tr("Thought for %1").replace("%1", seconds_text(seconds))
-
-    def _name(self, sentence: str) -> None:
+    def _name(self, seconds: float | None) -> None:
+        sentence = self.tr("Thoughts")
+        if seconds:
+            sentence = self.tr("Thought for %1").replace("%1", seconds_text(seconds))
         self._title.setText(f" {sentence}")
         self._title.setAccessibleName(sentence)

@@ -110,7 +110,8 @@ class TurnWidget(QWidget):
         self._state.setText(self._state_sentence(turn))
         self.quotes.show_quotes(turn.quotes)
         self.show_standings()
-        self._show_thoughts(turn)
+        seconds = turn.timings.thinking_s if turn.timings is not None else None
+        self.thoughts.show_thoughts(turn.thoughts, len(turn.passages), seconds)
         self._show_answer(turn, is_running)
         self._show_outcome(turn)
         self._show_foot(turn, is_running)
@@ -123,8 +124,6 @@ class TurnWidget(QWidget):
         """The text of `turn` is what was shown before and `piece`; nothing else has changed."""
         self._turn = turn
         self._state.setText(self._state_sentence(turn))
-        if not self.markdown.text:
-            self._show_thoughts(turn)
         self.markdown.append(piece)
         self.markdown.show()
 
@@ -175,11 +174,6 @@ class TurnWidget(QWidget):
         switch = QWidget()
         switch.setLayout(bits.row(self.earlier, self._branch_text, self.later, spacing=0))
         return switch
-
-    def _show_thoughts(self, turn: TurnView) -> None:
-        seconds = turn.timings.thinking_s if turn.timings is not None else None
-        is_thinking = not turn.has_ended and not turn.text
-        self.thoughts.show_thoughts(turn.thoughts, len(turn.passages), seconds, is_thinking=is_thinking)
 
     def _show_answer(self, turn: TurnView, is_running: bool) -> None:
         # Without a model the quotes are the answer; its text would say the same again.

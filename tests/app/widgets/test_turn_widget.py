@@ -109,7 +109,7 @@ def test_thoughts_grow_while_the_model_thinks(qtbot):
     qtbot.addWidget(widget)
     assert widget.thoughts.isHidden()
     widget.append_thoughts(thinking, "They")
-    assert (widget.thoughts.title, widget.state_sentence) == ("Thinking…", "Thinking…")
+    assert (widget.thoughts.title, widget.state_sentence) == ("Thoughts", "Thinking…")
     assert not widget.thoughts.isHidden()
 
     widget.thoughts.set_open(True)
