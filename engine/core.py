@@ -265,6 +265,8 @@ class Scope:
     `chunks_searched` and `files_searched` count what the filters left to search; `recognised` are the filters
     that were read out of the question's own words, for people ("only PDF files", "changed since 2025-01-01").
     `unread` are the places of the answer's passages that found no room in what the model read.
+    `reads_through`: one document was read in the order of its text, as much of it as fits, and `passages_found` are all
+    that it has.
     """
 
     passages_used: int
@@ -274,12 +276,14 @@ class Scope:
     files_searched: int = 0
     recognised: tuple[str, ...] = ()
     unread: tuple[int, ...] = ()
+    reads_through: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What retrieval hands to generation for one question: passages best first, and the reader's quotes from them.
+    """What retrieval hands to generation for one question: its passages, and the reader's quotes from them.
 
+    Passages come best first; those of a document that is read through, in the order of its text.
     `has_given_up`: what the question's words confine it to had nothing to say, so that the passages are from elsewhere.
     """
 

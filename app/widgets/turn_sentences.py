@@ -7,22 +7,32 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QCoreApplication
 
 from app.models.question_filters import chips
-from app.widgets.figures import count_text, seconds_text
+from app.widgets.figures import count_text, file_name, seconds_text
 
 if TYPE_CHECKING:
     from app.models.turns import TurnView
 
 
 def scope_sentence(turn: TurnView) -> str:
-    """`from 6 of 212 passages in 3 files`: how much of the library the answer rests on."""
+    """`from 6 of 212 passages in 3 files`: how much of the library the answer rests on.
+
+    Of a document that was read through: `read all of lease.pdf`, or `read 18 of 96 passages of lease.pdf`.
+    """
     scope = turn.scope
     if scope is None:
         return ""
+    if scope.reads_through and turn.passages:
+        return _read_sentence(scope.passages_used, scope.passages_found, file_name(turn.passages[0].document))
     words = _tr("from %1 of %2 passages in 1 file") if scope.files == 1 else _tr("from %1 of %2 passages in %3 files")
     figures = (scope.passages_used, scope.passages_found, scope.files)
     for place, figure in zip(("%1", "%2", "%3"), figures, strict=True):
         words = words.replace(place, count_text(figure))
     return words
+
+
+def _read_sentence(num_read: int, num_parts: int, name: str) -> str:
+    words = _tr("read all of %3") if num_read == num_parts else _tr("read %1 of %2 passages of %3")
+    return words.replace("%1", count_text(num_read)).replace("%2", count_text(num_parts)).replace("%3", name)
 
 
 def writer_sentence(turn: TurnView) -> str:

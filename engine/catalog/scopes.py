@@ -87,6 +87,13 @@ class ScopeReader(CatalogReader):
         )
         return Extent(*row) if row is not None else Extent(0, 0)
 
+    def only_document(self, collection: str | None, filters: Filters) -> int | None:
+        """The one document that `extent` counts; None where it counts more, or none. Raises as that does."""
+        where, parameters = self._scope(collection, filters)
+        conditions = " AND ".join([_STORED, *where])
+        rows = self._database.rows(f"SELECT d.document_id FROM documents d WHERE {conditions} LIMIT 2", parameters)
+        return rows[0][0] if len(rows) == 1 else None
+
     def stored_documents(self, collection: str | None, filters: Filters) -> tuple[Document, ...]:
         """The documents that `extent` counts, ordered by path. Raises as that does."""
         where, parameters = self._scope(collection, filters)

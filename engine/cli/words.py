@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from engine.cli.output import Output
-from engine.core import Collection, Passage
+from engine.core import Answer, Collection, Passage
 from engine.events import AnswerEnded, AnswerFailed, AnswerFinished, IndexFinished
 from engine.protocol import EmbedderState, Folder
 
@@ -83,8 +84,18 @@ def tell_answer(end: AnswerFinished, out: Output) -> None:
     scope = answer.scope
     for recognised in scope.recognised:
         out.line(f"From the question: {recognised}.")
-    out.line(f"From {scope.passages_used} of {scope.passages_found} passages in {counted(scope.files, 'file')}.")
+    out.line(_scope_sentence(answer))
     _tell_refreshes(end, out)
+
+
+def _scope_sentence(answer: Answer) -> str:
+    scope = answer.scope
+    if not (scope.reads_through and answer.passages):
+        return f"From {scope.passages_used} of {scope.passages_found} passages in {counted(scope.files, 'file')}."
+    name = PurePath(answer.passages[0].document).name
+    if scope.passages_used == scope.passages_found:
+        return f"Read all of {name}."
+    return f"Read {scope.passages_used} of {scope.passages_found} passages of {name}."
 
 
 def tell_file_answer(path: str, end: AnswerEnded, out: Output) -> None:

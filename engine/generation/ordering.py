@@ -2,6 +2,7 @@
 
 Which passages are read is decided by their scores alone; in which order, matters little to the answer and much to how
 soon it begins, because KV can be used again only from the prompt's start (CacheWeaver orders retrieved passages so).
+A document that is read through is the exception: it stays in its own order, whatever is kept of it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TypeVar
+
+from engine.core import Passage
 
 # More looks into what is kept would take longer than they save.
 MAX_LOOKS = 256
@@ -66,6 +70,24 @@ def _by_use(begun: Order, worth: _Worth, max_loss: float, uses: Sequence[int]) -
         allowed = (one for one in most_used if worth.loss(_completed((*order, one), count)) <= max_loss)
         order = (*order, next(allowed, others[0]))
     return order
+
+
+def follow_text(passages: Sequence[Passage]) -> bool:
+    """Whether they are passages of one document in the order of its text: they are to be read through, and in that."""
+    is_one = len({passage.document_id for passage in passages}) == 1
+    return is_one and all(before.ordinal < passage.ordinal for before, passage in pairwise(passages))
+
+
+def spread(costs: Sequence[int], room: int) -> Order:
+    """Places of as many passages as there is room for, evenly spread over all, the first one among them."""
+    number = len(costs)
+    while number:
+        places = tuple(place * len(costs) // number for place in range(number))
+        if sum(costs[place] for place in places) <= room:
+            return places
+        number -= 1
+    # It is cut.
+    return (0,) if costs else ()
 
 
 def loss(scores: Sequence[float], order: Order) -> float:

@@ -28,7 +28,7 @@ from engine.generation.conversation import (
     next_number,
     number_above,
 )
-from engine.generation.ordering import Order, along_kept
+from engine.generation.ordering import Order, along_kept, follow_text, spread
 from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker
 from engine.generation.trail import Trail, after, whole
@@ -119,8 +119,8 @@ def compose(
 ) -> Prompt:
     """The longest prompt that fits: instructions, newest turns, passages best first (the last one cut), the question.
 
-    Of the passages those that do not stand in the turns. `wishes` are what the user wants of every answer; they end the
-    instructions.
+    Of a document that is read through, passages from all of it. Of all, those that do not stand in the turns. `wishes`
+    are what the user wants of every answer; they end the instructions.
 
     Raises:
         PromptTooLong: Even the bare question does not fit.
@@ -139,6 +139,9 @@ def compose(
     ask = partial(asking, question, asked_on=asked_on, first_number=first_number, also=sorted(above))
     places = [place for place, number in enumerate(numbers) if number is None]
     room = budget - _count([*before, ask(())], speaker)
+    if follow_text(passages):
+        costs = [len(speaker.tokens(evidence[place].block(first_number + place))) for place in places]
+        places = [places[one] for one in spread(costs, room)]
     fitting = fitting_passages([evidence[place] for place in places], room, speaker, first_number)
     read_at = dict(zip(places, fitting, strict=False))
 
@@ -154,7 +157,7 @@ def compose(
             asked_on=asked_on,
             first_number=first_number,
             above=above,
-            places_above=frozenset(range(len(evidence))).difference(places),
+            places_above=frozenset(place for place, number in enumerate(numbers) if number is not None),
             standing=tuple(one for turn in turns for one in turn.numbered),
         )
 
@@ -182,7 +185,7 @@ def _read(messages: tuple[Message, ...], speaker: Speaker, **told: Any) -> Promp
 
 def order_along(prompt: Prompt, evidence: Sequence[Passage], speaker: Speaker, reordering: Reordering) -> Order:
     """The `order` in which the passages of this prompt, which were made of that evidence, had better be read."""
-    if len(prompt.order) < 2:
+    if len(prompt.order) < 2 or follow_text(evidence):
         return prompt.order
     places = [place for place, segment in enumerate(prompt.segments) if segment.kind == "passage"]
     first = places[-len(prompt.order)]

@@ -29,6 +29,10 @@ class KnownDocuments(Protocol):
         """How many files and chunks these leave."""
         ...
 
+    def only_document(self, collection: str | None, filters: Filters) -> int | None:
+        """The one document that these leave; None where they leave more, or none."""
+        ...
+
     def collection_names(self) -> tuple[str, ...]: ...
 
     def paths_named(self, names: Collection[str]) -> Named:
@@ -67,6 +71,7 @@ class Confinement:
 
     `recognised` says for people what was read out of the question's own words and is in force, `given_up` what was
     read and is not; `surely` is what is left without those words of the former that may have meant something else.
+    `only_document` is the one that there is to find, None where there are more.
     """
 
     text: str
@@ -75,6 +80,7 @@ class Confinement:
     recognised: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
     surely: Place = NOWHERE_SAID
+    only_document: int | None = None
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -112,7 +118,10 @@ def confined(query: Asked, documents: KnownDocuments, reads_filters: bool) -> Co
 
 def _looked_up(text: str, collection: str | None, filters: Filters, documents: KnownDocuments) -> Confinement:
     ids = documents.ids_in_scope(collection, filters)
-    return Confinement(text, ids, documents.extent(collection if ids is not None else None, filters))
+    collection = collection if ids is not None else None
+    extent = documents.extent(collection, filters)
+    only = documents.only_document(collection, filters) if extent.files == 1 else None
+    return Confinement(text, ids, extent, only_document=only)
 
 
 def _combined(query: Asked, found: Recognised) -> Place:

@@ -77,6 +77,21 @@ def passages_of(hits: Iterable[Hit], limit: int, room: Room) -> list[Hit]:
     return [run.hit for run in runs]
 
 
+def in_order(chunks: Iterable[Hit], passage_tokens: int) -> list[Hit]:
+    """All chunks of a document as passages in the order of its text: neighbours are joined up to so many tokens."""
+    room = Room(passage_tokens, passage_tokens)
+    runs: list[_Run] = []
+    for chunk in sorted(chunks, key=lambda hit: hit.ordinal):
+        run = _Run(chunk, chunk.ordinal, chunk.ordinal)
+        if runs and runs[-1].can_take(run, room):
+            score = max(runs[-1].hit.score, chunk.score)
+            joined = runs[-1].with_(run)
+            runs[-1] = replace(joined, hit=replace(joined.hit, score=score))
+        else:
+            runs.append(run)
+    return [run.hit for run in runs]
+
+
 def with_small_documents_whole(
     passages: Sequence[Hit],
     num_chunks: Mapping[int, int],

@@ -80,7 +80,7 @@ class Reader:
 
         Args:
             question: What was asked.
-            passages: What was found, best first.
+            passages: What was found.
             strength: How well.
             listed: What `listed` gave for them, where that was asked before.
 
@@ -104,7 +104,9 @@ class Reader:
 
     def listed(self, question: str, passages: Sequence[Passage]) -> list[Candidate]:
         """The sentences worth a closer look, each with how well it fits by words."""
-        by_words = scored_by_words(question, candidates(passages), [passage.score for passage in passages])
+        # A document that is read through does not come best first.
+        found = sorted(candidates(passages), key=lambda one: -passages[one.passage].score)
+        by_words = scored_by_words(question, found, [passage.score for passage in passages])
         return shortlist(by_words) if self._knows_language_of(question) else by_words
 
     def embedded_ahead(self, questions: Sequence[tuple[str, Sequence[Candidate]]]) -> Iterator[None]:

@@ -6,6 +6,7 @@ knows is dropped here, so a removed document can never be cited, whatever the in
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
@@ -16,11 +17,13 @@ from engine.core import Filters, Passage, Scope
 from engine.embedder import Embedder
 from engine.partitions.rows import Found, Hit, Vectors
 from engine.partitions.sweep import SweepPaused
+from engine.retrieval.asks_whole import Wanted, asks_whole
 from engine.retrieval.breadth import Breadth, breadths
 from engine.retrieval.calibration import Strength
 from engine.retrieval.confining import ANYWHERE, NOWHERE_SAID, Confinement, KnownDocuments, Place, confined
 from engine.retrieval.joining import Room, passages_of, with_small_documents_whole
 from engine.retrieval.rank import distinct, diverse, fused
+from engine.retrieval.whole import MAX_CHUNKS, Reading, is_looked_into, reading_of, steps_of
 from engine.retrieval.words import is_mostly_latin, terms
 
 NO_STRENGTH = Strength()
@@ -93,8 +96,9 @@ class Query:
 class SearchResult:
     """Passages best first, how much of the library they are, and how well the best of each ranking fits.
 
+    Where one document is read through (`Scope.reads_through`), they come in the order of its text.
     `recognised`: the filters in force that were read out of the query's own words, as in `Scope`; `surely` what is
-    left without those that may have been meant otherwise.
+    left without those that may have been meant otherwise. `asks_whole`: all of the document was asked for.
     """
 
     passages: tuple[Passage, ...]
@@ -102,6 +106,7 @@ class SearchResult:
     strength: Strength = NO_STRENGTH
     recognised: tuple[str, ...] = ()
     surely: Place = NOWHERE_SAID
+    asks_whole: bool = False
 
     @property
     def has_given_up(self) -> bool:
@@ -110,8 +115,11 @@ class SearchResult:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether some words may have meant something else: a type, a date and "notes.txt" may, other names hardly."""
-        return bool(self.doubtful)
+        """Whether some words may have meant something else: a type, a date and "notes.txt" may, other names hardly.
+
+        Whoever asks for all of a document has meant one.
+        """
+        return bool(self.doubtful) and not self.asks_whole
 
     @property
     def doubtful(self) -> tuple[str, ...]:
@@ -270,7 +278,8 @@ class Searcher:
     def _ranked(
         self, query: Query, confinement: Confinement, by_words: Sequence[Found], by_meaning: Sequence[Found]
     ) -> _Ranked:
-        documents = self._documents.located({row.document_id for row in (*by_words, *by_meaning)})
+        only = [confinement.only_document] if confinement.only_document is not None else []
+        documents = self._documents.located({*(row.document_id for row in (*by_words, *by_meaning)), *only})
         rankings = [[row for row in ranking if row.document_id in documents] for ranking in (by_words, by_meaning)]
         num_terms = len(terms(confinement.text))
         ranked = fused(rankings[0], rankings[1], num_terms, self._settings.words_weight)
@@ -288,19 +297,47 @@ class Searcher:
 
     def _result(self, ranked: _Ranked, texts: Mapping[str, Hit], num_chunks: int) -> SearchResult:
         confinement, documents = ranked.confinement, ranked.documents
-        chosen = self._chosen(ranked, texts)
+        wanted, reading = self._read_through(ranked, texts)
+        chosen = reading.parts if reading is not None else self._chosen(ranked, texts)
         passages = tuple(_passage(hit, documents[hit.document_id]) for hit in chosen)
         scope = Scope(
             passages_used=len(passages),
-            passages_found=ranked.num_found,
+            passages_found=reading.num_parts if reading is not None else ranked.num_found,
             files=len({passage.document_id for passage in passages}),
             chunks_searched=confinement.extent.chunks,
             files_searched=confinement.extent.files,
             recognised=confinement.told,
+            reads_through=reading is not None,
         )
         words, meaning = ranked.best
         strength = Strength.of(words, meaning, ranked.num_terms, num_chunks)
-        return SearchResult(passages, scope, strength, confinement.recognised, confinement.surely)
+        asks_all = reading is not None and wanted is not None
+        return SearchResult(passages, scope, strength, confinement.recognised, confinement.surely, asks_all)
+
+    def _read_through(self, ranked: _Ranked, texts: Mapping[str, Hit]) -> tuple[Wanted | None, Reading | None]:
+        """What the query wants of all of the one document it can find; and what to read of that, None for what ranks.
+
+        Who says how many passages to find gets those.
+        """
+        query, only = ranked.query, ranked.confinement.only_document
+        document = ranked.documents.get(only) if only is not None and query.limit is None else None
+        if only is None or document is None:
+            return None, None
+        wanted = asks_whole(query.asked or query.text, os.path.basename(document.path))
+        if wanted is None and not (ranked.num_found and self._settings.whole_document_chunks):
+            return None, None
+        if not is_looked_into(document.num_chunks, wanted):
+            return wanted, None
+        found = [texts[id_] for id_ in ranked.scores if id_ in texts]
+        chunks = found if len(found) == document.num_chunks else self._chunks(only, document.num_chunks)
+        scored = [replace(chunk, score=ranked.scores.get(chunk.row_id, 0.0)) for chunk in chunks]
+        return wanted, reading_of(scored, document.num_chunks, wanted, self._room)
+
+    def _chunks(self, document_id: int, num_chunks: int) -> list[Hit]:
+        """All of a document, or what stands for it where that is too much."""
+        if num_chunks <= MAX_CHUNKS:
+            return self._table.hits_of((document_id,))
+        return [hit for step in steps_of(num_chunks) for hit in self._table.hits_at(document_id, step, 1)]
 
     def _chosen(self, ranked: _Ranked, texts: Mapping[str, Hit]) -> list[Hit]:
         """The passages to hand out: read, without repetitions, joined with their neighbours."""

@@ -330,3 +330,22 @@ def test_of_a_folder_with_every_kind_of_bad_file_all_others_are_indexed(tmp_path
     assert report["documents"]["indexed"] == len(corpus.files) + 1
     found = ragdoll.json("search", "wrongly named parrot")["passages"]
     assert Path(found[0]["document"]).name == "really a PDF.txt"
+
+
+def test_a_pdf_that_is_to_be_summarised_is_read_on_all_its_pages(tmp_path: Path, new_home: NewHome):
+    ragdoll = Ragdoll(new_home(tmp_path / "home"))
+    report = tmp_path / "papers" / "report.pdf"
+    report.parent.mkdir()
+    filler = "The committee met again and minutes were taken by hand. " * 8
+    report.write_bytes(pdf([f"Bridge number {n} weighs {100 + n} tons. {filler}" for n in range(1, 15)]))
+    (report.parent / "bread.md").write_text("# Bread\n\nBread needs flour and water.\n")
+    ragdoll.run_here("add", report.parent)
+
+    whole = ragdoll.run_here("ask", "Summarise report.pdf", "--json").json
+    assert [passage["page"] for passage in whole["passages"]] == list(range(1, 15))
+    assert all(f"{100 + page} tons" in whole["passages"][page - 1]["text"] for page in range(1, 15))
+    assert whole["scope"]["reads_through"]
+    assert "Read all of report.pdf." in ragdoll.run_here("ask", "Summarise report.pdf").out
+    pointed = ragdoll.run_here("ask", "How many tons does bridge number 9 in report.pdf weigh?", "--json").json
+    assert pointed["passages"][0]["page"] == 9
+    assert not pointed["scope"]["reads_through"]

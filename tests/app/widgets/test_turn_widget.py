@@ -50,6 +50,16 @@ def test_the_line_under_an_answer_fits_a_narrow_window_beside_branches(qtbot):
     assert widget.minimumSizeHint().width() <= 312
 
 
+def test_the_line_under_an_answer_says_how_much_of_a_document_was_read_through(qtbot):
+    widget = TurnWidget(turn(1, passages=(passage(1),), scope=Scope(18, 96, 1, reads_through=True)))
+    qtbot.addWidget(widget)
+    name = passage(1).document.rpartition("/")[2]
+    assert widget.scope.text() == f"read 18 of 96 passages of {name}"
+    assert widget.scope.accessibleName() == widget.scope.text()
+    widget.show_turn(turn(1, passages=(passage(1),), scope=Scope(14, 14, 1, reads_through=True)))
+    assert widget.scope.text() == f"read all of {name}"
+
+
 def test_the_details_say_which_model_wrote_an_answer(qtbot):
     widget = TurnWidget(turn(1, model="Tiny", passages=(passage(1),)))
     qtbot.addWidget(widget)

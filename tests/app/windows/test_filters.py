@@ -146,6 +146,20 @@ def test_everything_can_be_searched_instead_with_one_click(bar, window, models, 
     assert turn.turn.num_branches == 2
 
 
+def test_how_much_of_a_long_document_was_read_is_said_under_its_summary_and_when_the_chat_is_opened_again(
+    bar, window, client
+):
+    asked = ask(window, "Summarise lease.pdf")
+    finish(client, asked.question_id, Scope(18, 96, 1, 96, 1, ("only “lease.pdf”",), reads_through=True))
+    (turn,) = window.chat.conversation.turn_views()
+    told = turn.scope.text()
+    assert told.startswith("read 18 of 96 passages of ")
+    window.new_chat()
+    window.open_chat(asked.conversation_id)
+    (turn,) = window.chat.conversation.turn_views()
+    assert turn.scope.text() == told
+
+
 def test_many_chips_go_on_in_the_next_line(bar, window, models, qtbot):
     for path in range(12):
         filters = models.conversation.filters

@@ -174,3 +174,15 @@ def test_the_counts_come_from_an_index_alone(catalog: Catalog) -> None:
         "EXPLAIN QUERY PLAN SELECT count(*), sum(d.num_chunks) FROM documents d WHERE d.num_chunks > 0"
     )
     assert "COVERING INDEX documents_found" in plan[0]["detail"]
+
+
+def test_the_one_document_that_there_is_to_find_is_told(catalog: Catalog) -> None:
+    recipe = catalog.document_by_path("/home/recipes/Brötchen.md")
+    assert recipe is not None
+    assert catalog.only_document("Kitchen", Filters()) == recipe.document_id
+    assert catalog.only_document(None, Filters(paths=(recipe.path,))) == recipe.document_id
+    assert catalog.only_document("Work", Filters()) is None
+    assert catalog.only_document("Kitchen", Filters(formats=("pdf",))) is None
+    # What has nothing stored is nothing to find.
+    put(catalog, "/home/recipes/empty.md", "markdown", "2025-04-01", num_chunks=0)
+    assert catalog.only_document("Kitchen", Filters()) == recipe.document_id

@@ -139,3 +139,15 @@ def test_passages_that_came_while_an_answer_was_written_are_told_of() -> None:
     document = documents.of_answer(end)
     assert document["refreshes"][1] == {"offset": 22, "first_passage": 2, "num_passages": 1}
     assert document["timeline"]["refresh_hidden_s"] == 0.6
+
+
+@pytest.mark.parametrize(
+    ("used", "told"), [(2, "Read all of 1.txt."), (1, "Read 1 of 2 passages of 1.txt.")], ids=["all", "some"]
+)
+def test_how_much_of_a_document_was_read_through_is_told(used: int, told: str) -> None:
+    scope = Scope(used, 2, 1, reads_through=True)
+    answer = Answer("Short.", (), (), (passage("One."), passage("Two.", start=9))[:used], scope, "tiny", "stop")
+    stream = io.BytesIO()
+    words.tell_answer(AnswerFinished("q", answer, TOOK), Output(stream, is_json=False))
+
+    assert stream.getvalue().decode().splitlines()[-1] == told

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
 
-from engine.generation.ordering import MAX_LOOKS, along_kept, loss
+from engine.generation.ordering import MAX_LOOKS, along_kept, follow_text, loss, spread
+from tests.helpers.passages import passage
 
 SCORES = [0.9, 0.8, 0.7, 0.6]
 LENGTHS = [100, 100, 100, 100]
@@ -87,3 +89,20 @@ def test_looking_ends_however_much_is_kept():
 
 def test_nothing_is_looked_for_after_a_beginning_that_is_not_kept():
     assert along_kept(SCORES, LENGTHS, None, pytest.fail, 1.0, [0, 3, 0, 5]) == (3, 1, 0, 2)
+
+
+def test_passages_of_one_document_in_the_order_of_its_text_are_to_be_read_so():
+    first, second = (replace(passage("Bread.", start=place), ordinal=place) for place in (3, 7))
+    other = replace(second, document_id=2)
+    assert follow_text([first, second])
+    assert not follow_text([second, first])
+    assert not follow_text([first, other])
+    assert not follow_text([])
+
+
+def test_where_not_all_fit_they_are_spread_over_all():
+    assert spread([10] * 4, 40) == (0, 1, 2, 3)
+    assert spread([10] * 9, 30) == (0, 3, 6)
+    assert spread([10, 90, 10, 10], 30) == (0, 2)
+    assert spread([50], 10) == (0,)
+    assert spread([], 10) == ()

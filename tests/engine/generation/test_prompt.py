@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 import pytest
@@ -278,6 +278,25 @@ def test_a_prompt_that_was_made_is_ordered_along_what_was_read_since(speaker):
         made = compose("Two?", PASSAGES[:3], (), model, 100, reordering)
         assert made.order == order
         assert order[: len(read)] == read
+
+
+def test_a_document_that_is_read_through_stays_in_the_order_of_its_text(speaker):
+    model = speaker(4096)
+    pages = [replace(one, document_id=1, ordinal=place) for place, one in enumerate(PASSAGES[:3])]
+    earlier = compose("One?", [pages[2], pages[0]], (), model, 100)
+    reordering = Reordering(Left((earlier,)), max_loss=1.0)
+    made = compose("Summarise it.", pages, (), model, 100, reordering)
+    assert made.order == order_along(made, pages, model, reordering) == (0, 1, 2)
+
+
+def test_of_a_document_that_is_read_through_and_does_not_fit_all_parts_are_read(speaker):
+    pages = [replace(passage(n + 1, f"P{n} " + "word " * 40), document_id=1, ordinal=n) for n in range(12)]
+    prompt = compose("Summarise it.", pages, (), speaker(400), 100)
+    assert 3 <= len(prompt.order) < 12
+    assert (prompt.order[0], prompt.order == tuple(sorted(prompt.order)), prompt.order[-1] >= 8) == (0, True, True)
+    assert [read.text for read in prompt.passages] == [pages[place].text for place in prompt.order]
+    assert prompt.places_read == set(prompt.order)
+    assert prompt.num_tokens <= 300
 
 
 def test_passages_stay_in_their_order_where_another_would_cost_too_much(speaker):

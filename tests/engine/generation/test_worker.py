@@ -348,6 +348,17 @@ def test_passages_without_room_are_told_of_and_their_files_do_not_count(desk, tm
     assert answer.scope == Scope(2, 8, 2, unread=(2,))
 
 
+def test_a_document_that_has_no_room_to_be_read_through_is_read_here_and_there(desk, tmp_path: Path):
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / "small.gguf", context=256)))
+    pages = tuple(replace(PASSAGES[0], row_id=f"r{n}", ordinal=n, page=n + 1) for n in range(12))
+    desk.ask("Why?", evidence=Evidence(pages, (), Scope(12, 12, 1, reads_through=True)), max_tokens=4)
+    scope = desk.end_of().answer.scope
+    assert 1 < scope.passages_used == 12 - len(scope.unread)
+    assert scope.passages_found == 12
+    # Not its end alone.
+    assert scope.unread != tuple(range(scope.passages_used, 12))
+
+
 def test_what_a_follow_up_cites_of_an_earlier_turn_is_among_its_passages(desk, tiny_model: Path):
     desk.worker.use(UseModel(tiny_model))
     desk.ask("First?", "a", evidence=Evidence(PASSAGES[:2], (), Scope(2, 8, 2)))

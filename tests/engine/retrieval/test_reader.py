@@ -184,3 +184,16 @@ def test_the_extractive_answer_quotes_with_markers():
 
 def test_no_quotes_make_no_answer():
     assert extractive_answer([]) == ("", ())
+
+
+def test_of_a_document_that_is_read_through_the_best_passages_are_read_first(minilm: Embedder):
+    # So many sentences that not all are looked at.
+    pages = [passage(f"On day {n} it rained in Ghent. Day {n} was grey.", start=1000 * n, score=0.1) for n in range(9)]
+    answer = passage("A lodger may leave with three months' warning.", start=9000, score=0.9)
+    question = "What is the cancellation period of my flat?"
+    reader = Reader(minilm, SentenceVectors(Ledger()))
+    in_order, best_first = ([*pages, answer], [answer, *pages])
+    assert {one.text for one in reader.listed(question, in_order)} == {
+        one.text for one in reader.listed(question, best_first)
+    }
+    assert answer.text in {one.text for one in reader.listed(question, in_order)}

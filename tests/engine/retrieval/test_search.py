@@ -59,6 +59,11 @@ class Documents:
             len(self.known if ids is None else ids), sum(self.known[id_].num_chunks for id_ in ids or self.known)
         )
 
+    def only_document(self, collection: str | None, filters: Filters) -> int | None:
+        ids = self.ids_in_scope(collection, filters)
+        stored = set(self.known if ids is None else ids)
+        return stored.pop() if len(stored) == 1 else None
+
     def collection_names(self) -> tuple[str, ...]:
         return tuple(self.collections)
 
@@ -415,3 +420,115 @@ def test_what_follows_a_passage_is_told_in_the_order_of_the_text(searcher: Searc
     assert [passage.text for passage in searcher.following(first)] == [TEXTS[1][1]]
     del documents.known[1]
     assert searcher.following(first) == ()
+
+
+def put_report(table: ChunkTable, documents: Documents, num_pages: int, tokens: int = 200) -> list[str]:
+    """A report of so many pages, each a chunk with a fact of its own; what the pages say."""
+    said = [f"Fact {n} is that bolt {n} weighs {n} grams. ".ljust(4 * tokens, "x") for n in range(num_pages)]
+    table.put_document(9, [chunk_row(9, n, text, page=n + 1) for n, text in enumerate(said)])
+    documents.known[9] = Located("/docs/report.pdf", False, num_pages)
+    return said
+
+
+CHOSEN = Filters(paths=("/docs/report.pdf",))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query("Summarise report.pdf"),
+        Query("Please give me a short summary of the file report.pdf."),
+        Query("What are the key points?", filters=CHOSEN),
+        Query("List all weights", filters=CHOSEN),
+        Query("总结这个文件", filters=CHOSEN),
+    ],
+)
+def test_who_asks_for_all_of_a_document_that_fits_is_given_all_its_pages_in_order(
+    table: ChunkTable, documents: Documents, query: Query
+):
+    said = put_report(table, documents, 14)
+    [result] = make_searcher(table, documents, passages=2).search([query])
+    assert [(passage.page, passage.text) for passage in result.passages] == list(enumerate(said, start=1))
+    assert (result.scope.passages_used, result.scope.passages_found, result.scope.files) == (14, 14, 1)
+    assert result.scope.reads_through
+
+
+def test_all_of_the_only_document_there_is_is_given_without_naming_it(table: ChunkTable, documents: Documents):
+    said = put_report(table, documents, 14)
+    documents.known = {9: documents.known[9]}
+    # No word of it is in the document, and the embedder cannot read it.
+    [result] = make_searcher(table, documents).search([Query("总结这份文件")])
+    assert [passage.text for passage in result.passages] == said
+
+
+def test_of_a_long_document_passages_from_all_of_it_are_given_in_order(table: ChunkTable, documents: Documents):
+    put_report(table, documents, 96)
+    [result] = make_searcher(table, documents).search([Query("Summarise report.pdf")])
+    pages = [passage.page or 0 for passage in result.passages]
+    assert (pages[0], pages == sorted(pages), pages[-1] > 85) == (1, True, True)
+    assert (result.scope.passages_used, result.scope.passages_found) == (len(pages), 96)
+    assert result.scope.reads_through
+    assert sum(len(passage.text) // 4 for passage in result.passages) <= 4000
+
+
+def test_of_a_document_too_long_to_look_at_some_of_each_part_is_given(
+    table: ChunkTable, documents: Documents, monkeypatch: pytest.MonkeyPatch
+):
+    put_report(table, documents, 96)
+    monkeypatch.setattr("engine.retrieval.search.MAX_CHUNKS", 50)
+    monkeypatch.setattr(table, "hits_of", lambda ids: pytest.fail("all of it was read"))
+    [result] = make_searcher(table, documents).search([Query("Summarise report.pdf")])
+    pages = [passage.page or 0 for passage in result.passages]
+    assert (pages[0], pages == sorted(pages), pages[-1] > 85) == (1, True, True)
+    assert result.scope.passages_found == 96
+
+
+def test_a_pointed_question_to_a_long_document_finds_what_ranks_best(table: ChunkTable, documents: Documents):
+    put_report(table, documents, 96)
+    asked = ["How many grams does bolt 41 weigh?", "Summarise what it says about bolt 41."]
+    found = make_searcher(table, documents).search([Query(text, filters=CHOSEN) for text in asked])
+    for result in found:
+        assert 42 in {passage.page for passage in result.passages}
+        assert len(result.passages) == 6
+        scores = [passage.score for passage in result.passages]
+        assert scores == sorted(scores, reverse=True)
+        assert not result.scope.reads_through
+
+
+def test_a_small_document_is_read_through_whatever_is_asked_unless_that_is_switched_off(
+    table: ChunkTable, documents: Documents
+):
+    said = put_report(table, documents, 6)
+    query = Query("How many grams does bolt 3 weigh?", filters=CHOSEN)
+    [result] = make_searcher(table, documents, whole_document_chunks=4, passages=2).search([query])
+    assert [passage.text for passage in result.passages] == said
+    assert max(result.passages, key=lambda passage: passage.score).page == 4
+    [result] = make_searcher(table, documents, whole_document_chunks=0, passages=2).search([query])
+    assert (len(result.passages), result.scope.reads_through) == (2, False)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query("Summarise my files"),
+        Query("Summarise the documents", filters=Filters(paths=("/docs/report.pdf", "/docs/1.txt"))),
+        Query("Summarise report.pdf", limit=3),
+    ],
+    ids=["no document", "two documents", "so many passages"],
+)
+def test_who_means_no_one_document_or_so_many_passages_gets_what_ranks_best(
+    table: ChunkTable, documents: Documents, query: Query
+):
+    put_report(table, documents, 14)
+    [result] = make_searcher(table, documents).search([query])
+    assert len(result.passages) == (query.limit or 6)
+    assert not result.scope.reads_through
+
+
+def test_who_asks_for_all_of_a_document_has_meant_one(table: ChunkTable, documents: Documents):
+    searcher = make_searcher(table, documents)
+    pointed, whole = searcher.search(
+        [Query("What is said about dough and a mutex in 2.txt?"), Query("Summarise 2.txt")]
+    )
+    assert (pointed.is_doubtful, whole.is_doubtful) == (True, False)
+    assert [passage.text for passage in whole.passages] == TEXTS[2]

@@ -45,6 +45,9 @@ class EveryDocument:
     def extent(self, collection: str | None, filters: Filters) -> Extent:
         return Extent(SHARDS * DOCUMENTS_PER_SHARD, SHARDS * DOCUMENTS_PER_SHARD * ROWS)
 
+    def only_document(self, collection: str | None, filters: Filters) -> int | None:
+        return None
+
     def collection_names(self) -> tuple[str, ...]:
         return ()
 

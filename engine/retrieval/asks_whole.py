@@ -1,0 +1,86 @@
+"""Asking for the whole: whether a question wants all of a document, as "Summarise the lease" does, and in what way.
+
+Such a question is like no passage more than another, so ranking would choose by chance. In English, German, Spanish,
+French and Chinese. Careful on purpose: "Summarise the clause about rent" asks for a part, which ranking finds. So a
+sentence asks for the gist only if all its words beside those that say so are known ones, or the document's own name.
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import PurePath
+from typing import Literal
+
+from engine.retrieval.whole_words import (
+    ASKS_EACH,
+    ASKS_GIST,
+    CHINESE_GIST,
+    CHINESE_KNOWN,
+    KNOWN,
+    PARTS,
+    POINTED_AT,
+    SHAPE,
+)
+
+# "gist": all of it, in short. "each": all that it has of a kind ("list every date").
+Wanted = Literal["gist", "each"]
+
+_WORD = re.compile(r"[^\W\d_]+|\d+")
+_SENTENCE = re.compile(r"[^.!?\n。！？]+[.!?。！？]*")
+_MARKS = ".!?。！？ "
+_HAN = re.compile(r"[\u3400-\u9fff]")
+# Whoever says more in a sentence asks for more than that.
+_MAX_CHARACTERS = 300
+
+
+def asks_whole(question: str, name: str) -> Wanted | None:
+    """What a question that can only mean the document called `name` wants of all of it; None where it wants a part."""
+    asked = _plain(question)
+    if any(ASKS_EACH.search(sentence) for sentence in _sentences(asked) if len(sentence) <= _MAX_CHARACTERS):
+        return "each"
+    return "gist" if any(_asks_gist(said, name) for said in _without_name(asked, name)) else None
+
+
+def _asks_gist(asked: str, name: str) -> bool:
+    sentences = _sentences(asked)
+    asking = [sentence for sentence in sentences if _is_gist(sentence.rstrip(_MARKS), name)]
+    # Whoever asks something else besides wants that answered, too.
+    return bool(asking) and not any(one.endswith(("?", "？")) for one in sentences if one not in set(asking))
+
+
+def _sentences(asked: str) -> list[str]:
+    return [sentence.strip() for sentence in _SENTENCE.findall(asked)]
+
+
+def _is_gist(sentence: str, name: str) -> bool:
+    if len(sentence) > _MAX_CHARACTERS:
+        return False
+    if _HAN.search(sentence):
+        rest = CHINESE_GIST.sub("", sentence)
+        return rest != sentence and not CHINESE_KNOWN.sub("", rest)
+    plain = SHAPE.sub(" ", sentence).strip(" ,;:")
+    rest = ASKS_GIST.sub(" ", plain).strip(" ,;:")
+    if rest == plain:
+        return False
+    known = KNOWN.union(_WORD.findall(_plain(PurePath(name).stem)))
+    if (pointed_at := POINTED_AT.search(rest)) is not None:
+        known = known.union(_WORD.findall(pointed_at["noun"]))
+    return all(word in known and word not in PARTS for word in _WORD.findall(rest))
+
+
+def _without_name(asked: str, name: str) -> tuple[str, str]:
+    """The question with "document" for the name; and for the name without its ending, which may be any word."""
+    without = _named(_plain(name)).sub(" document ", asked)
+    return without, _named(_plain(PurePath(name).stem)).sub(" document ", without)
+
+
+def _named(name: str) -> re.Pattern[str]:
+    # Between Han characters there are no spaces.
+    letter = r"[^\W\u3400-\u9fff]"
+    return re.compile(rf"[\"“”„«»‘’'《「]?(?<!{letter}){re.escape(name)}(?!{letter})[\"“”„«»‘’'》」]?")
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", text).lower()

@@ -1,0 +1,149 @@
+"""Tests for engine.retrieval.asks_whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.retrieval.asks_whole import asks_whole
+
+NAME = "lease 2024.pdf"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Summarise",
+        "Summarize this document.",
+        "Please summarise lease 2024.pdf",
+        "Summarise the file “lease 2024.pdf” in five sentences",
+        "Can you give me a short summary of the lease?",
+        "Give me a summary of this contract in 3 bullet points, please",
+        "Write a one paragraph summary of the document for my landlord",
+        "Summarise this rental agreement in plain English",
+        "I signed it years ago. Summarise the lease 2024.",
+        "Summarise the lease in German",
+        "Sum it up",
+        "TL;DR",
+        "What are the key points?",
+        "What are the five most important points of this document?",
+        "List the main takeaways",
+        "Give me an overview",
+        "Outline the document",
+        "What's this about?",
+        "What is lease 2024.pdf about?",
+        "What does this document say?",
+        "What is in this file?",
+        "What's the gist of it?",
+        "Fasse das Dokument zusammen",
+        "Fass mir den Mietvertrag bitte kurz zusammen.",
+        "Kannst du lease 2024.pdf in drei Sätzen zusammenfassen?",
+        "Gib mir eine kurze Zusammenfassung des Vertrags",
+        "Was sind die wichtigsten Punkte?",
+        "Worum geht es in diesem Dokument?",
+        "Gib mir einen Überblick über den Text",
+        "Nenne die Kernaussagen",
+        "Resume este documento",
+        "Hazme un resumen del contrato, por favor",
+        "¿Cuáles son los puntos clave?",
+        "¿De qué trata este documento?",
+        "Resúmeme el texto en dos frases",
+        "Résume ce document",
+        "Peux-tu me faire un résumé du contrat ?",
+        "Quels sont les points principaux ?",
+        "De quoi parle ce texte ?",
+        "总结这个文件",
+        "请帮我总结一下lease 2024.pdf",
+        "这份合同讲了什么？",
+        "用中文概括全文",
+        "列出主要要点",
+    ],
+)
+def test_who_asks_for_the_gist_asks_for_the_whole(question: str):
+    assert asks_whole(question, NAME) == "gist"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "List all deadlines",
+        "List every person who is named in this document",
+        "Give me all dates",
+        "Find all amounts of money in lease 2024.pdf",
+        "Make a table: name each party",
+        "Nenne alle Fristen",
+        "Liste mir bitte sämtliche Kosten auf",
+        "Enumera todas las fechas",
+        "Liste toutes les dates",
+        "列出所有日期",
+    ],
+)
+def test_who_asks_for_all_of_a_kind_asks_for_the_whole(question: str):
+    assert asks_whole(question, NAME) == "each"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How much is the rent?",
+        "Summarise the clause about rent",
+        "Summarise what lease 2024.pdf says about the deposit",
+        "Summarise section 3 of this document",
+        "Summarise this chapter",
+        "Summarise page 4",
+        "Summarise the first part of the document",
+        "Summarise this about rent",
+        "Give me an overview of the payment terms",
+        "What are the key points of clause 7?",
+        "What is this clause about?",
+        "What is the outline of the building?",
+        "How do I write a summary?",
+        "What does the summary say about rent?",
+        "Where is the executive summary?",
+        "Do not summarise the document",
+        "Summarise the document. How much is the rent?",
+        "Is it summarised anywhere?",
+        "What is the law about?",
+        "Who is the landlord, and what is he paid?",
+        "What does lease 2024.pdf say about pets?",
+        "Is the deposit paid in full, and who holds it?",
+        "Fasse den Abschnitt über die Miete zusammen",
+        "Fasse Kapitel 2 zusammen",
+        "Worum geht es in Paragraf 5?",
+        "Was steht in der Klausel zur Kaution?",
+        "Gib mir einen Überblick über die Kosten",
+        "Resume la cláusula del alquiler",
+        "¿De qué trata el capítulo 3?",
+        "Résume la clause sur le loyer",
+        "De quoi parle le chapitre 2 ?",
+        "总结关于租金的条款",
+        "租金是多少？",
+        "",
+    ],
+)
+def test_who_asks_for_a_part_does_not_ask_for_the_whole(question: str):
+    assert asks_whole(question, NAME) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "wanted"),
+    [
+        # A name may hold any word, and is none of the question's.
+        ("summary.pdf", "What does summary.pdf say about rent?", None),
+        ("summary.pdf", "Give me a summary", "gist"),
+        ("Section 3.docx", "Summarise Section 3.docx", "gist"),
+        ("Section 3.docx", "Summarise “Section 3”", "gist"),
+        ("annual-report-2024.pdf", "Summarise the annual report", "gist"),
+        ("annual-report-2024.pdf", "Summarise the annual accounts", None),
+        ("报告.pdf", "总结报告.pdf", "gist"),
+        (".md", "Summarise it", "gist"),
+        ("a(b.txt", "Summarise a(b.txt", "gist"),
+    ],
+)
+def test_the_name_of_a_document_stands_for_it(name: str, question: str, wanted: str | None):
+    assert asks_whole(question, name) == wanted
+
+
+def test_a_long_question_is_looked_through_in_no_time():
+    # A pattern that tries all ways to split it would not end.
+    for part in ("summarise ", "in a ", "what is ", "list me ", "a b c ", "“", "总结"):
+        asks_whole(part * 4000, NAME)
