@@ -74,8 +74,9 @@ class RetrievalSettings(_Table):
     """`words_weight` is the share of a passage's score that its words have, the rest has its meaning.
 
     `reads_filters`: what a question says of files, types and dates confines it. `diversity` 0 takes the best
-    passages, 1 the most different ones. A document of at most `whole_document_chunks` is given whole. `reranker`
-    is a cross-encoder's name or folder on this machine, "" for none.
+    passages, 1 the most different ones. A document of at most `whole_document_chunks` is given whole; so is a small one
+    that the search is confined to, unless that is 0. `reranker` is a cross-encoder's name or folder on this machine, ""
+    for none.
 
     `index_mode` "on_disk" searches LanceDB's own index and holds nothing in memory. `cold_slack` lets a single
     question pass over parts of the index that are not in memory and unlikely to hold the answer; None: over none.

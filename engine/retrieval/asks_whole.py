@@ -38,9 +38,10 @@ _MAX_CHARACTERS = 300
 def asks_whole(question: str, name: str) -> Wanted | None:
     """What a question that can only mean the document called `name` wants of all of it; None where it wants a part."""
     asked = _plain(question)
-    if any(ASKS_EACH.search(sentence) for sentence in _sentences(asked) if len(sentence) <= _MAX_CHARACTERS):
-        return "each"
-    return "gist" if any(_asks_gist(said, name) for said in _without_name(asked, name)) else None
+    if any(_asks_gist(said, name) for said in _without_name(asked, name)):
+        return "gist"
+    sentences = (sentence for sentence in _sentences(asked) if len(sentence) <= _MAX_CHARACTERS)
+    return "each" if any(map(ASKS_EACH.search, sentences)) else None
 
 
 def _asks_gist(asked: str, name: str) -> bool:

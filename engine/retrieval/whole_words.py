@@ -22,12 +22,14 @@ ASKS_GIST = _any_of(
     _ABOUT,
     rf"what(?:['’]?s|\s+is)\s+in(?=\s+(?:\w+\s+)?{_KIND_OF_FILE}$)",
     rf"what\s+does\s+(?:(?:this|the|my)\s+)?{_KIND_OF_FILE}\s+(?:say|cover|contain|discuss|describe)$",
+    rf"(?:explain|describe|tell\s+me\s+about)(?=\s+(?:\w+\s+){{0,2}}{_KIND_OF_FILE}\b)",
     # German
     r"zusammenfass\w*|zusammenzufassen|zusammengefasst|fass(?:e|en|t)?(?=\s.*\bzusammen\b)",
     r"überblick|übersicht|inhaltsangabe|gliederung|(?:kern|haupt)(?:punkte?n?|aussagen?|themen|thesen|gedanken|ideen)",
     r"(?:wichtigste|zentrale|wesentliche)n?\s+"
     r"(?:punkte?n?|aussagen?|themen|thesen|inhalte?n?|erkenntnisse?n?|ergebnisse?n?)",
-    r"worum\s+geht(?:['’]?s|\s+es)|wovon\s+handelt|was\s+steht\s+in",
+    r"(?:worum|um\s+was)\s+geht(?:['’]?s|\s+es)|wovon\s+handelt|was\s+steht\s+in",
+    r"erkläre?(?=\s+(?:\w+\s+){0,2}(?:dokument|datei|text)\b)",
     # Spanish
     r"resum(?:en|e|ir|a|ido)|resúm[ea]\w*|resumirme|síntesis|sintetiza\w*|esquema|visión\s+general",
     r"(?:puntos|ideas|temas|conclusiones|mensajes)\s+(?:más\s+)?(?:clave|principales|importantes|centrales)",
@@ -42,7 +44,9 @@ ASKS_GIST = _any_of(
 
 _UP_TO = r"(?:[\s-]+(?!(?:{all})(?!\w))\w+){{0,3}}[\s-]+(?:{all})"
 _EVERY = {
-    r"list|name|enumerate|extract|collect|find|show|give|identify|tell|write\s+down|what\s+are": r"all|every|each",
+    r"list|name|enumerate|extract|collect|find|show|give|identify|tell|write\s+down|what\s+are": (
+        r"(?:all|every|each)(?!\s+(?:about|of\s+(?:it|this))\b)"
+    ),
     r"liste|nenne?|zähle?|zeige?|finde?|gib|suche?|extrahiere|notiere": r"alle[ns]?|sämtliche[ns]?|jede[nrs]?",
     r"lista|enumera|nombra|dime|dame|muestra|encuentra|extrae|busca|menciona|haz": r"tod[oa]s|cada",
     r"(?:liste|énumère|nomme|cite|donne|trouve|montre|relève|recense)[rz]?|extrais": r"tous|toutes|chaque",
@@ -68,11 +72,14 @@ _UNIT = (
 SHAPE = _any_of(
     r"(?:(?:in|with|of|as|auf|mit|als|en|con|avec)\s+)?(?:(?:a|about|only|just|at\s+most|höchstens|maximal|etwa)\s+)?"
     rf"{_NUMBER}[\s-]+(?:(?:short|brief|kurzen)\s+)?{_UNIT}",
+    rf"(?:in|on|auf|en|sur)\s+{_NUMBER}\s+(?:pages?|points?|seiten?|punkten|páginas?|puntos)",
+    r"(?:of\s+|von\s+|de\s+)?(?:each|every|all(?:\s+the)?|jede[nsm]?|alle[nr]?|cada|tod[oa]s\s+l[oa]s|chaque)\s+"
+    r"(?:chapters?|sections?|parts?|pages?|kapitels?|abschnitte?s?|teile?s?|capítulos?|secci[oó]n(?:es)?|chapitres?)",
     r"\d+(?=\s+(?:key|main|most|important|wichtigste\w*|zentrale\w*|puntos|points|ideas|idées|takeaways)\b)",
     r"(?:in|as|with|using)\s+(?:bullets|bullet\s+points|(?:simple|plain|easy|clear)\s+(?:words|terms|language))",
     r"in\s+(?:stichpunkten|stichworten|einfacher\s+sprache|(?:einfachen|eigenen)\s+worten)",
     r"(?:for|für|para|pour)\s+(?:my|our|an?|meine\w?|unsere\w?|eine\w?|mis?|nuestr[oa]s?|un[ea]?|mon|ma|mes|notre|nos)"
-    r"\s+\w+(?:\s+\w+)?$",
+    r"\s+\w+(?:\s+\w+){0,2}$",
 )
 
 # What is no document but lies in one, whatever stands around it.
@@ -98,10 +105,11 @@ _KNOWN = """
     me us you i we my our your can could would will please kindly need want like have let help give provide write
     create make produce generate prepare get tell show read what is are s up here short brief briefly concise quick
     quickly detailed detail thorough comprehensive long simple plain good executive structured bullet bulleted list
-    form format english german spanish french chinese only just now one two three four five six seven eight ten
+    form format again but shorter longer thing author english german spanish french chinese only just now one two
+    three four five six seven eight ten
     document documents doc file files pdf text paper report article book ebook contract agreement lease letter email
     mail memo notes minutes transcript presentation deck slides manual guide handbook thesis dissertation essay story
-    novel study policy proposal brochure content contents material attachment
+    novel plot study policy proposal brochure content contents material attachment
 
     bitte mir uns kannst könntest können könnten würdest sie du ihr ich wir möchte will brauche hätte gern gerne gib
     geben gebe schreib schreibe erstelle erstell erstellen mach mache machen verfasse ein eine einen einer eines einem
@@ -127,7 +135,7 @@ KNOWN = frozenset(_KNOWN.split())
 
 CHINESE_GIST = re.compile(
     r"总结|總結|概括|摘要|概述|概要|归纳|歸納|要点|要點|主要内容|主要內容|大意|提纲|大纲|大綱"
-    r"|[讲講说說]了?[些]?什[么麼]|关于什么|關於什麼"
+    r"|(?:主要|核心)(?:观点|觀點|思想)|[讲講说說](?:了|的是)?些?什[么麼]|关于什么|關於什麼"
 )
 CHINESE_KNOWN = re.compile(
     r"document|请|請|帮我|幫我|帮忙|给我|給我|为我|一下|[这這][个個份篇本]?|[该該本此]|文件|文档|文檔|报告|報告|文章|合同"
