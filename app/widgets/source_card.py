@@ -90,7 +90,9 @@ class SourceCard(OpeningFrame):
         top.addWidget(ElidedLabel(name, "strong"), 1)
         top.addWidget(self.standing)
         top.addWidget(self.unread)
-        top.addWidget(ScoreBar(share))
+        # Of a document that is read through, some passages were found by nobody.
+        if share > 0:
+            top.addWidget(ScoreBar(share))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 10, 12, 12)
         layout.setSpacing(6)

@@ -12,6 +12,9 @@ from app.widgets.figures import count_text, file_name, seconds_text
 if TYPE_CHECKING:
     from app.models.turns import TurnView
 
+# Characters; the whole of it stands at the sources.
+_MOST_OF_NAME = 32
+
 
 def scope_sentence(turn: TurnView) -> str:
     """`from 6 of 212 passages in 3 files`: how much of the library the answer rests on.
@@ -22,7 +25,7 @@ def scope_sentence(turn: TurnView) -> str:
     if scope is None:
         return ""
     if scope.reads_through and turn.passages:
-        return _read_sentence(scope.passages_used, scope.passages_found, file_name(turn.passages[0].document))
+        return _read_sentence(scope.passages_used, scope.passages_found, _short(file_name(turn.passages[0].document)))
     words = _tr("from %1 of %2 passages in 1 file") if scope.files == 1 else _tr("from %1 of %2 passages in %3 files")
     figures = (scope.passages_used, scope.passages_found, scope.files)
     for place, figure in zip(("%1", "%2", "%3"), figures, strict=True):
@@ -33,6 +36,11 @@ def scope_sentence(turn: TurnView) -> str:
 def _read_sentence(num_read: int, num_parts: int, name: str) -> str:
     words = _tr("read all of %3") if num_read == num_parts else _tr("read %1 of %2 passages of %3")
     return words.replace("%1", count_text(num_read)).replace("%2", count_text(num_parts)).replace("%3", name)
+
+
+def _short(name: str) -> str:
+    """A name whose beginning and end tell it, where the line has no room for more."""
+    return name if len(name) <= _MOST_OF_NAME else f"{name[: _MOST_OF_NAME // 2]}…{name[-(_MOST_OF_NAME // 2 - 1) :]}"
 
 
 def writer_sentence(turn: TurnView) -> str:

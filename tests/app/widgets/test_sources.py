@@ -15,7 +15,7 @@ from app.models.sources import SourcesModel
 from app.models.standings import Standings
 from app.tips import plain_tip
 from app.widgets.page_viewer import PageViewer, unwrapped
-from app.widgets.source_card import SourceCard, snippet
+from app.widgets.source_card import ScoreBar, SourceCard, snippet
 from app.widgets.source_pane import SourcePane
 from app.widgets.sources_panel import SourcesPanel
 from engine import protocol
@@ -319,6 +319,13 @@ def test_broken_paragraphs_are_joined_and_no_offset_moves():
     assert len(whole) == len(wrapped + listed)
     assert "giving three months' written" in whole
     assert whole.endswith(listed)
+
+
+def test_a_passage_that_was_only_read_through_has_no_bar_of_how_well_it_fits(qtbot):
+    for score, num_bars in ((0.4, 1), (0.0, 0)):
+        card = SourceCard(1, replace(passage(1), score=score), 0.8)
+        qtbot.addWidget(card)
+        assert len(card.findChildren(ScoreBar)) == num_bars
 
 
 def test_a_word_that_is_longer_than_the_panel_is_broken(qtbot):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtCore import Qt
 
@@ -58,6 +60,9 @@ def test_the_line_under_an_answer_says_how_much_of_a_document_was_read_through(q
     assert widget.scope.accessibleName() == widget.scope.text()
     widget.show_turn(turn(1, passages=(passage(1),), scope=Scope(14, 14, 1, reads_through=True)))
     assert widget.scope.text() == f"read all of {name}"
+    long = replace(passage(1), document="/docs/annual report of the housing association, final.pdf")
+    widget.show_turn(turn(1, passages=(long,), scope=Scope(18, 96, 1, reads_through=True)))
+    assert widget.scope.text() == "read 18 of 96 passages of annual report of…tion, final.pdf"
 
 
 def test_the_details_say_which_model_wrote_an_answer(qtbot):
