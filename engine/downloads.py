@@ -16,7 +16,7 @@ from engine.core import Download
 from engine.errors import RagdollError
 from engine.events import DownloadsChanged, Publish
 from engine.models.download import Fetched
-from engine.models.hub import Source
+from engine.models.source import Source
 
 log = logging.getLogger(__name__)
 # So often it is told how far they are.

@@ -63,7 +63,7 @@ from engine.memory.runtime import Runtime
 from engine.memory.snapshot import SnapshotTicker
 from engine.models.download import Fetched
 from engine.models.shelf import planning_by
-from engine.protocol import CatalogueEntry, EmbedderState, Folder, MemoryReply, ModelEntry
+from engine.protocol import CatalogueEntry, EmbedderState, Folder, HubFiles, MemoryReply, ModelEntry
 from engine.questions import OpenQuestions
 from engine.retrieval.confining import ANYWHERE
 from engine.waiting import finished, in_turn
@@ -537,8 +537,21 @@ class Engine:
         """Models that can be got from the hub, and how far each is; nothing is asked of the hub for it."""
         return self._getting.catalogue()
 
+    def models_begun(self) -> tuple[CatalogueEntry, ...]:
+        """Models that are not in the catalogue and are on their way here, were stopped on it, or are here in part."""
+        return self._getting.others()
+
+    def look_up_model(self, name: str) -> HubFiles:
+        """What a link or a name means of the hub: one file, or those of a repository, which it is asked for.
+
+        Raises:
+            BadRequest: Nothing is called so, or the link leads elsewhere.
+            DownloadFailed: The hub has no such repository or no model in it, or cannot be reached.
+        """
+        return self._getting.look_up(name)
+
     def get_model(self, name: str, pause: Callable[[float], object] = time.sleep) -> Generator[Fetched, None, Path]:
-        """Fetches a model of the catalogue, or OWNER/NAME/FILE.gguf of the hub, and tells how far it is.
+        """Fetches a model by its name in the catalogue, OWNER/NAME/FILE.gguf or its link, and tells how far it is.
 
         It is put on the shelf, and used if it is the first. Closed in between, what was fetched is kept.
 

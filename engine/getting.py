@@ -1,11 +1,11 @@
 """Getting models: the catalogue as it stands here, and files of the hub on their way to the shelf.
 
-The hub is asked for nothing unless somebody wants a model of it.
+The hub is asked for nothing unless somebody wants a model of it, or a list of those in a repository.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +13,13 @@ from engine.choice import ModelChoice
 from engine.config import Home, ModelsSettings
 from engine.core import Download
 from engine.downloads import Downloads, Pause
+from engine.errors import BadRequest, ModelFileInvalid
 from engine.events import Publish
-from engine.models.catalogue import CATALOGUE, KnownModel, named
-from engine.models.download import Fetched, fetch, parts_of
-from engine.models.hub import Hub, Source
-from engine.protocol import CatalogueEntry
+from engine.models.catalogue import CATALOGUE, in_repository, named
+from engine.models.download import Fetched, begun_below, fetch, parts_of
+from engine.models.hub import Hub, Offer
+from engine.models.source import Folder, Source, meant_by
+from engine.protocol import CatalogueEntry, HubFiles, ModelEntry
 
 
 class Getting:
@@ -32,26 +34,51 @@ class Getting:
     def catalogue(self) -> tuple[CatalogueEntry, ...]:
         """The models that are known, about how large each is and how it would run here, and how far it is here."""
         told = self._downloads.now()
-        stand = [self._standing(known, told.get(known.source, Download(known.source))) for known in CATALOGUE]
+        stand = [self._standing(Source.parse(known.source), told, known.file) for known in CATALOGUE]
         entries = self._choice.to_be_had([(known, place) for known, (place, _) in zip(CATALOGUE, stand, strict=True)])
         return tuple(
             CatalogueEntry(source=known.source, licence=known.licence, model=entry, download=download)
             for known, entry, (_, download) in zip(CATALOGUE, entries, stand, strict=True)
         )
 
+    def others(self) -> tuple[CatalogueEntry, ...]:
+        """Models that are not in the catalogue and are on their way here, were stopped on it, or are here in part."""
+        told, known = self._downloads.now(), {one.source for one in CATALOGUE}
+        begun = {*map(Source.parse, told), *begun_below(self._folder)}
+        entries = [self._described(Offer(source, 0)) for source in sorted(begun, key=str) if str(source) not in known]
+        return tuple(one for one in entries if one.download.problem or one.download.state not in ("absent", "there"))
+
+    def look_up(self, name: str) -> HubFiles:
+        """What a person means by the link or the name of a model: one file, or those of a repository to choose from.
+
+        The hub is asked for these only.
+
+        Raises:
+            BadRequest: Nothing is called so.
+            DownloadFailed: The hub has no such repository or no model in it, or cannot be reached.
+        """
+        meant = self._meant(name)
+        if isinstance(meant, Source):
+            return HubFiles(files=(self._described(Offer(meant, 0)),))
+        offers = Hub(self._settings().hub).offers(meant)
+        return HubFiles(folder=str(meant), files=tuple(self._with_fit(map(self._described, offers), meant)))
+
     def start(self, name: str) -> None:
         """Fetches a model in the background. Raises BadRequest where nothing is called so."""
-        self._downloads.start(source_of(name))
+        self._downloads.start(self._source(name))
 
     def cancel(self, name: str) -> None:
-        self._downloads.cancel(source_of(name))
+        self._downloads.cancel(self._source(name))
 
     def discard(self, name: str) -> None:
         """Removes what was fetched of a model that is not whole."""
-        source = source_of(name)
+        source = self._source(name)
         self._downloads.forget(source)
-        for part in parts_of(self._place_of(source)):
-            part.unlink(missing_ok=True)
+        places = self._places_of(source)
+        is_whole = all(place.is_file() for place in places)
+        for place in places:
+            for part in (*parts_of(place), *(() if is_whole else (place,))):
+                part.unlink(missing_ok=True)
 
     def get(self, name: str, pause: Pause) -> Generator[Fetched, None, Path]:
         """Fetches a model and tells how far it is; closed in between, it keeps what is there.
@@ -65,41 +92,80 @@ class Getting:
             DiskFull: There is no room for it.
             ModelFileInvalid: It came, and cannot be used.
         """
-        source = source_of(name)
+        source = self._source(name)
         yield from self._fetched(source, pause)
-        return self._place_of(source)
+        return source.below(self._folder)
 
     def stop(self) -> None:
         self._downloads.stop()
 
+    @property
+    def _folder(self) -> Path:
+        return self._home.models(self._settings())
+
+    def _meant(self, name: str) -> Source | Folder:
+        known = named(name)
+        return meant_by(name, self._settings().hub) if known is None else Source(known.repo, known.file)
+
+    def _source(self, name: str) -> Source:
+        meant = self._meant(name)
+        if isinstance(meant, Folder):
+            raise BadRequest(f"{meant} is no single model.", "Name one of its files: OWNER/NAME/FILE.gguf.")
+        return meant
+
+    def _places_of(self, source: Source) -> list[Path]:
+        return [piece.below(self._folder) for piece in source.pieces]
+
     def _fetched(self, source: Source, pause: Pause) -> Generator[Fetched, None, None]:
-        settings = self._settings()
-        folder = self._home.models(settings)
-        yield from fetch(Hub(settings.hub), source, folder, pause)
-        self._choice.take_in(source.below(folder))
+        folder, places = self._folder, self._places_of(source)
+        was_here = places[0].is_file()
+        yield from fetch(Hub(self._settings().hub), source, folder, pause)
+        try:
+            self._choice.take_in(places[0])
+        except ModelFileInvalid as error:
+            if was_here:
+                raise
+            # On no list, nobody would find it again.
+            for place in places:
+                place.unlink(missing_ok=True)
+            raise ModelFileInvalid(f"{error.sentence} It was removed again.", error.way_out) from error
 
-    def _place_of(self, source: Source) -> Path:
-        return source.below(self._home.models(self._settings()))
-
-    def _standing(self, known: KnownModel, told: Download) -> tuple[Path, Download]:
-        """Where its file is or will be, and how far it is on its way."""
-        place = self._place_of(Source(known.repo, known.file))
-        there = next((path for path in map(Path, self._settings().known) if path.name == place.name), None)
+    def _standing(self, source: Source, told: dict[str, Download], pattern: str) -> tuple[Path, Download]:
+        """Where its file is or will be, and how far it is on its way; `pattern` is how one on the shelf ends."""
+        there = next((path for path in map(Path, self._settings().known) if path.match(pattern)), None)
         if there is not None and there.is_file():
-            return there, Download(known.source, "there")
-        is_under_way = told.state in ("waiting", "checking", "fetching")
-        return place, told if is_under_way else _as_it_lies(place, told)
+            return there, Download(str(source), "there")
+        download = told.get(str(source), Download(str(source)))
+        is_under_way = download.state in ("waiting", "checking", "fetching")
+        places = self._places_of(source)
+        return places[0], download if is_under_way else _as_it_lies(places, download)
+
+    def _described(self, offer: Offer) -> CatalogueEntry:
+        """A model of which no more is known than its size, if that."""
+        place, download = self._standing(offer.source, self._downloads.now(), str(offer.source))
+        name = offer.source.file.rpartition("/")[2].removesuffix(".gguf")
+        model = ModelEntry(path=str(place), name=name, file_bytes=offer.num_bytes or download.total_bytes)
+        return CatalogueEntry(source=str(offer.source), model=model, download=download, is_estimate=False)
+
+    def _with_fit(self, entries: Iterable[CatalogueEntry], folder: Folder) -> Iterable[CatalogueEntry]:
+        """The same, with how they would run here, where the catalogue knows what model it is."""
+        known, entries = in_repository(folder.repo), list(entries)
+        if known is None:
+            return entries
+        shapes = [(known.in_bytes(one.model.file_bytes), Path(one.model.path)) for one in entries]
+        return [
+            one.model_copy(
+                update={"model": told.model_copy(update={"name": one.model.name, "file_bytes": one.model.file_bytes})}
+            )
+            for one, told in zip(entries, self._choice.to_be_had(shapes), strict=True)
+        ]
 
 
-def source_of(name: str) -> Source:
-    """The file that a person means: a name of the catalogue, or OWNER/NAME/FILE.gguf. Raises BadRequest."""
-    known = named(name)
-    return Source.parse(name) if known is None else Source(known.repo, known.file)
-
-
-def _as_it_lies(place: Path, told: Download) -> Download:
+def _as_it_lies(places: list[Path], told: Download) -> Download:
     """How a download that is not under way stands, by what is on the disk."""
-    num_bytes = max((part.stat().st_size for part in parts_of(place)), default=0)
+    whole = [place.stat().st_size for place in places if place.is_file()]
+    parts = [max((part.stat().st_size for part in parts_of(place)), default=0) for place in places]
+    num_bytes = sum((*whole, *parts)) if len(whole) < len(places) else 0
     if not num_bytes:
         return replace(told, state="absent", num_bytes=0, total_bytes=0)
     return replace(told, state="part", num_bytes=num_bytes)

@@ -45,6 +45,8 @@ _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...]
     (lambda params: f"questions to {params.model}", (protocol.ASK,)),
     (lambda params: f"model {params.path}", (protocol.MODELS_ADD, protocol.MODELS_FORGET, protocol.MODELS_USE)),
     (lambda _: "no model", (protocol.MODELS_UNLOAD,)),
+    # The hub may be slow to answer.
+    (lambda _: "hub", (protocol.MODELS_LOOK_UP,)),
     (lambda _: "downloads", (protocol.MODELS_GET, protocol.MODELS_CANCEL_GETTING, protocol.MODELS_DISCARD_PART)),
 )
 _LANE_OF = {method.name: lane for lane, methods in _IN_ORDER for method in methods}
@@ -322,7 +324,10 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
     protocol.MODELS.name: _models,
     protocol.MODELS_ADD.name: lambda engine, params: engine.add_model(Path(params.path)),
     protocol.MODELS_FORGET.name: lambda engine, params: engine.forget_model(Path(params.path)),
-    protocol.MODELS_CATALOGUE.name: lambda engine, _: protocol.CatalogueReply(models=engine.catalogue()),
+    protocol.MODELS_CATALOGUE.name: lambda engine, _: protocol.CatalogueReply(
+        models=engine.catalogue(), others=engine.models_begun()
+    ),
+    protocol.MODELS_LOOK_UP.name: lambda engine, params: engine.look_up_model(params.source),
     protocol.MODELS_GET.name: lambda engine, params: engine.start_getting_model(params.source),
     protocol.MODELS_CANCEL_GETTING.name: lambda engine, params: engine.cancel_getting_model(params.source),
     protocol.MODELS_DISCARD_PART.name: lambda engine, params: engine.discard_part_of_model(params.source),

@@ -12,6 +12,9 @@ from engine.cli.output import Output
 from engine.cli.progress import bar
 from engine.engine import Engine
 from engine.errors import BadRequest
+from engine.protocol import CatalogueEntry, HubFiles
+
+_FILE = "OWNER/NAME/FILE.gguf"
 
 
 def models(options: argparse.Namespace, out: Output) -> None:
@@ -19,6 +22,10 @@ def models(options: argparse.Namespace, out: Output) -> None:
         _tell_catalogue(out)
         return
     with opened() as engine:
+        found = engine.look_up_model(options.file) if options.action == "get" else None
+        if found is not None and found.folder:
+            _tell_files(found, out)
+            return
         measured = _measured(engine, out) if options.action == "measure" else ""
         if options.action == "add":
             engine.add_model(Path(_named_model(options)))
@@ -52,10 +59,25 @@ def _tell_catalogue(out: Output) -> None:
         out.json({"catalogue": [entry.model_dump() for entry in catalogue]})
         return
     for entry in catalogue:
-        here = {"there": "  is here", "part": "  is here in part"}.get(entry.download.state, "")
         size = f"about {entry.model.file_bytes / 2**30:.1f} GB"
-        out.line(f"{words.typed(entry.model.name)}  {size}  {entry.licence}{here}\n    {entry.model.fit}")
-    out.line("Get one with ragdoll models get NAME, or any OWNER/NAME/FILE.gguf of the Hugging Face hub.")
+        out.line(f"{words.typed(entry.model.name)}  {size}  {entry.licence}{_here(entry)}\n    {entry.model.fit}")
+    out.line(f"Get one with ragdoll models get NAME, or any other of the Hugging Face hub by its link or {_FILE}.")
+
+
+def _tell_files(found: HubFiles, out: Output) -> None:
+    """The models in a repository, of which one can be got."""
+    if out.is_json:
+        out.json({"folder": found.folder, "files": [entry.model_dump() for entry in found.files]})
+        return
+    for entry in found.files:
+        out.line(f"{entry.source}  {entry.model.file_bytes / 2**30:.1f} GB{_here(entry)}")
+        if entry.model.fit:
+            out.line(f"    {entry.model.fit}")
+    out.line(f"Get one with ragdoll models get {_FILE}.")
+
+
+def _here(entry: CatalogueEntry) -> str:
+    return {"there": "  is here", "part": "  is here in part"}.get(entry.download.state, "")
 
 
 def _got(engine: Engine, name: str, out: Output) -> Path:

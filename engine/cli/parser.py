@@ -102,8 +102,8 @@ def _declare_models(command: AddCommand) -> None:
     shelf.add_argument("action", nargs="?", choices=("list", "use", "add", "get", "measure"), default="list")
     shelf.add_argument(
         "file", nargs="?", metavar="FILE",
-        help='a GGUF file, a known name, or "none" (for use); for get a name of those that it lists without one, or '
-        "OWNER/NAME/FILE.gguf of the Hugging Face hub",
+        help='a GGUF file, a known name, or "none" (for use); for get a name of those that it lists without one, or a '
+        "link of the Hugging Face hub, OWNER/NAME/FILE.gguf, or OWNER/NAME to see what there is",
     )  # fmt: skip
 
     knobs = command("settings", settings.settings, "All settings of the engine, or those that are named or changed.")

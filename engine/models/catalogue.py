@@ -6,7 +6,7 @@ a file is fetched. None of these models thinks aloud before it answers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 
 from engine.core import ModelShape
 from engine.models.gguf import F16_BYTES
@@ -52,6 +52,11 @@ class KnownModel:
     def source(self) -> str:
         """How the file is named among all of the hub."""
         return f"{self.repo}/{self.file}"
+
+    def in_bytes(self, num_bytes: int) -> KnownModel:
+        """The same model, squeezed into a file of so many bytes; 0 is not known."""
+        factor = num_bytes / self.shape().file_bytes if num_bytes else 1
+        return replace(self, quantisation=Quantisation(*(factor * bits for bits in astuple(self.quantisation))))
 
     def shape(self) -> ModelShape:
         """What its header will say, about."""
@@ -135,6 +140,11 @@ def named(name: str) -> KnownModel | None:
     """The model of the catalogue that a person means: by its name ("qwen3-4b-instruct" does), or its file."""
     wanted = _plain(name)
     return next((one for one in CATALOGUE if wanted in (_plain(one.name), _plain(one.file), _plain(one.source))), None)
+
+
+def in_repository(repo: str) -> KnownModel | None:
+    """The model of the catalogue that a repository is about: it has that in other sizes, too."""
+    return next((one for one in CATALOGUE if one.repo == repo), None)
 
 
 def _plain(name: str) -> str:

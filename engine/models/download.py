@@ -1,4 +1,4 @@
-"""Fetching a model's file: on from where it was cut, checked against the hub's checksum, and there only when whole.
+"""Fetching a model's files: on from where it was cut, checked against the hub's checksums, and there only when whole.
 
 What was fetched lies beside its place as `NAME.CHECKSUM.part`, written as it comes: a start after a kill goes on with
 it, and a file that is another on the hub by now has another one.
@@ -9,15 +9,17 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.config import GIB, MIB
-from engine.errors import DiskFull, DownloadCut, DownloadFailed, is_disk_full
-from engine.models.hub import Hub, HubFile, Source
+from engine.errors import BadRequest, DiskFull, DownloadCut, DownloadFailed, is_disk_full
+from engine.models.hub import Hub, HubFile
+from engine.models.source import Source
 
 # Between tries of which none brought much.
 PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -26,11 +28,12 @@ MUCH_BYTES = MIB
 LEFT_FREE_BYTES = 256 * MIB
 LOOK_EVERY_BYTES = 64 * MIB
 _READ_BYTES = 4 * MIB
+_PART_SUFFIX = re.compile(r"\.[0-9a-f]{16}\.part$")
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """How much of the file is there. `is_new`: it came just now, and was not there since an earlier try."""
+    """How much of the model is there. `is_new`: it came just now, and was not there since an earlier try."""
 
     num_bytes: int
     total_bytes: int
@@ -44,7 +47,9 @@ def fetch(
     pause: Callable[[float], object],
     free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
 ) -> Generator[Fetched, None, None]:
-    """Brings a file to its place below `folder`, and tells how far it is; closed in between, it keeps what is there.
+    """Brings a model to its place below `folder`, and tells how far it is; closed in between, it keeps what is there.
+
+    One in several files comes one file after the other.
 
     Args:
         hub: Where it comes from.
@@ -57,10 +62,30 @@ def fetch(
         DownloadFailed: The hub does not give it, or what came is not what the hub says it has.
         DiskFull: There is no room for it.
     """
-    target = source.below(folder)
-    if target.is_file():
+    here = [path.stat().st_size for piece in source.pieces if (path := piece.below(folder)).is_file()]
+    missing = [piece for piece in source.pieces if not piece.below(folder).is_file()]
+    if not missing:
         return
-    wanted = hub.look_up(source)
+    wanted = hub.look_up(missing)
+    before, total_bytes = sum(here), sum(here) + sum(one.num_bytes for one in wanted)
+    for one in wanted:
+        behind_bytes = total_bytes - before - one.num_bytes
+        with closing(_fetched(hub, one, behind_bytes, folder, pause, free_bytes)) as steps:
+            for step in steps:
+                yield Fetched(before + step.num_bytes, total_bytes, step.is_new)
+        before += one.num_bytes
+
+
+def _fetched(
+    hub: Hub,
+    wanted: HubFile,
+    behind_bytes: int,
+    folder: Path,
+    pause: Callable[[float], object],
+    free_bytes: Callable[[Path], int],
+) -> Generator[Fetched, None, None]:
+    """Brings one file to its place, where there is room for so many bytes behind it, too."""
+    target = wanted.source.below(folder)
 
     def require_room(missing_bytes: int) -> None:
         free = free_bytes(target.parent)
@@ -75,7 +100,7 @@ def fetch(
                     other.unlink()
             for num_bytes in part.looked_through():
                 yield Fetched(num_bytes, wanted.num_bytes, is_new=False)
-            require_room(wanted.num_bytes - part.num_bytes)
+            require_room(wanted.num_bytes - part.num_bytes + behind_bytes)
             yield from _grown(hub, wanted, part, pause, require_room)
             if part.sha256 != wanted.sha256:
                 part.remove()
@@ -89,6 +114,16 @@ def fetch(
 def parts_of(target: Path) -> list[Path]:
     """What was fetched of a file that is not whole yet; of more than one, only one will be gone on with."""
     return sorted(target.parent.glob(f"{glob.escape(target.name)}.*.part"))
+
+
+def begun_below(folder: Path) -> frozenset[Source]:
+    """What parts there are in a folder: the models that were to be kept there, and are not whole."""
+    found = set()
+    # In a repository, or in a folder of one.
+    for part in (*folder.glob("*/*/*.part"), *folder.glob("*/*/*/*.part")):
+        with suppress(BadRequest):
+            found.add(Source.parse(_PART_SUFFIX.sub("", part.relative_to(folder).as_posix())))
+    return frozenset(found)
 
 
 def _part_of(target: Path, wanted: HubFile) -> Path:

@@ -24,6 +24,7 @@ from engine.core import ModelShape
 from engine.errors import ModelFileInvalid, ModelNotFound
 from engine.models.layer_stages import largest_stage_bytes
 from engine.models.soundness import fault_of, fault_of_vocabulary
+from engine.models.source import pieces_of
 
 MAGIC = b"GGUF"
 READABLE_VERSIONS = (2, 3)
@@ -52,7 +53,6 @@ _SCALARS = {
 _EMBEDDING_ARCHITECTURES = frozenset(
     {"bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "jina-bert-v2", "jina-bert-v3", "eurobert"}
 )
-_SPLIT_NAME = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 _BLOCK_NAME = re.compile(r"blk\.(\d+)\.")
 
 
@@ -115,15 +115,13 @@ def parts_of(path: Path) -> list[Path]:
 
     The first has the metadata, and is the one that llama.cpp is told of whichever was chosen.
     """
-    match = _SPLIT_NAME.search(path.name)
-    if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        return [path]
-    stem, total = path.name[: match.start()], int(match[2])
-    parts = [path.with_name(f"{stem}-{number:05}-of-{total:05}.gguf") for number in range(1, total + 1)]
+    parts = [path.with_name(name) for name in pieces_of(path.name)]
+    if len(parts) == 1:
+        return parts
     missing = [part.name for part in parts if not part.is_file()]
     if missing:
         raise ModelFileInvalid(
-            f"{path.name} is one part of a model in {total} files, and {missing[0]} is not beside it.",
+            f"{path.name} is one part of a model in {len(parts)} files, and {missing[0]} is not beside it.",
             "Download all parts into one folder.",
         )
     return parts

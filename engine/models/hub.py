@@ -1,4 +1,4 @@
-"""The hub: what it says of a model's file, and the file from any byte on; each refusal is a sentence and a way out.
+"""The hub: what it says of models' files, and a file from any byte on; each refusal is a sentence and a way out.
 
 Whoever asks is unknown to it: no account, no token. Redirects are followed, and the system's proxies are used.
 """
@@ -6,61 +6,29 @@ Whoever asks is unknown to it: no account, no token. Redirects are followed, and
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import requests
 
 from engine.errors import BadRequest, DownloadCut, DownloadFailed
+from engine.models.source import Folder, Source
 
 # So long may a connection take to come about, and be silent.
 CONNECT_SECONDS, SILENT_SECONDS = 10.0, 20.0
 PIECE_BYTES = 64 * 1024
 # Who asks for a longer pause than this is not waited for.
 LONGEST_WAIT_SECONDS = 120.0
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+() -]*")
-_SPLIT = re.compile(r"-\d{5}-of-\d{5}\.gguf$")
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 _KEPT = "What was fetched is kept."
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A file of the hub: "Qwen/Qwen3-8B-GGUF" and "Qwen3-8B-Q4_K_M.gguf"."""
-
-    repo: str
-    file: str
-
-    @classmethod
-    def parse(cls, text: str) -> Source:
-        """OWNER/NAME/FILE.gguf, where the file may lie in a folder.
-
-        Raises:
-            BadRequest: It is not of that form, or one part of several.
-        """
-        owner, name, *inside = text.split("/") if text.count("/") > 1 else ("", "", text)
-        if not all(map(_NAME.fullmatch, (owner, name, *inside))) or not text.casefold().endswith(".gguf"):
-            raise BadRequest(f"{text!r} names no model of the hub.", "Its form is OWNER/NAME/FILE.gguf.")
-        if _SPLIT.search(text):
-            raise BadRequest(
-                f"{inside[-1]} is one part of a model in several files.",
-                "Choose one that is a single file, or download all parts into one folder and open the first.",
-            )
-        return cls(f"{owner}/{name}", "/".join(inside))
-
-    def __str__(self) -> str:
-        return f"{self.repo}/{self.file}"
-
-    def below(self, folder: Path) -> Path:
-        """Where it belongs: files of different owners often have the same name."""
-        return folder / self.repo / self.file
+# What goes with models and answers nothing by itself: projectors for pictures, measured weights, models that embed.
+_GOES_WITH_MODELS = re.compile(r"mmproj|imatrix|embed|rerank|\bbge\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +38,14 @@ class HubFile:
     source: Source
     num_bytes: int
     sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A model that the hub has, of so many bytes in all of its files."""
+
+    source: Source
+    num_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +63,42 @@ class Hub:
         self._address = address.rstrip("/")
         self._name = self._address.partition("://")[2].partition("/")[0].rpartition("@")[2]
 
-    def look_up(self, source: Source) -> HubFile:
-        """What it has now.
+    def look_up(self, wanted: Sequence[Source]) -> list[HubFile]:
+        """What it has now of files that lie in one folder.
 
         Raises:
             DownloadFailed: It has no such file, does not give it, or cannot be reached.
         """
-        folder, _, _ = source.file.rpartition("/")
-        url = f"{self._address}/api/models/{source.repo}/tree/main" + (f"/{quote(folder)}" if folder else "")
-        while url:
-            with self._asked(url, source) as response:
-                entries, url = _listed(response), response.links.get("next", {}).get("url", "")
-            if entries is None:
-                raise self._something_else(f"the list of files of {source.repo}")
-            for entry in entries:
-                if entry.get("path") == source.file:
-                    return self._described(source, entry)
-        raise _missing(source, self._name)
+        entries = {entry.get("path"): entry for entry in self._entries(wanted[0])}
+        for source in wanted:
+            if source.file not in entries:
+                raise _missing(source, self._name)
+        return [self._described(source, entries[source.file]) for source in wanted]
+
+    def offers(self, folder: Folder) -> list[Offer]:
+        """The models in a folder that may write answers, the smallest first; one in several files is one.
+
+        Raises:
+            DownloadFailed: It has no such folder or nothing in it, does not tell, or cannot be reached.
+        """
+        found: dict[str, Offer] = {}
+        for entry in self._entries(folder):
+            path = str(entry.get("path"))
+            if not _GOES_WITH_MODELS.search(path.rpartition("/")[2]):
+                with suppress(BadRequest):
+                    found[path] = Offer(Source.parse(str(replace(folder, inside=path))), _size_of(entry) or 0)
+        offers = [
+            Offer(offer.source, sum(found[piece.file].num_bytes for piece in offer.source.pieces))
+            for path, offer in found.items()
+            # Told of by their first file, where all are there.
+            if path == offer.source.file and all(piece.file in found for piece in offer.source.pieces)
+        ]
+        if not offers:
+            raise DownloadFailed(
+                f"There is no GGUF file in {folder} on {self._name} that can write answers.",
+                "Look there for a repository whose name ends in GGUF.",
+            )
+        return sorted(offers, key=lambda offer: (offer.num_bytes, offer.source.file))
 
     @contextmanager
     def reading(self, wanted: HubFile, start: int) -> Iterator[Body]:
@@ -113,17 +108,31 @@ class Hub:
             DownloadCut: The connection failed, now or while it is read.
             DownloadFailed: It is not given, or what is given is something else.
         """
-        url = f"{self._address}/{wanted.source.repo}/resolve/main/{quote(wanted.source.file)}"
+        source = wanted.source
+        url = f"{self._address}/{source.repo}/resolve/{quote(source.revision, safe='')}/{quote(source.file)}"
         headers = {"Range": f"bytes={start}-"} if start else {}
-        with self._asked(url, wanted.source, headers) as response:
+        with self._asked(url, source, headers) as response:
             begins = start if response.status_code == HTTPStatus.PARTIAL_CONTENT else 0
             if not _is_of(wanted, begins, response.headers):
-                raise self._something_else(wanted.source.file)
+                raise self._something_else(source.file)
             yield Body(begins, response.iter_content(PIECE_BYTES))
+
+    def _entries(self, wanted: Source | Folder) -> Iterator[Mapping[str, Any]]:
+        """What is told of all that is beside a file, or below a folder."""
+        inside = wanted.inside if isinstance(wanted, Folder) else wanted.file.rpartition("/")[0]
+        url = f"{self._address}/api/models/{wanted.repo}/tree/{quote(wanted.revision, safe='')}"
+        url += f"/{quote(inside)}" if inside else ""
+        url += "?recursive=true" if isinstance(wanted, Folder) else ""
+        while url:
+            with self._asked(url, wanted) as response:
+                entries, url = _listed(response), response.links.get("next", {}).get("url", "")
+            if entries is None:
+                raise self._something_else(f"the list of files of {wanted.repo}")
+            yield from entries
 
     @contextmanager
     def _asked(
-        self, url: str, source: Source, headers: Mapping[str, str] | None = None
+        self, url: str, wanted: Source | Folder, headers: Mapping[str, str] | None = None
     ) -> Generator[requests.Response]:
         # Packed, it could not be gone on with in the middle.
         headers = {"Accept-Encoding": "identity", **(headers or {})}
@@ -131,7 +140,7 @@ class Hub:
         try:
             with requests.get(url, headers=headers, stream=True, timeout=times, auth=_as_nobody) as response:
                 if not response.ok:
-                    raise _refusal(source, self._name, response.status_code, response.headers.get("Retry-After", ""))
+                    raise _refusal(wanted, self._name, response.status_code, response.headers.get("Retry-After", ""))
                 yield response
         except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
             if isinstance(error, requests.exceptions.SSLError) and "certificate" in str(error).casefold():
@@ -149,9 +158,8 @@ class Hub:
             ) from error
 
     def _described(self, source: Source, entry: Mapping[str, Any]) -> HubFile:
-        kept = entry.get("lfs") or {}
-        num_bytes, sha256 = kept.get("size", entry.get("size")), str(kept.get("oid", "")).removeprefix("sha256:")
-        if not isinstance(num_bytes, int) or not re.fullmatch(r"[0-9a-f]{64}", sha256):
+        num_bytes, sha256 = _size_of(entry), str((entry.get("lfs") or {}).get("oid", "")).removeprefix("sha256:")
+        if num_bytes is None or not re.fullmatch(r"[0-9a-f]{64}", sha256):
             raise DownloadFailed(
                 f"{self._name} tells no checksum of {source.file}, so that nobody would see if it arrived damaged.",
                 "Choose another file, or download it in a browser and open it.",
@@ -180,6 +188,11 @@ def _listed(response: requests.Response) -> list[Mapping[str, Any]] | None:
     return entries if is_list else None
 
 
+def _size_of(entry: Mapping[str, Any]) -> int | None:
+    num_bytes = (entry.get("lfs") or {}).get("size", entry.get("size"))
+    return num_bytes if isinstance(num_bytes, int) else None
+
+
 def _is_of(wanted: HubFile, start: int, headers: Mapping[str, str]) -> bool:
     """Whether what comes is the rest of the file, as far as its headers tell."""
     if headers.get("Content-Type", "").startswith("text/html"):
@@ -190,21 +203,21 @@ def _is_of(wanted: HubFile, start: int, headers: Mapping[str, str]) -> bool:
     return headers.get("Content-Length", str(wanted.num_bytes)) == str(wanted.num_bytes)
 
 
-def _refusal(source: Source, hub: str, status: int, retry_after: str) -> DownloadFailed:
+def _refusal(wanted: Source | Folder, hub: str, status: int, retry_after: str) -> DownloadFailed:
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return DownloadFailed(
-            f"{hub} gives {source.repo} only to people with an account who accepted its licence, or it is not there.",
+            f"{hub} gives {wanted.repo} only to people with an account who accepted its licence, or it is not there.",
             "Choose another model, or download the file in a browser and open it.",
         )
     if status == HTTPStatus.NOT_FOUND:
-        return _missing(source, hub)
+        return _missing(wanted, hub)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return _pause_asked(hub, _seconds(retry_after))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return DownloadCut(
             f"{hub} has a fault of its own ({status}).", f"Try again later. {_KEPT}", _seconds(retry_after)
         )
-    return DownloadFailed(f"{hub} refused to give {source.file} ({status}).", "Choose another model.")
+    return DownloadFailed(f"{hub} refused to give {_what(wanted)} ({status}).", "Choose another model.")
 
 
 def _pause_asked(hub: str, wait_s: float | None) -> DownloadFailed:
@@ -214,10 +227,14 @@ def _pause_asked(hub: str, wait_s: float | None) -> DownloadFailed:
     return DownloadFailed(sentence, f"Try again in {round(wait_s / 60)} minutes. {_KEPT}")
 
 
-def _missing(source: Source, hub: str) -> DownloadFailed:
+def _missing(wanted: Source | Folder, hub: str) -> DownloadFailed:
     return DownloadFailed(
-        f"There is no {source.file} in {source.repo} on {hub}.", "Look there how it is called, or choose another model."
+        f"There is no {_what(wanted)} on {hub}.", "Look there how it is called, or choose another model."
     )
+
+
+def _what(wanted: Source | Folder) -> str:
+    return str(wanted) if isinstance(wanted, Folder) else f"{wanted.file} in {wanted.repository}"
 
 
 def _seconds(retry_after: str) -> float | None:

@@ -53,23 +53,35 @@ class ModelsReply(Message):
 
 
 class CatalogueEntry(Message):
-    """A model that can be got: `model` tells about how large it is and how it would run here, by estimates.
+    """A model that can be got: `model` tells how large it is and how it would run here, as far as that is known.
 
+    `is_estimate`: its size is, too; else it is what the hub says, 0 where that was not asked.
     Where it is here already, `model` has the path of that file.
     """
 
     source: str
-    licence: str
+    licence: str = ""
     model: ModelEntry
     download: Download
+    is_estimate: bool = True
 
 
 class CatalogueReply(Message):
+    """`others` are in no catalogue, and on their way here, stopped on it, or here in part."""
+
     models: tuple[CatalogueEntry, ...]
+    others: tuple[CatalogueEntry, ...] = ()
+
+
+class HubFiles(Message):
+    """What was meant by a link or a name: one file, or those of a `folder` (OWNER/NAME) to choose from."""
+
+    folder: str = ""
+    files: tuple[CatalogueEntry, ...]
 
 
 class HubModel(Message):
-    """A file of the hub: OWNER/NAME/FILE.gguf, or a name of the catalogue."""
+    """A file of the hub: OWNER/NAME/FILE.gguf, its link, or a name of the catalogue."""
 
     source: str
 
@@ -158,6 +170,7 @@ MODELS_FORGET = Method("models.forget", ModelFile, Nothing, is_repeatable=True)
 MODELS_USE = Method("models.use", ModelFile, Nothing)
 MODELS_UNLOAD = Method("models.unload", Nothing, Nothing)
 MODELS_CATALOGUE = Method("models.catalogue", Nothing, CatalogueReply)
+MODELS_LOOK_UP = Method("models.look_up", HubModel, HubFiles)
 MODELS_GET = Method("models.get", HubModel, Nothing, is_repeatable=True)
 MODELS_DISCARD_PART = Method("models.discard_part", HubModel, Nothing, is_repeatable=True)
 MODELS_CANCEL_GETTING = Method("models.cancel_getting", HubModel, Nothing)

@@ -101,6 +101,8 @@ def test_a_download_that_is_cancelled_or_refused_is_told_of(home: Path, hub: Sta
             lambda notice: isinstance(notice, protocol.ModelDownloads) and notice.downloads[0].problem != ""
         )
         assert "account" in standing(engine).problem
+        found = engine.result(protocol.MODELS_LOOK_UP, protocol.HubModel(source=REPO))
+        assert [entry.source for entry in found.files] == [SOURCE]
         refused = engine.request(protocol.MODELS_GET, protocol.HubModel(source="a nice one"))
         assert refused.error is not None
         assert refused.error.kind == "BadRequest"
@@ -120,6 +122,20 @@ def test_the_command_lists_what_can_be_got_and_gets_it(home: Path, hub: Standing
     assert missing.code == 1
     assert "There is no other.gguf" in missing.error
     assert ragdoll.run("models", "get", "nothing").code == 2
+
+
+def test_the_command_lists_a_repository_and_takes_a_link(home: Path, hub: StandingHub):
+    hub.go_on.set()
+    ragdoll = Ragdoll(home)
+    listed = ragdoll.run("models", "get", f"{hub.address}/{REPO}")
+    assert f"{SOURCE}  0.0 GB" in listed.out
+    assert [entry["source"] for entry in ragdoll.json("models", "get", REPO)["files"]] == [SOURCE]
+    done = ragdoll.json("models", "get", f"{hub.address}/{REPO}/resolve/main/{FILE}?download=true")
+    assert done["got"] == done["current"]
+    assert f"{SOURCE}  0.0 GB  is here" in ragdoll.run("models", "get", REPO).out
+    elsewhere = ragdoll.run("models", "get", "https://example.org/m.gguf")
+    assert elsewhere.code == 2
+    assert "leads elsewhere: example.org" in elsewhere.error
 
 
 def test_a_command_that_is_interrupted_says_that_it_can_go_on(home: Path, hub: StandingHub):

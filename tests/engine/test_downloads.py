@@ -12,7 +12,7 @@ from engine.downloads import JUDGE_SECONDS, WINDOW_SECONDS, Downloads, Speed
 from engine.errors import DownloadFailed
 from engine.events import DownloadsChanged
 from engine.models.download import Fetched
-from engine.models.hub import Source
+from engine.models.source import Source
 
 PATIENCE_S = 20.0
 A, B = Source("o/n", "a.gguf"), Source("o/n", "b.gguf")

@@ -14,10 +14,10 @@ from engine.engine import Engine
 from engine.errors import BadRequest, DownloadFailed, ModelFileInvalid
 from engine.events import DownloadsChanged, ModelStateChanged
 from engine.models.catalogue import CATALOGUE
-from engine.models.hub import Source
+from engine.models.source import Source
 from engine.protocol import CatalogueEntry
 from tests.helpers.model_hub import ModelHub, Refusal
-from tests.helpers.tiny_gguf import write_tiny_model
+from tests.helpers.tiny_gguf import write_split_model, write_tiny_model
 
 KNOWN = CATALOGUE[0]
 PATIENCE_S = 60.0
@@ -178,3 +178,94 @@ def test_what_is_called_like_no_model_is_refused(engine: Engine):
             get("a nice one")
     with pytest.raises(DownloadFailed, match="or it is not there"):
         got(engine, "nobody/nothing/m.gguf")
+
+
+# --- any model of the hub ---
+
+
+def test_a_link_gets_its_file_and_no_list_is_asked_for(engine: Engine, hub: ModelHub):
+    link = f"{hub.address}/owner/name/blob/main/other.gguf?download=true"
+    [one] = engine.look_up_model(link).files
+    assert (one.source, one.download.state, hub.asked) == ("owner/name/other.gguf", "absent", [])
+    got(engine, link)
+    assert [entry.path for entry in engine.models()] == [str(place(engine, one.source))]
+    assert engine.look_up_model(link).files[0].download.state == "there"
+
+
+def test_a_repository_tells_what_can_be_got_of_it(engine: Engine, hub: ModelHub):
+    hub.put("owner/name", "large.gguf", b"x" * 3_000_000)
+    got(engine, "owner/name/other.gguf")
+    found = engine.look_up_model("owner/name")
+    assert found.folder == "owner/name"
+    assert [(one.model.name, one.download.state) for one in found.files] == [("other", "there"), ("large", "absent")]
+    assert found.files[1].model.file_bytes == 3_000_000
+    assert (found.files[1].is_estimate, found.files[1].model.fit) == (False, "")
+    with pytest.raises(BadRequest, match="owner/name is no single model"):
+        engine.start_getting_model("owner/name")
+
+
+def test_a_model_that_the_catalogue_knows_says_how_it_would_run_in_another_size(engine: Engine, hub: ModelHub):
+    hub.put(KNOWN.repo, "other-q2.gguf", b"x" * 1_000_000)
+    other = next(one for one in engine.look_up_model(KNOWN.repo).files if "q2" in one.source)
+    assert other.model.fit
+    assert (other.model.name, other.model.file_bytes) == ("other-q2", 1_000_000)
+    assert other.model.trained_context == KNOWN.trained_context
+
+
+def test_a_model_that_is_in_no_catalogue_is_told_of_while_it_is_not_whole(engine: Engine, hub: ModelHub):
+    assert engine.models_begun() == ()
+    steps = engine.get_model("owner/name/other.gguf")
+    step = next(steps)
+    steps.close()
+    [begun] = engine.models_begun()
+    assert (begun.source, begun.download.state) == ("owner/name/other.gguf", "part")
+    assert begun.download.num_bytes == step.num_bytes
+    got(engine, begun.source)
+    assert engine.models_begun() == ()
+
+
+def test_what_went_wrong_with_it_is_told_until_it_is_removed(engine: Engine, hub: ModelHub):
+    hub.instead = Refusal(403)
+    ended: queue.Queue[Download] = queue.Queue()
+    engine.subscribe(
+        lambda event: [ended.put(one) for one in event.downloads] if isinstance(event, DownloadsChanged) else None
+    )
+    engine.start_getting_model("owner/name/other.gguf")
+    while not ended.get(timeout=PATIENCE_S).problem:
+        pass
+    [failed] = engine.models_begun()
+    assert "account" in failed.download.problem
+    engine.discard_part_of_model(failed.source)
+    assert engine.models_begun() == ()
+
+
+def test_a_model_in_several_files_is_one_on_the_shelf(engine: Engine, hub: ModelHub, tmp_path: Path):
+    for part in write_split_model(tmp_path):
+        hub.put("owner/name", part.name, part.read_bytes())
+    [offer] = [one for one in engine.look_up_model("owner/name").files if "split" in one.source]
+    got(engine, "owner/name/split-00002-of-00002.gguf")
+    [entry] = engine.models()
+    assert entry.path == str(place(engine, offer.source))
+    assert (entry.problem, entry.file_bytes) == ("", offer.model.file_bytes)
+
+
+def test_what_is_here_of_a_model_in_several_files_can_be_removed(engine: Engine, hub: ModelHub, tmp_path: Path):
+    first, second = write_split_model(tmp_path)
+    source = hub.put("owner/name", first.name, first.read_bytes())
+    hub.put("owner/name", second.name, second.read_bytes())
+    steps = engine.get_model(source)
+    while (step := next(steps)).num_bytes <= first.stat().st_size:
+        pass
+    steps.close()
+    [begun] = engine.models_begun()
+    assert begun.download.num_bytes == step.num_bytes
+    engine.discard_part_of_model(source)
+    assert list(place(engine, source).parent.iterdir()) == []
+
+
+def test_what_cannot_be_used_does_not_stay_where_nobody_finds_it(engine: Engine, hub: ModelHub, tmp_path: Path):
+    embedder = write_tiny_model(tmp_path / "bert.gguf", architecture="bert").read_bytes()
+    source = hub.put("owner/name", "bert.gguf", embedder)
+    with pytest.raises(ModelFileInvalid, match="It was removed again"):
+        got(engine, source)
+    assert list(place(engine, source).parent.iterdir()) == []

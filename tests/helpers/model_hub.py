@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 # Whatever proxy the machine has: this hub is on it.
 os.environ["no_proxy"] = "127.0.0.1"
@@ -46,7 +47,7 @@ class ModelHub:
         self.redirects = False
         self.piece_bytes = 1 << 16
         self.between: Callable[[int], object] = lambda _: None
-        self._files: dict[tuple[str, str], tuple[bytes, str | None]] = {}
+        self._files: dict[tuple[str, str, str], tuple[bytes, str | None]] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
@@ -69,10 +70,10 @@ class ModelHub:
         """The ranges that files were asked for with, "" for all."""
         return [wanted for path, wanted in self.asked if "/resolve/" in path]
 
-    def put(self, repo: str, file: str, content: bytes, sha256: str | None = "") -> str:
+    def put(self, repo: str, file: str, content: bytes, sha256: str | None = "", revision: str = "main") -> str:
         """A file and its checksum: the right one where none is given, and None tells none."""
         told = hashlib.sha256(content).hexdigest() if sha256 == "" else sha256
-        self._files[repo, file] = content, told
+        self._files[repo, revision, file] = content, told
         return f"{repo}/{file}"
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -107,11 +108,13 @@ class ModelHub:
                 self.send_header("Connection", "close")
 
             def _send_file(self) -> None:
-                repo, _, file = self.path.removeprefix("/elsewhere").removeprefix("/").partition("/resolve/main/")
-                if (repo, file) not in hub._files:
+                repo, _, there = self.path.removeprefix("/elsewhere").removeprefix("/").partition("/resolve/")
+                revision, _, file = there.partition("/")
+                key = repo, unquote(revision), unquote(file)
+                if key not in hub._files:
                     self._answer(Refusal(404))
                     return
-                content, _ = hub._files[repo, file]
+                content, _ = hub._files[key]
                 wanted = self.headers.get("Range", "")
                 start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and hub.gives_ranges else 0
                 self._begin(206 if start else 200)
@@ -133,12 +136,17 @@ class ModelHub:
         return Handler
 
     def _tree(self, path: str) -> Refusal:
-        repo, _, folder = path.removeprefix("/api/models/").partition("/tree/main")
-        prefix = f"{folder.removeprefix('/')}/" if folder else ""
+        there = urlsplit(path)
+        repo, _, inside = there.path.removeprefix("/api/models/").partition("/tree/")
+        revision, _, folder = inside.partition("/")
+        prefix = f"{unquote(folder)}/" if folder else ""
+        is_deep = there.query == "recursive=true"
         found = [
             _entry(file, content, told)
-            for (owner, file), (content, told) in self._files.items()
-            if owner == repo and file.startswith(prefix) and "/" not in file.removeprefix(prefix)
+            for (owner, version, file), (content, told) in self._files.items()
+            if (owner, version) == (repo, unquote(revision))
+            and file.startswith(prefix)
+            and (is_deep or "/" not in file.removeprefix(prefix))
         ]
         return Refusal(200, {"Content-Type": "application/json"}, json.dumps(found).encode()) if found else Refusal(401)
 

@@ -10,7 +10,7 @@ import pytest
 from engine.config import Settings
 from engine.memory.hardware import Hardware
 from engine.models import shelf
-from engine.models.catalogue import CATALOGUE, KnownModel, Quantisation, named
+from engine.models.catalogue import CATALOGUE, KnownModel, Quantisation, in_repository, named
 from engine.models.gguf import parts_of, read_shape
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -77,3 +77,13 @@ def test_each_known_model_is_one_file_from_small_to_large():
     assert sizes == sorted(sizes)
     assert len({known.source for known in CATALOGUE}) == len(CATALOGUE)
     assert all(parts_of(Path(known.file)) == [Path(known.file)] for known in CATALOGUE)
+
+
+def test_a_known_model_in_another_size_is_the_same_model():
+    known = CATALOGUE[0]
+    other = known.in_bytes(2 * known.shape().file_bytes).shape()
+    assert other.file_bytes == pytest.approx(2 * known.shape().file_bytes, rel=1e-6)
+    assert other.kv_cell_bytes == known.shape().kv_cell_bytes
+    assert known.in_bytes(0) == known
+    assert in_repository(known.repo) == known
+    assert in_repository("owner/name") is None

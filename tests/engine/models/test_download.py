@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import BadRequest, DiskFull, DownloadCut, DownloadFailed
+from engine.errors import DiskFull, DownloadCut, DownloadFailed
 from engine.models import download
-from engine.models.download import LEFT_FREE_BYTES, PAUSES_SECONDS, Fetched, fetch, parts_of
+from engine.models.download import LEFT_FREE_BYTES, PAUSES_SECONDS, Fetched, begun_below, fetch, parts_of
 from engine.models.gguf import read_shape
-from engine.models.hub import Hub, Source
+from engine.models.hub import Hub, Offer
+from engine.models.source import Folder, Source
 from tests.helpers.model_hub import ModelHub, Refusal
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -160,7 +161,7 @@ def test_a_file_without_a_checksum_is_not_fetched(hub: ModelHub, folder: Path, p
         (401, "only to people with an account"),
         (403, "only to people with an account"),
         (404, "There is no m.gguf in owner/name"),
-        (418, r"refused to give m.gguf \(418\)"),
+        (418, r"refused to give m.gguf in owner/name \(418\)"),
     ],
 )
 def test_who_is_refused_is_told_why_and_what_to_do(
@@ -281,17 +282,98 @@ def test_a_folder_that_cannot_be_made_is_told(hub: ModelHub, tmp_path: Path, pau
     assert "models.folder" in error.value.way_out
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "m.gguf", "owner/m.gguf", "owner/name/m.bin", "../name/m.gguf", "o/n/../../m.gguf", "o//m.gguf", "/o/n/m.gguf",
-     "o/n/a\\m.gguf", "https://huggingface.co/o/n/m.gguf"],
-)  # fmt: skip
-def test_what_names_no_file_of_a_hub_is_refused(text: str):
-    with pytest.raises(BadRequest, match="names no model of the hub"):
-        Source.parse(text)
+def test_what_was_begun_is_found_again_by_what_lies_there(hub: ModelHub, folder: Path):
+    assert begun_below(folder) == frozenset()
+    other = Source.parse(hub.put("owner/name", "inside/m.gguf", CONTENT, revision="v2"))
+    stopped_at(hub, folder, 100_000)
+    assert begun_below(folder) == {SOURCE}
+    other = Source("owner/name", "inside/m.gguf", "v2")
+    job = fetch(Hub(hub.address), other, folder, lambda _: None)
+    next(job)
+    job.close()
+    (folder / "owner" / "name" / "notes.txt.part").write_text("no model")
+    assert begun_below(folder) == {SOURCE, other}
 
 
-def test_a_part_of_a_model_in_several_files_is_refused():
-    with pytest.raises(BadRequest, match="one part of a model"):
-        Source.parse("o/n/m-00001-of-00003.gguf")
-    assert Source.parse("o/n/Q4/m.gguf") == Source("o/n", "Q4/m.gguf")
+def test_another_revision_is_another_file(hub: ModelHub, folder: Path, pauses: list[float]):
+    old = Source(SOURCE.repo, SOURCE.file, "refs/pr/1")
+    hub.put(old.repo, old.file, CONTENT[::-1], revision=old.revision)
+    fetched(hub, folder, pauses, old)
+    fetched(hub, folder, pauses)
+    assert old.below(folder).read_bytes() == CONTENT[::-1]
+    assert SOURCE.below(folder).read_bytes() == CONTENT
+
+
+# --- models in several files ---
+
+
+def split(hub: ModelHub) -> Source:
+    for number, part in enumerate((CONTENT[:300_000], CONTENT[300_000:]), start=1):
+        hub.put("owner/name", f"Q8/m-0000{number}-of-00002.gguf", part)
+    return Source("owner/name", "Q8/m-00001-of-00002.gguf")
+
+
+def test_a_model_in_several_files_comes_as_one(hub: ModelHub, folder: Path, pauses: list[float]):
+    source = split(hub)
+    steps = fetched(hub, folder, pauses, source)
+    assert b"".join(piece.below(folder).read_bytes() for piece in source.pieces) == CONTENT
+    assert {step.total_bytes for step in steps} == {len(CONTENT)}
+    assert [step.num_bytes for step in steps] == sorted(step.num_bytes for step in steps)
+    assert steps[-1].num_bytes == len(CONTENT)
+    hub.asked.clear()
+    assert fetched(hub, folder, pauses, source) == []
+    assert hub.asked == []
+
+
+def test_a_model_in_several_files_is_gone_on_with_in_the_second(hub: ModelHub, folder: Path, pauses: list[float]):
+    source = split(hub)
+    job = fetch(Hub(hub.address), source, folder, pauses.append)
+    while next(job).num_bytes < 500_000:
+        pass
+    job.close()
+    first, second = (piece.below(folder) for piece in source.pieces)
+    [part] = parts_of(second)
+    there = first.stat().st_size + part.stat().st_size
+    assert fetched(hub, folder, pauses, source)[0] == Fetched(there, len(CONTENT), is_new=False)
+    assert first.read_bytes() + second.read_bytes() == CONTENT
+
+
+def test_room_is_looked_for_for_all_files_before_the_first_is_asked_for(hub: ModelHub, folder: Path):
+    source = split(hub)
+    with pytest.raises(DiskFull, match="no room for the model"):
+        list(fetch(Hub(hub.address), source, folder, lambda _: None, lambda _: LEFT_FREE_BYTES + 999_999))
+    assert hub.asked_for_files == []
+
+
+# --- what a repository has ---
+
+
+def test_a_repository_tells_its_models_and_their_sizes(hub: ModelHub):
+    whole = split(hub)
+    small = Source.parse(hub.put("owner/name", "small.gguf", b"x" * 10))
+    for name in ("README.md", "mmproj-F16.gguf", "m.imatrix.gguf", "m-Embedding-8B.gguf", "bge-m3.gguf", "it's.gguf"):
+        hub.put("owner/name", name, b"x")
+    # An upload that nobody has finished.
+    hub.put("owner/name", "half-00001-of-00002.gguf", b"x")
+    offers = Hub(hub.address).offers(Folder("owner/name"))
+    assert offers == [Offer(small, 10), Offer(whole, len(CONTENT)), Offer(SOURCE, len(CONTENT))]
+    assert Hub(hub.address).offers(Folder("owner/name", "Q8")) == [Offer(whole, len(CONTENT))]
+    assert hub.asked_for_files == []
+
+
+def test_a_repository_of_another_revision_tells_the_models_of_that(hub: ModelHub):
+    old = Source.parse(hub.put("owner/name@v1", "old.gguf", b"x"))
+    hub.put(old.repo, old.file, b"x" * 5, revision=old.revision)
+    assert Hub(hub.address).offers(Folder("owner/name", revision="v1")) == [Offer(old, 5)]
+
+
+def test_a_repository_that_has_no_model_or_is_not_there_is_told(hub: ModelHub):
+    hub.put("owner/pictures", "mmproj.gguf", b"x")
+    with pytest.raises(DownloadFailed, match="There is no GGUF file in owner/pictures") as error:
+        Hub(hub.address).offers(Folder("owner/pictures"))
+    assert error.value.way_out
+    with pytest.raises(DownloadFailed, match="or it is not there"):
+        Hub(hub.address).offers(Folder("owner/nothing"))
+    hub.tree_instead = Refusal(404)
+    with pytest.raises(DownloadFailed, match="There is no owner/name@v9 on 127"):
+        Hub(hub.address).offers(Folder("owner/name", revision="v9"))

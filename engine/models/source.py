@@ -1,0 +1,163 @@
+"""Sources: the files and folders of the hub that models are got from, by the links and names that people give them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
+
+from engine.errors import BadRequest
+
+MAIN = "main"
+# Its links are understood whichever hub is asked: the others are mirrors of it.
+_HUGGING_FACE = ("https://huggingface.co", "https://www.huggingface.co", "https://hf.co")
+# Pages of the hub that are called like the owner of a repository.
+_NO_OWNERS = frozenset({"api", "blog", "collections", "datasets", "docs", "models", "papers", "settings", "spaces"})
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+() -]*")
+_SPLIT = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
+_FORMS = "Paste its link, or name it as OWNER/NAME or OWNER/NAME/FILE.gguf."
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A repository of the hub, or a folder in it: "Qwen/Qwen3-8B-GGUF"."""
+
+    repo: str
+    inside: str = ""
+    revision: str = MAIN
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (_rooted(self.repo, self.revision), self.inside) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file of the hub: "Qwen/Qwen3-8B-GGUF" and "Qwen3-8B-Q4_K_M.gguf". It is the first one of a model in several."""
+
+    repo: str
+    file: str
+    revision: str = MAIN
+
+    @classmethod
+    def parse(cls, text: str) -> Source:
+        """OWNER/NAME/FILE.gguf, where the file may lie in a folder; OWNER/NAME@REVISION/FILE.gguf of another revision.
+
+        Raises:
+            BadRequest: It is not of that form.
+        """
+        owner, name, *inside = text.split("/") if text.count("/") > 1 else ("", "", text)
+        name, _, revision = name.partition("@")
+        revision = unquote(revision) or MAIN
+        if not _are_names(owner, name, *inside, *revision.split("/")) or not _is_model(text):
+            raise _names_nothing(text)
+        return cls(f"{owner}/{name}", "/".join((*inside[:-1], pieces_of(inside[-1])[0])), revision)
+
+    def __str__(self) -> str:
+        return f"{self.repository}/{self.file}"
+
+    @property
+    def repository(self) -> str:
+        return _rooted(self.repo, self.revision)
+
+    @property
+    def pieces(self) -> tuple[Source, ...]:
+        """Its files: itself, or all of a model in several."""
+        folder, slash, name = self.file.rpartition("/")
+        return tuple(replace(self, file=f"{folder}{slash}{piece}") for piece in pieces_of(name))
+
+    def below(self, folder: Path) -> Path:
+        """Where it belongs: files of different owners often have the same name."""
+        return folder / self.repository / self.file
+
+
+def meant_by(text: str, hub: str) -> Source | Folder:
+    """What a person names of the hub at the address `hub`: by a link, as OWNER/NAME, or as OWNER/NAME/FILE.gguf.
+
+    Raises:
+        BadRequest: It is none of these, or a link that leads elsewhere.
+    """
+    text = text.strip()
+    link = _link_within(text, hub)
+    if link is not None:
+        return _linked(text, link)
+    bare = text.rstrip("/")
+    return _repository(text, bare.split("/")) if bare.count("/") == 1 else Source.parse(bare)
+
+
+def pieces_of(name: str) -> tuple[str, ...]:
+    """The names of a model's files by that of one: this one, or all of `…-00001-of-00003.gguf`, the first one first."""
+    match = _SPLIT.search(name)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        return (name,)
+    stem, total = name[: match.start()], int(match[2])
+    return tuple(f"{stem}-{number:05}-of-{total:05}.gguf" for number in range(1, total + 1))
+
+
+def _link_within(text: str, hub: str) -> SplitResult | None:
+    """The path and the query of a link below the hub's address; None where it is no link."""
+    has_scheme = "://" in text
+    there = _split(text if has_scheme else f"https://{text}")
+    for base in map(_split, (hub, *_HUGGING_FACE)):
+        path = base.path.rstrip("/") + "/"
+        if _host(base) == _host(there) and f"{there.path}/".startswith(path):
+            return there._replace(path=there.path[len(path) :])
+    if has_scheme:
+        raise BadRequest(
+            f"Models are got from {_host(_split(hub))}, and this link leads elsewhere: {_host(there) or text}.",
+            "Look for the model there, or download the file in a browser and open it.",
+        )
+    return None
+
+
+def _linked(text: str, link: SplitResult) -> Source | Folder:
+    """What the page shows, or the repository that it is about."""
+    steps = [unquote(step) for step in link.path.split("/") if step]
+    repository = _repository(text, steps[:2])
+    view, revision, inside = "".join(steps[2:3]), "".join(steps[3:4]) or MAIN, steps[4:]
+    if shown := parse_qs(link.query).get("show_file_info"):
+        inside = shown[0].split("/")
+    if not _are_names(*inside, *revision.split("/")):
+        raise _names_nothing(text)
+    if inside and _is_model(inside[-1]):
+        return Source.parse("/".join((_rooted(repository.repo, revision), *inside)))
+    return replace(repository, inside="/".join(inside), revision=revision) if view == "tree" else repository
+
+
+def _repository(text: str, steps: list[str]) -> Folder:
+    if len(steps) != 2 or steps[0] in _NO_OWNERS:
+        raise _names_nothing(text)
+    owner, name = steps
+    # Other programs name the file that they choose of it so: OWNER/NAME:Q4_K_M.
+    name, _, revision = name.partition(":")[0].partition("@")
+    revision = unquote(revision) or MAIN
+    if not _are_names(owner, name, *revision.split("/")):
+        raise _names_nothing(text)
+    return Folder(f"{owner}/{name}", revision=revision)
+
+
+def _rooted(repo: str, revision: str) -> str:
+    return repo if revision == MAIN else f"{repo}@{quote(revision, safe='')}"
+
+
+def _split(address: str) -> SplitResult:
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
+
+
+def _host(link: SplitResult) -> str:
+    return link.netloc.rpartition("@")[2].casefold()
+
+
+def _are_names(*names: str) -> bool:
+    return all(map(_NAME.fullmatch, names))
+
+
+def _is_model(text: str) -> bool:
+    return text.casefold().endswith(".gguf")
+
+
+def _names_nothing(text: str) -> BadRequest:
+    return BadRequest(f"{text!r} names no model of the hub.", _FORMS)
