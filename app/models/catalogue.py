@@ -17,9 +17,9 @@ UNDER_WAY = ("waiting", "checking", "fetching")
 
 
 class CatalogueModel(QObject):
-    """`entries` are offered, as the engine last told of them; `download_of` is newer."""
+    """`entries` are offered, `others` on their way, as the engine last told of them; `download_of` is newer."""
 
-    catalogue_changed = Signal()  # entries
+    catalogue_changed = Signal()  # entries, others
     downloads_changed = Signal()  # download_of
     arrived = Signal()  # a model is here: lists of models should be asked for again
     message_told = Signal(str, str, str)  # severity, a sentence, a way out
@@ -28,13 +28,17 @@ class CatalogueModel(QObject):
         super().__init__(parent)
         self._client = client
         self.entries: tuple[CatalogueEntry, ...] = ()
+        self.others: tuple[CatalogueEntry, ...] = ()
         self._downloads: dict[str, Download] = {}
         client.became_ready.connect(self._ask_again)
         client.notice_received.connect(self._on_notice)
         client.state_changed.connect(self._on_engine_state)
 
     def download_of(self, entry: CatalogueEntry) -> Download:
-        return self._downloads.get(entry.source, entry.download)
+        if (told := self._downloads.get(entry.source)) is not None:
+            return told
+        listed = (one.download for one in (*self.entries, *self.others) if one.source == entry.source)
+        return next(listed, Download(entry.source))
 
     # --- wishes ---
 
@@ -65,8 +69,8 @@ class CatalogueModel(QObject):
     def _on_catalogue(self, reply: protocol.CatalogueReply) -> None:
         # What is told of those under way is newer.
         self._downloads = {source: told for source, told in self._downloads.items() if self._is_under_way(source)}
-        if reply.models != self.entries:
-            self.entries = reply.models
+        if (reply.models, reply.others) != (self.entries, self.others):
+            self.entries, self.others = reply.models, reply.others
             self.catalogue_changed.emit()
         self.downloads_changed.emit()
 
@@ -76,11 +80,13 @@ class CatalogueModel(QObject):
         under_way = [told for told in notice.downloads if told.state in UNDER_WAY]
         # The others are as they were told when they ended, or as their files lie since.
         ended = [told for told in notice.downloads if told not in under_way and self._is_under_way(told.source)]
+        listed = {entry.source for entry in (*self.entries, *self.others)}.union(self._downloads)
+        is_new = any(told.source not in listed for told in under_way)
         self._downloads = {told.source: told for told in (*under_way, *ended)}
         self.downloads_changed.emit()
         for told in ended:
             self._tell_end(told)
-        if ended:
+        if ended or is_new:
             self.refresh()
 
     def _tell_end(self, told: Download) -> None:

@@ -1,4 +1,4 @@
-"""Models that can be got, a card for each, under the words that say where they come from."""
+"""Models that can be got, a card for each, under the words that say where they come from; and a field for any other."""
 
 from __future__ import annotations
 
@@ -7,60 +7,53 @@ from typing import TYPE_CHECKING
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.widgets import bits
-from app.widgets.catalogue_row import CatalogueRow
+from app.widgets.another_model import AnotherModel
+from app.widgets.catalogue_rows import CatalogueRows
 
 if TYPE_CHECKING:
     from app.models.catalogue import CatalogueModel
+    from app.models.hub_files import HubFilesModel
+    from app.widgets.catalogue_row import CatalogueRow
 
 
 class CatalogueList(QWidget):
-    """Shows a CatalogueModel; hidden until it is known which models there are."""
+    """Shows a CatalogueModel and a HubFilesModel; hidden until it is known which models there are."""
 
-    def __init__(self, catalogue: CatalogueModel, parent: QWidget | None = None) -> None:
+    def __init__(self, catalogue: CatalogueModel, found: HubFilesModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._catalogue = catalogue
-        self._rows: dict[str, CatalogueRow] = {}
+        self._rows = CatalogueRows(catalogue)
+        self.another = AnotherModel(catalogue, found)
         words = self.tr(
             "Comes from the Hugging Face hub when you press Get, and stays on this computer. "
             "Sizes and speeds are estimates for this machine."
         )
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 8, 0, 0)
-        self._column.setSpacing(12)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 8, 0, 0)
+        column.setSpacing(12)
         title = bits.label(self.tr("Get a model"), "heading")
-        self._column.addLayout(bits.column(title, bits.label(words, "small", wraps=True), spacing=2))
+        column.addLayout(bits.column(title, bits.label(words, "small", wraps=True), spacing=2))
+        column.addWidget(self._rows)
+        column.addWidget(self.another)
         catalogue.catalogue_changed.connect(self._show)
         catalogue.downloads_changed.connect(self._show_downloads)
         self._show()
 
     def rows(self) -> tuple[CatalogueRow, ...]:
-        return tuple(self._rows.values())
+        return self._rows.rows()
 
     def take_keyboard(self) -> QWidget | None:
         """Gives the keyboard to the first model that can be got."""
-        for row in self._rows.values():
+        for row in self.rows():
             if row.can_be_got:
                 row.action.setFocus()
                 return row
         return None
 
     def _show(self) -> None:
-        entries = self._catalogue.entries
-        known, self._rows = self._rows, {}
-        for entry in entries:
-            row = known.pop(entry.source, None)
-            if row is None:
-                row = CatalogueRow()
-                row.get_wanted.connect(self._catalogue.get)
-                row.cancel_wanted.connect(self._catalogue.cancel)
-                row.discard_wanted.connect(self._catalogue.discard)
-                self._column.addWidget(row)
-            row.show_entry(entry)
-            self._rows[entry.source] = row
-        bits.drop(self._column, known.values())
+        self._rows.show_entries(self._catalogue.entries)
         self._show_downloads()
-        self.setVisible(bool(entries))
+        self.setVisible(bool(self._catalogue.entries))
 
     def _show_downloads(self) -> None:
-        for row in self._rows.values():
-            row.show_download(self._catalogue.download_of(row.entry))
+        self._rows.show_downloads(self._catalogue.download_of)

@@ -72,14 +72,10 @@ class CatalogueRow(QFrame):
         model = entry.model
         self._name.setText(model.name)
         self.setAccessibleName(model.name)
-        facts = [
-            self.tr("about %1").replace("%1", bytes_text(model.file_bytes)),
-            entry.licence,
-            self.tr("context of %1 tokens").replace("%1", count_text(model.trained_context)),
-        ]
-        self._facts.setText(" · ".join(facts))
+        self._facts.setText(" · ".join(fact for fact in self._facts_of(entry) if fact))
         self._show_speeds()
         self._fit.setText(model.fit.replace("/", "/\u2060"))
+        self._fit.setVisible(bool(model.fit))
         theme.restyle(self._fit, role="plain" if model.fits else "problem")
         self._bar.setAccessibleName(self.tr("Getting %1").replace("%1", model.name))
 
@@ -124,13 +120,25 @@ class CatalogueRow(QFrame):
         if self.action.property("kind") != kind:
             theme.restyle(self.action, kind=kind)
         self.discard.setAccessibleName(self.tr("Remove what is here of %1").replace("%1", self.entry.model.name))
-        if self.discard.hasFocus() and download.state != "part":
+        # Of one that is in no catalogue, what went wrong is told until somebody has read it.
+        can_be_removed = download.state == "part" or (bool(download.problem) and not self.entry.is_estimate)
+        if self.discard.hasFocus() and not can_be_removed:
             self.action.setFocus()
-        self.discard.setVisible(download.state == "part")
+        self.discard.setVisible(can_be_removed)
         is_there = download.state == "there"
         if is_there and self.action.hasFocus():
             self.setFocus()
         self._foot.setVisible(not is_there)
+
+    def _facts_of(self, entry: CatalogueEntry) -> list[str]:
+        model, size = entry.model, bytes_text(entry.model.file_bytes)
+        context = self.tr("context of %1 tokens").replace("%1", count_text(model.trained_context))
+        return [
+            (self.tr("about %1").replace("%1", size) if entry.is_estimate else size) if model.file_bytes else "",
+            # Where it comes from, if that is all that is known of it.
+            entry.licence or entry.source.rpartition("/")[0],
+            context if model.trained_context else "",
+        ]
 
     def _show_speeds(self) -> None:
         old = [child for child in self._speeds.children() if isinstance(child, QWidget)]

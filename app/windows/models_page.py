@@ -19,16 +19,23 @@ from app.windows.page import Page
 
 if TYPE_CHECKING:
     from app.models.catalogue import CatalogueModel
+    from app.models.hub_files import HubFilesModel
     from app.models.model_picker import ModelPickerModel
     from engine.protocol import ModelEntry
 
 
 class ModelsPage(Page):
-    """Shows a ModelPickerModel and a CatalogueModel; the file dialog belongs to the window."""
+    """Shows a ModelPickerModel, a CatalogueModel and a HubFilesModel; the file dialog belongs to the window."""
 
     open_file_wanted = Signal()
 
-    def __init__(self, picker: ModelPickerModel, catalogue: CatalogueModel, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        picker: ModelPickerModel,
+        catalogue: CatalogueModel,
+        found: HubFilesModel,
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(self.tr("Models"), parent=parent)
         self.subtitle.setText(
             self.tr("GGUF files that can write answers. New chats begin with the one in use; a chat keeps its own.")
@@ -42,7 +49,7 @@ class ModelsPage(Page):
         content = QWidget()
         content.setObjectName("column")
         self._column = bits.column(spacing=12)
-        self.catalogue = CatalogueList(catalogue)
+        self.catalogue = CatalogueList(catalogue, found)
         self._scroll = QScrollArea()
         self._scroll.setWidget(content)
         self._scroll.setWidgetResizable(True)

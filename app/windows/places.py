@@ -57,12 +57,14 @@ def _memory(_window: MainWindow, models: AppModels) -> QWidget:
 
 def _models(window: MainWindow, models: AppModels) -> QWidget:
     from app.models.catalogue import CatalogueModel
+    from app.models.hub_files import HubFilesModel
     from app.windows.models_page import ModelsPage
 
     catalogue = CatalogueModel(models.client, models)
     catalogue.arrived.connect(models.model_picker.refresh)
     catalogue.message_told.connect(window.notices.tell)
-    page = ModelsPage(models.model_picker, catalogue)
+    found = HubFilesModel(models.client, catalogue, models.model_picker, models)
+    page = ModelsPage(models.model_picker, catalogue, found)
     page.open_file_wanted.connect(window.open_model)
     return page
 

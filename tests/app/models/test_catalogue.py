@@ -91,3 +91,14 @@ def test_what_an_engine_was_fetching_is_asked_of_the_next(client, model):
     part = entry("a", Download(A.source, "part", 5))
     client.answer(protocol.MODELS_CATALOGUE, protocol.CatalogueReply(models=(part, B)))
     assert model.download_of(model.entries[0]).state == "part"
+
+
+def test_a_download_that_is_in_no_catalogue_is_asked_about_once(client, model):
+    other = entry("other")
+    asked = len(client.asked(protocol.MODELS_CATALOGUE))
+    standing(client, Download(other.source, "waiting"))
+    standing(client, Download(other.source, "fetching", 5, 10))
+    assert len(client.asked(protocol.MODELS_CATALOGUE)) == asked + 1
+    client.answer(protocol.MODELS_CATALOGUE, protocol.CatalogueReply(models=(A, B), others=(other,)))
+    assert model.others == (other,)
+    assert model.download_of(other).num_bytes == 5

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from app import theme
 from app.widgets.catalogue_row import progress_words
 from engine import protocol
-from engine.protocol import CatalogueEntry, Download, ModelDownloads, ModelEntry
+from engine.protocol import CatalogueEntry, Download, HubFiles, ModelDownloads, ModelEntry
 from tests.helpers.told_library import tell_library
 
 GIB = 2**30
@@ -30,12 +30,12 @@ SMALL, LARGE = entry("Small"), entry("Large", fits=False, fit="There is too litt
 FETCHING = Download(SMALL.source, "fetching", GIB, 2 * GIB, 2.0**20, 1024.0)
 
 
-def tell(client, *known: ModelEntry, entries=(SMALL, LARGE)) -> None:
+def tell(client, *known: ModelEntry, entries=(SMALL, LARGE), others=()) -> None:
     for request in list(client.open):
         if request.method is protocol.MODELS:
             client.answer(protocol.MODELS, protocol.ModelsReply(models=known, current=""))
         elif request.method is protocol.MODELS_CATALOGUE:
-            client.answer(protocol.MODELS_CATALOGUE, protocol.CatalogueReply(models=entries))
+            client.answer(protocol.MODELS_CATALOGUE, protocol.CatalogueReply(models=entries, others=others))
 
 
 def standing(client, *downloads: Download) -> None:
@@ -199,3 +199,111 @@ def test_at_large_text_the_first_page_is_shown_in_full(window, client):
         assert (label.width() >= label.minimumSizeHint().width(), label.height() >= needed) == (True, True), (
             label.text()
         )
+
+
+# --- any other model ---
+
+
+def other(name: str, download: Download | None = None, **values: object) -> CatalogueEntry:
+    source = f"maker/models/{name}.gguf"
+    model = ModelEntry(path=f"/m/maker/{name}.gguf", name=name, file_bytes=3 * GIB)
+    return CatalogueEntry(
+        source=source,
+        model=model.model_copy(update=values),
+        download=download or Download(source),
+        is_estimate=False,
+    )
+
+
+Q4, Q8 = other("m-Q4"), other("m-Q8", tokens_per_s=4.0, fit="Fits, slowly.", trained_context=4096)
+
+
+def look_up(page, qtbot, text: str) -> None:
+    page.catalogue.another.field.setFocus()
+    qtbot.keyClicks(page.catalogue.another.field, text)
+    qtbot.keyClick(page.catalogue.another.field, Qt.Key.Key_Return)
+
+
+def test_a_repository_shows_its_models_of_which_one_is_got(page, client, qtbot):
+    another = page.catalogue.another
+    look_up(page, qtbot, "maker/models")
+    assert client.asked(protocol.MODELS_LOOK_UP) == [protocol.HubModel(source="maker/models")]
+    assert another.button.text() == "Cancel"
+    client.answer(protocol.MODELS_LOOK_UP, HubFiles(folder="maker/models", files=(Q4, Q8)))
+    assert (another.button.text(), another.title) == ("Get", "2 models in maker/models")
+    small, large = another.rows()
+    assert "3.0 GiB · maker/models" in words(small)
+    assert "about" not in words(small)
+    assert "context of 4,096 tokens" in words(large)
+    assert "Fits, slowly." in words(large)
+    assert "about 4 tokens/s" in words(large)
+    large.action.click()
+    assert [wanted.source for wanted in client.asked(protocol.MODELS_GET)] == [Q8.source]
+    standing(client, Download(Q8.source, "fetching", GIB, 3 * GIB))
+    # It is one of those that are listed, and no other beside them.
+    tell(client, others=(other("m-Q8", Download(Q8.source, "fetching", GIB, 3 * GIB)),))
+    assert another.rows() == (small, large)
+    assert large.progress == "1.0 GiB of 3.0 GiB"
+    standing(client, Download(Q8.source, "there", 3 * GIB, 3 * GIB))
+    tell(client, Q8.model)
+    assert "On your list" in words(large)
+    another.hide_button.click()
+    assert (another.rows(), another.title, another.field.text()) == ((), "", "")
+
+
+def test_the_link_of_a_file_gets_it_at_once_and_it_is_followed_below(page, client, window, qtbot):
+    another = page.catalogue.another
+    look_up(page, qtbot, "https://huggingface.co/maker/models/blob/main/m-Q4.gguf")
+    client.answer(protocol.MODELS_LOOK_UP, HubFiles(files=(Q4,)))
+    assert [wanted.source for wanted in client.asked(protocol.MODELS_GET)] == [Q4.source]
+    assert another.field.text() == ""
+    fetching = Download(Q4.source, "fetching", GIB, 3 * GIB)
+    standing(client, fetching)
+    tell(client, others=(other("m-Q4", fetching),))
+    [row] = another.rows()
+    assert row.progress == "1.0 GiB of 3.0 GiB"
+    row.action.setFocus()
+    row.action.click()
+    assert [wanted.source for wanted in client.asked(protocol.MODELS_CANCEL_GETTING)] == [Q4.source]
+    standing(client, fetching)
+    standing(client, Download(Q4.source, "there", 3 * GIB, 3 * GIB))
+    tell(client, Q4.model)
+    assert another.rows() == ()
+    assert [shown.entry.name for shown in page.rows()] == ["m-Q4"]
+    assert "m-Q4.gguf is here" in window.message_bar.sentence
+    assert window.focusWidget() is another.field
+
+
+def test_what_is_wrong_with_a_link_stands_below_it_until_it_is_changed(page, client, window, qtbot):
+    another = page.catalogue.another
+    look_up(page, qtbot, "https://example.org/m.gguf")
+    client.refuse(protocol.MODELS_LOOK_UP, "This leads elsewhere.", way_out="Look there.")
+    assert another.problem == "This leads elsewhere. Look there."
+    qtbot.keyClick(another.field, Qt.Key.Key_Backspace)
+    assert another.problem == ""
+    another.field.clear()
+    another.button.click()
+    assert len(client.asked(protocol.MODELS_LOOK_UP)) == 1
+
+
+def test_nobody_need_wait_for_a_hub_that_is_slow(page, client, qtbot):
+    another = page.catalogue.another
+    look_up(page, qtbot, "maker/models")
+    another.button.click()
+    assert another.button.text() == "Get"
+    client.answer(protocol.MODELS_LOOK_UP, HubFiles(folder="maker/models", files=(Q4,)))
+    assert another.rows() == ()
+    assert another.field.text() == "maker/models"
+
+
+def test_one_that_failed_says_why_and_can_be_taken_away(page, client):
+    failed = Download(Q4.source, "absent", problem="The disk is full.", way_out="Make room.")
+    client.become_ready()
+    tell(client, others=(other("m-Q4", failed),))
+    [row] = page.catalogue.another.rows()
+    assert row.problem == "The disk is full. Make room."
+    row.discard.click()
+    assert client.asked(protocol.MODELS_DISCARD_PART) == [protocol.HubModel(source=Q4.source)]
+    client.answer(protocol.MODELS_DISCARD_PART, protocol.Nothing())
+    tell(client)
+    assert page.catalogue.another.rows() == ()

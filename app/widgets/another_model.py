@@ -1,0 +1,118 @@
+"""The field for a model that is in no catalogue: a link or OWNER/NAME, what there is of it, and how far it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
+
+from app.widgets import bits
+from app.widgets.catalogue_rows import CatalogueRows
+
+if TYPE_CHECKING:
+    from app.models.catalogue import CatalogueModel
+    from app.models.hub_files import HubFilesModel
+    from app.widgets.catalogue_row import CatalogueRow
+
+
+class AnotherModel(QWidget):
+    """Shows a HubFilesModel, and those models of a CatalogueModel that are in no catalogue and not whole."""
+
+    def __init__(self, catalogue: CatalogueModel, found: HubFilesModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._catalogue, self._found = catalogue, found
+        self.field = QLineEdit()
+        self.field.setPlaceholderText("https://huggingface.co/OWNER/NAME")
+        self.field.setAccessibleName(self.tr("Another model: link or OWNER/NAME"))
+        self.field.setAcceptDrops(False)
+        self.field.setClearButtonEnabled(True)
+        self.button = bits.button(self.tr("Get"), clicked=self._on_button)
+        words = self.tr(
+            "The link of its page or of its GGUF file on the Hugging Face hub, or its name there: OWNER/NAME."
+        )
+        self._problem = bits.label("", "problem", wraps=True, selectable=True)
+        entry = bits.row(spacing=8)
+        entry.addWidget(self.field, 1)
+        entry.addWidget(self.button)
+        card = bits.card()
+        inside = bits.column(bits.label(self.tr("Another model"), "strong"), spacing=6)
+        inside.addWidget(bits.label(words, "small", wraps=True))
+        inside.addLayout(entry)
+        inside.addWidget(self._problem)
+        inside.setContentsMargins(16, 12, 12, 12)
+        card.setLayout(inside)
+        self._title = bits.label("", "small", wraps=True)
+        self.hide_button = bits.button(self.tr("Hide"), "ghost", clicked=self._on_hide)
+        line = bits.row(spacing=8)
+        line.addWidget(self._title, 1)
+        line.addWidget(self.hide_button)
+        self._head = QWidget()
+        self._head.setLayout(line)
+        self._rows = CatalogueRows(catalogue)
+        self.setLayout(bits.column(card, self._head, self._rows, spacing=12))
+        self.field.returnPressed.connect(self._look_up)
+        self.field.textEdited.connect(self._on_edited)
+        found.found_changed.connect(self._show)
+        found.file_named.connect(self._on_file_named)
+        found.downloads_changed.connect(self._show_downloads)
+        catalogue.catalogue_changed.connect(self._show)
+        self._show()
+
+    def rows(self) -> tuple[CatalogueRow, ...]:
+        return self._rows.rows()
+
+    @property
+    def problem(self) -> str:
+        return "" if self._problem.isHidden() else self._problem.text()
+
+    @property
+    def title(self) -> str:
+        return "" if self._head.isHidden() else self._title.text()
+
+    def _show(self) -> None:
+        found = self._found
+        self.button.setText(self.tr("Cancel") if found.is_asking else self.tr("Get"))
+        spoken = self.tr("Cancel looking for the model") if found.is_asking else self.tr("Get this model")
+        self.button.setAccessibleName(spoken)
+        self._problem.setText(found.problem)
+        self._problem.setVisible(bool(found.problem))
+        self._head.setVisible(bool(found.folder))
+        count = len(found.entries)
+        words = self.tr("1 model in %2") if count == 1 else self.tr("%1 models in %2")
+        self._title.setText(words.replace("%1", str(count)).replace("%2", found.folder))
+        listed = {entry.source for entry in found.entries}
+        others = [entry for entry in self._catalogue.others if entry.source not in listed]
+        focused = QApplication.focusWidget()
+        is_in_rows = focused is not None and self._rows.isAncestorOf(focused)
+        self._rows.show_entries((*found.entries, *others))
+        if focused is not None and is_in_rows and not focused.isVisibleTo(self):
+            # The next button would get another model.
+            self.field.setFocus()
+        self._show_downloads()
+
+    def _show_downloads(self) -> None:
+        self._rows.show_downloads(self._found.download_of)
+
+    def _look_up(self) -> None:
+        if self.field.text().strip():
+            self._found.look_up(self.field.text())
+
+    def _on_button(self) -> None:
+        if self._found.is_asking:
+            self._found.clear()
+        else:
+            self._look_up()
+
+    def _on_edited(self) -> None:
+        # What was wrong with another text is of no use; what was found stays to choose from.
+        if self._found.problem or not self.field.text():
+            self._found.clear()
+
+    def _on_hide(self) -> None:
+        self.field.clear()
+        self.field.setFocus()
+        self._found.clear()
+
+    def _on_file_named(self, source: str) -> None:
+        self.field.clear()
+        self._catalogue.get(source)
