@@ -125,7 +125,13 @@ class Engine:
                 planning_by(self._parts.profile),
                 self._parts.beside,
             )
-            self._getting = Getting(home, lambda: self.settings.models, self._choice, self._listeners.publish)
+            self._getting = Getting(
+                home,
+                lambda: self.settings.models,
+                self._choice,
+                self._listeners.publish,
+                self._parts.generation.let_go,
+            )
         except BaseException:
             self._lock_file.release()
             raise
@@ -502,7 +508,7 @@ class Engine:
     # --- models and memory ---
 
     def models(self) -> tuple[ModelEntry, ...]:
-        return self._choice.entries()
+        return self._getting.on_shelf()
 
     def add_model(self, path: Path) -> ModelEntry:
         """Puts a GGUF file on the shelf. Raises ModelError when it cannot be used."""
@@ -511,6 +517,15 @@ class Engine:
     def forget_model(self, path: Path) -> None:
         """Takes it off the shelf; the file stays where it is."""
         self._choice.forget(path)
+
+    def delete_model(self, name: str) -> None:
+        """Deletes a model that was got, by its file or its name among the known ones, and takes it off the shelf.
+
+        Raises:
+            BadRequest: It lies outside of the folder of models, or somebody waits for what it writes.
+            ModelError: The system does not let us delete it.
+        """
+        self._getting.delete(self._choice.named(name) or Path(name))
 
     def use_model(
         self,

@@ -1,4 +1,4 @@
-"""Getting models: the catalogue as it stands here, and files of the hub on their way to the shelf.
+"""Getting models: the catalogue as it stands here, files of the hub on their way to the shelf, and their end.
 
 The hub is asked for nothing unless somebody wants a model of it, or a list of those in a repository.
 """
@@ -6,6 +6,7 @@ The hub is asked for nothing unless somebody wants a model of it, or a list of t
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,22 +14,40 @@ from engine.choice import ModelChoice
 from engine.config import Home, ModelsSettings
 from engine.core import Download
 from engine.downloads import Downloads, Pause
-from engine.errors import BadRequest, ModelFileInvalid
+from engine.errors import BadRequest, ModelError, ModelFileInvalid
 from engine.events import Publish
 from engine.models.catalogue import CATALOGUE, in_repository, named
+from engine.models.deleting import Deletable, deletable
 from engine.models.download import Fetched, begun_below, fetch, parts_of
 from engine.models.hub import Hub, Offer
 from engine.models.source import Folder, Source, meant_by
 from engine.protocol import CatalogueEntry, HubFiles, ModelEntry
+
+# So long a model that is in use is waited for; one that is being loaded may take minutes.
+LET_GO_SECONDS = 10.0
 
 
 class Getting:
     """From any thread."""
 
     def __init__(
-        self, home: Home, settings: Callable[[], ModelsSettings], choice: ModelChoice, publish: Publish
+        self,
+        home: Home,
+        settings: Callable[[], ModelsSettings],
+        choice: ModelChoice,
+        publish: Publish,
+        let_go: Callable[[Path], Future[bool]],
     ) -> None:
-        self._home, self._settings, self._choice = home, settings, choice
+        """Prepares.
+
+        Args:
+            home: Our folders.
+            settings: Those in force.
+            choice: Keeps the shelf.
+            publish: Where events go.
+            let_go: Frees a model that nobody waits for, and says whether it is free.
+        """
+        self._home, self._settings, self._choice, self._let_go = home, settings, choice, let_go
         self._downloads = Downloads(self._fetched, publish)
 
     def catalogue(self) -> tuple[CatalogueEntry, ...]:
@@ -96,12 +115,60 @@ class Getting:
         yield from self._fetched(source, pause)
         return source.below(self._folder)
 
+    def on_shelf(self) -> tuple[ModelEntry, ...]:
+        """The models on the shelf, and what deleting each would free."""
+        return tuple(
+            entry.model_copy(update={"deletable_bytes": found.num_bytes})
+            if (found := self._deletable(Path(entry.path))) is not None
+            else entry
+            for entry in self._choice.entries()
+        )
+
+    def delete(self, path: Path) -> None:
+        """Deletes the files of a model that was got, and takes it off the shelf.
+
+        Raises:
+            BadRequest: They lie outside of the folder of models, or somebody waits for what it writes.
+            ModelError: The system does not let us delete them.
+        """
+        found = self._deletable(path)
+        if found is None:
+            raise BadRequest(
+                f"{path.name} is not in the folder of models, and stays where it is.",
+                "Forget it here, and delete it yourself.",
+            )
+        if not self._is_let_go(path):
+            raise BadRequest(
+                f"{path.name} is in use just now.", "Wait until it is loaded or has answered; then delete it."
+            )
+        self._choice.stop_using(path)
+        try:
+            found.delete()
+        except OSError as error:
+            raise ModelError(
+                f"{path.name} could not be deleted: {error.strerror or error}.",
+                "Look whether another program uses it, and whether the folder may be written to.",
+            ) from error
+        self._choice.forget(path)
+
     def stop(self) -> None:
         self._downloads.stop()
 
     @property
     def _folder(self) -> Path:
         return self._home.models(self._settings())
+
+    def _deletable(self, path: Path) -> Deletable | None:
+        # What was got before the folder was changed stays where it is.
+        return deletable(path, (self._folder, self._home.models(ModelsSettings())))
+
+    def _is_let_go(self, path: Path) -> bool:
+        reply = self._let_go(path)
+        try:
+            return reply.result(LET_GO_SECONDS)
+        except TimeoutError:
+            reply.cancel()
+            return False
 
     def _meant(self, name: str) -> Source | Folder:
         known = named(name)

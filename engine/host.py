@@ -43,7 +43,10 @@ _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...]
     (lambda _: "removals", (protocol.REMOVE, protocol.SETTLE_GONE)),
     (lambda _: "library", (protocol.UNLOCK, protocol.REINDEX, protocol.PRIORITISE)),
     (lambda params: f"questions to {params.model}", (protocol.ASK,)),
-    (lambda params: f"model {params.path}", (protocol.MODELS_ADD, protocol.MODELS_FORGET, protocol.MODELS_USE)),
+    (
+        lambda params: f"model {params.path}",
+        (protocol.MODELS_ADD, protocol.MODELS_FORGET, protocol.MODELS_DELETE, protocol.MODELS_USE),
+    ),
     (lambda _: "no model", (protocol.MODELS_UNLOAD,)),
     # The hub may be slow to answer.
     (lambda _: "hub", (protocol.MODELS_LOOK_UP,)),
@@ -324,6 +327,7 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
     protocol.MODELS.name: _models,
     protocol.MODELS_ADD.name: lambda engine, params: engine.add_model(Path(params.path)),
     protocol.MODELS_FORGET.name: lambda engine, params: engine.forget_model(Path(params.path)),
+    protocol.MODELS_DELETE.name: lambda engine, params: engine.delete_model(params.path),
     protocol.MODELS_CATALOGUE.name: lambda engine, _: protocol.CatalogueReply(
         models=engine.catalogue(), others=engine.models_begun()
     ),

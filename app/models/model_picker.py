@@ -114,6 +114,10 @@ class ModelPickerModel(QObject):
         """Takes the model off the list; the file stays where it is."""
         self._client.request(protocol.MODELS_FORGET, protocol.ModelFile(path=path), self._on_done, self._on_error)
 
+    def delete(self, path: str) -> None:
+        """Deletes the files of a model that was got, and takes it off the list."""
+        self._client.request(protocol.MODELS_DELETE, protocol.ModelFile(path=path), self._on_done, self._on_error)
+
     def allow_losses(self, path: str = "") -> None:
         """Lets models without room lose a little of keys and values, or of the context.
 

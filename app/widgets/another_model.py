@@ -25,7 +25,6 @@ class AnotherModel(QWidget):
         self.field.setPlaceholderText("https://huggingface.co/OWNER/NAME")
         self.field.setAccessibleName(self.tr("Another model: link or OWNER/NAME"))
         self.field.setAcceptDrops(False)
-        self.field.setClearButtonEnabled(True)
         self.button = bits.button(self.tr("Get"), clicked=self._on_button)
         words = self.tr(
             "The link of its page or of its GGUF file on the Hugging Face hub, or its name there: OWNER/NAME."

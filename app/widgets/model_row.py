@@ -23,10 +23,11 @@ _FLUENT_PER_S, _SLOW_PER_S = 7.0, 1.5
 
 
 class ModelRow(QFrame):
-    """A card for one `ModelEntry`, which `show_entry` shows; `can_forget` says whether it can be taken off a list."""
+    """A card for one `ModelEntry`, which `show_entry` shows; `can_forget`: it can be taken off a list, or deleted."""
 
     use_wanted = Signal(object, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
-    forget_wanted = Signal(object)
+    forget_wanted = Signal(object)  # path
+    delete_wanted = Signal(object)  # the ModelEntry
     unload_wanted = Signal()
     allow_wanted = Signal()  # what the offer says may be lost
 
@@ -123,8 +124,7 @@ class ModelRow(QFrame):
         self.layers.setValue(AUTOMATIC)
         self.layers.setToolTip(self.tr("How many layers to put on the GPU"))
         bits.tame(self.layers)
-        self.forget = bits.button(self.tr("Forget"), "ghost", clicked=lambda: self.forget_wanted.emit(self.entry.path))
-        self.forget.setToolTip(self.tr("Takes it off this list; the file stays"))
+        self.forget = bits.button(self.tr("Forget"), "ghost", clicked=self._on_forget)
         self.unload = bits.button(self.tr("Unload"), "plain", clicked=self.unload_wanted.emit)
         self.use = bits.button(self.tr("Use"), "primary", clicked=self._on_use)
         return bits.row(self._layers_words, self.layers, None, self.forget, self.unload, self.use, spacing=8)
@@ -153,7 +153,7 @@ class ModelRow(QFrame):
         self.layers.setMaximum(max(0, entry.num_layers))
         self.layers.setSpecialValueText(self.tr("As planned (%1)").replace("%1", str(entry.planned_gpu_layers)))
         self.layers.setAccessibleName(self.tr("Layers of %1 on the GPU").replace("%1", spoken))
-        self.forget.setAccessibleName(self.tr("Forget %1").replace("%1", spoken))
+        self._show_forget(spoken)
         self.use.setText(self.tr("Load again") if is_current else self.tr("Use"))
         self.use.setAccessibleName(self.tr("Use %1").replace("%1", spoken))
         self.use.setEnabled(not entry.problem)
@@ -162,6 +162,24 @@ class ModelRow(QFrame):
             self.use.setFocus()
         self.unload.setAccessibleName(self.tr("Unload %1").replace("%1", spoken))
         self.unload.setVisible(is_current)
+
+    def _show_forget(self, spoken: str) -> None:
+        """What was got is deleted, where it would only take room; a file of one's own stays."""
+        if num_bytes := self.entry.deletable_bytes:
+            text, named = self.tr("Delete file…"), self.tr("Delete the file of %1")
+            tip = self.tr("Deletes it, and frees %1").replace("%1", bytes_text(num_bytes))
+        else:
+            text, named = self.tr("Forget"), self.tr("Forget %1")
+            tip = self.tr("Takes it off this list; the file stays")
+        self.forget.setText(text)
+        self.forget.setToolTip(tip)
+        self.forget.setAccessibleName(named.replace("%1", spoken))
+
+    def _on_forget(self) -> None:
+        if self.entry.deletable_bytes:
+            self.delete_wanted.emit(self.entry)
+        else:
+            self.forget_wanted.emit(self.entry.path)
 
     def _on_use(self) -> None:
         chosen = self.layers.value()

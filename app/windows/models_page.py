@@ -1,4 +1,4 @@
-"""The models we know: what each is, whether it fits, which one answers; one can be got, opened, used, forgotten."""
+"""The models we know: what each is, whether it fits, which one answers; one can be got, opened, used, deleted."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from app import theme
 from app.widgets import bits
 from app.widgets.catalogue_list import CatalogueList
 from app.widgets.empty_state import EmptyState
+from app.widgets.figures import bytes_text, file_name, printable
 from app.widgets.model_row import ModelRow
 from app.widgets.picture import Picture
 from app.windows.page import Page
+from app.windows.questions import ask_first
 
 if TYPE_CHECKING:
     from app.models.catalogue import CatalogueModel
@@ -173,9 +175,21 @@ class ModelsPage(Page):
         row = ModelRow()
         row.use_wanted.connect(self._picker.use)
         row.forget_wanted.connect(self._picker.forget)
+        row.delete_wanted.connect(self._ask_about_deleting)
         row.unload_wanted.connect(self._picker.use_none)
         row.allow_wanted.connect(self._picker.allow_losses)
         return row
+
+    def _ask_about_deleting(self, entry: ModelEntry) -> None:
+        name = entry.name or file_name(entry.path)
+        freed = self.tr("%1 come free. To use it again, you have to get it again.")
+        ask_first(
+            self,
+            self.tr("Delete the file of %1?").replace("%1", name),
+            f"{printable(entry.path)}\n\n{freed.replace('%1', bytes_text(entry.deletable_bytes))}",
+            self.tr("Delete"),
+            lambda: self._picker.delete(entry.path),
+        )
 
     def _state_word(self, path: str, is_current: bool) -> str:
         """How the chosen model stands, "" while it is in use, or one that a chat of its own uses."""

@@ -31,6 +31,8 @@ def models(options: argparse.Namespace, out: Output) -> None:
             engine.add_model(Path(_named_model(options)))
         elif options.action == "use":
             engine.choose_model(_named_model(options))
+        elif options.action == "delete":
+            engine.delete_model(_named_model(options))
         got = _got(engine, options.file, out) if options.action == "get" else None
         current = engine.settings.models.current
         entries = engine.models()

@@ -99,11 +99,12 @@ def _declare_library(command: AddCommand) -> None:
 
 def _declare_models(command: AddCommand) -> None:
     shelf = command("models", models.models, "The GGUF models that can answer.")
-    shelf.add_argument("action", nargs="?", choices=("list", "use", "add", "get", "measure"), default="list")
+    shelf.add_argument("action", nargs="?", choices=("list", "use", "add", "get", "delete", "measure"), default="list")
     shelf.add_argument(
         "file", nargs="?", metavar="FILE",
-        help='a GGUF file, a known name, or "none" (for use); for get a name of those that it lists without one, or a '
-        "link of the Hugging Face hub, OWNER/NAME/FILE.gguf, or OWNER/NAME to see what there is",
+        help='a GGUF file, a known name, or "none" (for use); for delete one that was got; for get a name of those '
+        "that it lists without one, or of the Hugging Face hub a link, OWNER/NAME/FILE.gguf, or OWNER/NAME to see "
+        "what there is",
     )  # fmt: skip
 
     knobs = command("settings", settings.settings, "All settings of the engine, or those that are named or changed.")

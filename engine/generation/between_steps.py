@@ -16,6 +16,7 @@ from engine.generation.commands import (
     Expected,
     ForgetRemoved,
     KeepInCells,
+    LetGo,
     LoadNow,
     LookAtDevices,
     Rehearse,
@@ -77,6 +78,8 @@ class BetweenSteps:
             self._rehearse(command)
         elif isinstance(command, LoadNow):
             self._unasked.want_loaded(command)
+        elif isinstance(command, LetGo):
+            self._let_go(command)
         elif isinstance(command, SetAsideOnDisk):
             guarded(lambda: self._have_all(lambda loader: loader.set_aside_on_disk(command.is_on_disk)))
         else:
@@ -111,6 +114,19 @@ class BetweenSteps:
         self._unasked.rehearse(
             command, member.loaded if is_free else None, lambda error: self._models.start_over(member, error)
         )
+
+    def _let_go(self, command: LetGo) -> None:
+        if not command.reply.set_running_or_notify_cancel():
+            return
+        members = self._models.members
+        member = members.find(str(command.path))
+        names = members.names_of(member) if member is not None else {str(command.path)}
+        is_wanted = any(task.model in names for task in self._turns)
+        if member is not None:
+            is_wanted = is_wanted or member.wants_turn or len(member.under_way) > 0
+        if not is_wanted:
+            guarded(lambda: self._models.rest(command.path))
+        command.reply.set_result(not is_wanted)
 
     def _forget_removed(self) -> None:
         for member in self._models.members:

@@ -105,6 +105,14 @@ class LoadNow:
     reply: Future[bool]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LetGo:
+    """This model is to be freed, unless somebody waits for what it writes; `reply` is whether it is."""
+
+    path: Path
+    reply: Future[bool]
+
+
 class LookAtDevices:
     """What is free on a device may have changed: other programs take of it and give back."""
 
@@ -125,4 +133,5 @@ AtOnce = (
     | LookAtDevices
     | Rehearse
     | LoadNow
+    | LetGo
 )

@@ -32,6 +32,7 @@ from engine.generation.commands import (
     ForgetRemoved,
     InTurn,
     KeepInCells,
+    LetGo,
     LoadNow,
     LookAtDevices,
     Rehearse,
@@ -189,6 +190,12 @@ class GenerationWorker:
     def load_now(self) -> Future[bool]:
         """Has the chosen model loaded before anybody asks; whether there is one."""
         command = LoadNow(Future())
+        self._put(command)
+        return command.reply
+
+    def let_go(self, path: Path) -> Future[bool]:
+        """Has a model freed that nobody waits for; whether it is free. A question that names it loads it again."""
+        command = LetGo(path, Future())
         self._put(command)
         return command.reply
 

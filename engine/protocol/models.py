@@ -26,7 +26,8 @@ class ModelEntry(Message):
     `fit` says how it would be placed here, and what that is expected to give: `tokens_per_s` of an answer, and `ttft_s`
     seconds until its first word, by a prompt of a usual length; `fits` is whether it can run at all. `offer` says what
     losing a little would give (`memory.may_lose`), where it has no room otherwise. Where the machine
-    `has_gpu`, `planned_gpu_layers` would lie there, the output head not counted.
+    `has_gpu`, `planned_gpu_layers` would lie there, the output head not counted. `deletable_bytes` come
+    free if it is deleted, which only those can be that lie in the folder of models; of others it is 0.
     """
 
     path: PathText
@@ -43,6 +44,7 @@ class ModelEntry(Message):
     offer: str = ""
     tokens_per_s: float = 0.0
     ttft_s: float = 0.0
+    deletable_bytes: int = 0
 
 
 class ModelsReply(Message):
@@ -167,6 +169,7 @@ class MemoryReply(Message):
 MODELS = Method("models.list", Nothing, ModelsReply)
 MODELS_ADD = Method("models.add", ModelFile, ModelEntry, is_repeatable=True)
 MODELS_FORGET = Method("models.forget", ModelFile, Nothing, is_repeatable=True)
+MODELS_DELETE = Method("models.delete", ModelFile, Nothing)
 MODELS_USE = Method("models.use", ModelFile, Nothing)
 MODELS_UNLOAD = Method("models.unload", Nothing, Nothing)
 MODELS_CATALOGUE = Method("models.catalogue", Nothing, CatalogueReply)

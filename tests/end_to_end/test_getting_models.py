@@ -133,6 +133,8 @@ def test_the_command_lists_a_repository_and_takes_a_link(home: Path, hub: Standi
     done = ragdoll.json("models", "get", f"{hub.address}/{REPO}/resolve/main/{FILE}?download=true")
     assert done["got"] == done["current"]
     assert f"{SOURCE}  0.0 GB  is here" in ragdoll.run("models", "get", REPO).out
+    assert ragdoll.json("models", "delete", FILE)["models"] == []
+    assert not Path(done["got"]).exists()
     elsewhere = ragdoll.run("models", "get", "https://example.org/m.gguf")
     assert elsewhere.code == 2
     assert "leads elsewhere: example.org" in elsewhere.error

@@ -5,15 +5,17 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from engine.core import Download
 from engine.engine import Engine
-from engine.errors import BadRequest, DownloadFailed, ModelFileInvalid
+from engine.errors import BadRequest, DownloadFailed, ModelError, ModelFileInvalid
 from engine.events import DownloadsChanged, ModelStateChanged
 from engine.models.catalogue import CATALOGUE
+from engine.models.deleting import Deletable
 from engine.models.source import Source
 from engine.protocol import CatalogueEntry
 from tests.helpers.model_hub import ModelHub, Refusal
@@ -269,3 +271,74 @@ def test_what_cannot_be_used_does_not_stay_where_nobody_finds_it(engine: Engine,
     with pytest.raises(ModelFileInvalid, match="It was removed again"):
         got(engine, source)
     assert list(place(engine, source).parent.iterdir()) == []
+
+
+# --- and its end ---
+
+
+def test_a_model_that_was_got_is_deleted_and_can_be_got_again(engine: Engine, hub: ModelHub, tmp_path: Path):
+    states: queue.Queue[str] = queue.Queue()
+    engine.subscribe(lambda event: states.put(event.state) if isinstance(event, ModelStateChanged) else None)
+    elsewhere = engine.add_model(write_tiny_model(tmp_path / "mine.gguf"))
+    got(engine, KNOWN.name)
+    path = place(engine, KNOWN.source)
+    engine.use_model(path)
+    while states.get(timeout=PATIENCE_S) != "loaded":
+        pass
+    shown = {one.path: one.deletable_bytes for one in engine.models()}
+    assert shown == {elsewhere.path: 0, str(path): path.stat().st_size}
+    engine.delete_model(str(path))
+    while states.get(timeout=PATIENCE_S) != "none":
+        pass
+    assert [one.path for one in engine.models()] == [elsewhere.path]
+    assert engine.settings.models.current == ""
+    assert entry(engine).download.state == "absent"
+    assert list((engine.home.data / "models").iterdir()) == []
+    hub.asked.clear()
+    got(engine, KNOWN.name)
+    assert hub.asked_for_files == [""]
+
+
+def test_a_file_of_ones_own_is_forgotten_and_not_deleted(engine: Engine, tmp_path: Path):
+    mine = write_tiny_model(tmp_path / "mine.gguf")
+    engine.add_model(mine)
+    with pytest.raises(BadRequest, match="not in the folder of models") as error:
+        engine.delete_model("mine")
+    assert "Forget it" in error.value.way_out
+    assert mine.exists()
+    assert len(engine.models()) == 1
+
+
+def test_what_was_got_before_the_folder_was_changed_can_be_deleted(engine: Engine, tmp_path: Path):
+    got(engine, "owner/name/other.gguf")
+    engine.change_settings({"models.folder": str(tmp_path / "large disk")})
+    [one] = engine.models()
+    assert one.deletable_bytes > 0
+    engine.delete_model(one.path)
+    assert engine.models() == ()
+    assert not Path(one.path).exists()
+
+
+def test_a_model_that_is_being_used_is_not_deleted(engine: Engine, monkeypatch: pytest.MonkeyPatch):
+    got(engine, KNOWN.name)
+    path = place(engine, KNOWN.source)
+    in_use: Future[bool] = Future()
+    in_use.set_result(False)
+    monkeypatch.setattr(engine._getting, "_let_go", lambda _: in_use)
+    with pytest.raises(BadRequest, match="in use just now"):
+        engine.delete_model(str(path))
+    assert path.exists()
+    assert engine.settings.models.current == str(path)
+
+
+def test_a_file_that_may_not_be_deleted_stays_on_the_list(engine: Engine, monkeypatch: pytest.MonkeyPatch):
+    got(engine, "owner/name/other.gguf")
+    path = place(engine, "owner/name/other.gguf")
+
+    def refuse(_: Deletable) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Deletable, "delete", refuse)
+    with pytest.raises(ModelError, match=r"other.gguf could not be deleted: Permission denied"):
+        engine.delete_model("other")
+    assert [one.path for one in engine.models()] == [str(path)]

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QRect, Qt
 from PySide6.QtGui import QDesktopServices, QWheelEvent
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QPushButton, QScrollArea, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMessageBox, QPushButton, QScrollArea, QWidget
 
 from app import theme
 from app.widgets.counter_words import counter_text
@@ -285,6 +285,30 @@ def test_without_models_the_page_says_that_answers_are_quotes(window, client):
     tell_models(client)
     assert page.empty.isVisible()
     assert page.empty.sentence == "Answers are quotes from your files until a model is chosen."
+
+
+def test_a_model_that_was_got_is_deleted_after_it_was_asked_and_ones_own_is_forgotten(window, client):
+    page = window.go_to("models")
+    got = TINY.model_copy(update={"deletable_bytes": 3 * GIB})
+    tell_models(client, got, BROKEN)
+    first, second = page.rows()
+    assert (first.forget.text(), second.forget.text()) == ("Delete file…", "Forget")
+    assert first.forget.accessibleName() == "Delete the file of Tiny, tiny.gguf"
+    second.forget.click()
+    assert client.asked(protocol.MODELS_FORGET) == [protocol.ModelFile(path=BROKEN.path)]
+    first.forget.click()
+    (box,) = page.findChildren(QMessageBox)
+    assert client.asked(protocol.MODELS_DELETE) == []
+    assert box.text() == "Delete the file of Tiny?"
+    assert "/m/tiny.gguf" in box.informativeText()
+    assert "3.0 GiB come free" in box.informativeText()
+    assert box.defaultButton() is box.button(QMessageBox.StandardButton.Cancel)
+    next(button for button in box.buttons() if button.text() == "Delete").click()
+    assert client.asked(protocol.MODELS_DELETE) == [protocol.ModelFile(path=TINY.path)]
+    client.refuse(protocol.MODELS_DELETE, "It is in use just now.", way_out="Wait.")
+    assert window.message_bar.sentence == "It is in use just now."
+    tell_models(client, BROKEN)
+    assert [row.entry.path for row in page.rows()] == [BROKEN.path]
 
 
 def test_a_model_is_used_with_the_planned_layers_or_the_wished_ones(window, client):

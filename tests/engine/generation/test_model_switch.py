@@ -307,6 +307,25 @@ def test_a_model_does_not_rest_while_somebody_is_answered(model_desk, tiny_model
     assert not [event for event in model_desk.events if isinstance(event, ModelStateChanged) and event.state == "none"]
 
 
+def test_a_model_that_nobody_waits_for_is_let_go(model_desk, tiny_model, other_model):
+    assert model_desk.worker.let_go(other_model).result(60)
+    assert model_desk.loader.loaded_now is not None
+    assert model_desk.worker.let_go(tiny_model).result(60)
+    assert model_desk.loader.loaded_now is None
+    model_desk.ask("How?")
+    assert model_desk.end_of().answer.model == "tiny-llama"
+
+
+def test_a_model_that_answers_is_not_let_go(model_desk, tiny_model, pause):
+    with pause() as waits:
+        model_desk.ask("How?", max_tokens=8)
+        assert waits.wait(60)
+        reply = model_desk.worker.let_go(tiny_model)
+    assert not reply.result(60)
+    assert isinstance(model_desk.end_of(), AnswerFinished)
+    assert not [event for event in model_desk.events if isinstance(event, ModelStateChanged) and event.state == "none"]
+
+
 def test_a_change_that_comes_as_the_engine_closes_is_not_begun(model_desk, other_model):
     model_desk.loader.close()
     model_desk.worker.use(UseModel(other_model))
