@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -97,6 +98,12 @@ class ModelPickerModel(QObject):
         """Offers a GGUF file; `added` then tells how it would run here, before anything of it is loaded."""
         wanted = protocol.ModelFile(path=os.path.abspath(path))
         self._client.request(protocol.MODELS_ADD, wanted, self._on_added, self._on_error)
+
+    def add_all(self, paths: Iterable[str]) -> None:
+        """Offers several of them, and tells of none by itself."""
+        for path in paths:
+            wanted = protocol.ModelFile(path=os.path.abspath(path))
+            self._client.request(protocol.MODELS_ADD, wanted, lambda _: self.refresh(), self._on_error)
 
     def use(self, path: str, n_gpu_layers: int | None = None) -> None:
         """Answers with this model where a chat has none of its own; `n_gpu_layers` None lets the plan choose."""

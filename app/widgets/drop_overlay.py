@@ -23,10 +23,14 @@ def dropped_paths(event: QDropEvent) -> tuple[str, ...]:
 
 
 def models_among(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The model files of a drop; of a model in parts that are all dropped, the first, which stands for them."""
-    files = [path for path in paths if is_model(path)]
-    firsts = {path: _PART_OF_MODEL.sub("-00001", path) for path in files}
-    return tuple(path for path in files if firsts[path] == path or firsts[path] not in files)
+    """The model files of a drop, once each."""
+    return without_later_parts(tuple(path for path in paths if is_model(path)))
+
+
+def without_later_parts(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Of a model in parts that are all there, the first, which stands for them."""
+    firsts = {path: _PART_OF_MODEL.sub("-00001", path) for path in paths}
+    return tuple(path for path in paths if firsts[path] == path or firsts[path] not in paths)
 
 
 def is_model(path: str) -> bool:

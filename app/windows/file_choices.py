@@ -18,8 +18,8 @@ def choose_files(parent: QWidget, chosen: Callable[[tuple[str, ...]], object]) -
     return _open(_dialog(parent, _tr("Choose files"), QFileDialog.FileMode.ExistingFiles), chosen)
 
 
-def choose_model(parent: QWidget, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:
-    dialog = _dialog(parent, _tr("Open a GGUF file"), QFileDialog.FileMode.ExistingFile)
+def choose_models(parent: QWidget, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:
+    dialog = _dialog(parent, _tr("Open GGUF files"), QFileDialog.FileMode.ExistingFiles)
     dialog.setNameFilters([_tr("GGUF models (*.gguf)"), _tr("All files (*)")])
     return _open(dialog, chosen)
 

@@ -209,9 +209,10 @@ class MainWindow(QMainWindow):
 
     def open_model(self) -> None:
         if self._models is not None:
+            from app.widgets.drop_overlay import without_later_parts
             from app.windows import file_choices
 
-            file_choices.choose_model(self, self.add_models)
+            file_choices.choose_models(self, lambda paths: self.add_models(without_later_parts(paths)))
 
     def get_model(self) -> None:
         """Goes to the models that can be got."""
@@ -221,9 +222,14 @@ class MainWindow(QMainWindow):
             cast(ModelsPage, self.go_to("models")).show_catalogue()
 
     def add_models(self, paths: tuple[str, ...]) -> None:
-        if self._models is not None:
-            for path in paths:
-                self._models.model_picker.add(path)
+        """Puts model files on the list; about one by itself it is asked whether it is to answer."""
+        if self._models is None or not paths:
+            return
+        if len(paths) == 1:
+            self._models.model_picker.add(paths[0])
+        else:
+            self._models.model_picker.add_all(paths)
+            self.go_to("models")
 
     def export_chat(self) -> None:
         """Writes the branch that is shown to a Markdown file."""
