@@ -1,7 +1,8 @@
-"""Settings: looks, answers, library, search, where the data lives. Nothing to save: each takes effect at once."""
+"""Settings: looks, answers, library, search, where models and data live. Nothing to save: each takes effect at once."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ from app.widgets.setting_controls import Control
 from app.windows import engine_rows
 from app.windows.embedder_dialog import EmbedderDialog
 from app.windows.engine_rows import Row
+from app.windows.file_choices import choose_folder
 from app.windows.page import Page
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 _CONTROL_PX = 160
 _EMBEDDER = "embedder.model"
+_MODELS_FOLDER = "models.folder"
 _SETTLE_MS = 500
 _PERCENT = (70, 250)
 _WIDEST_PX = 760
@@ -78,6 +81,7 @@ class SettingsPage(Page):
         library = self._add_rows(self.tr("Library"), engine_rows.library())
         self._add_embedder(library)
         self._add_rows(self.tr("Search"), engine_rows.search())
+        self._add_models_folder(os.path.join(data_folder, "models"))
         self._add_data(data_folder)
         self._column.addStretch(1)
         scroll = QScrollArea()
@@ -164,6 +168,25 @@ class SettingsPage(Page):
         name = self.tr("Embedding model")
         self._lines[_EMBEDDER] = self._line(section, name, words, self.embedder, self.embedder_name)
 
+    def _add_models_folder(self, usual: str) -> None:
+        self._usual_models_folder = usual
+        self.models_folder = bits.button(self.tr("Change…"), clicked=self._choose_models_folder)
+        words = self.tr("Models that you get are kept there. Those that you have stay where they are.")
+        self.models_folder_name = ElidedLabel("", "small")
+        self.usual_models_folder = bits.button(
+            self.tr("Take the usual folder"), "link", clicked=lambda: self._engine.change(_MODELS_FOLDER, "")
+        )  # fmt: skip
+        back = QWidget()
+        back.setLayout(bits.row(self.usual_models_folder, None))
+        self._lines[_MODELS_FOLDER] = self._line(
+            self._section(self.tr("Models")),
+            self.tr("Folder of models"),
+            words,
+            self.models_folder,
+            self.models_folder_name,
+            back,
+        )
+
     def _add_data(self, data_folder: str) -> None:
         section = self._section(self.tr("Your data"))
         folder = ElidedLabel(data_folder, "muted")
@@ -237,6 +260,14 @@ class SettingsPage(Page):
         self.embedder.setEnabled(engine.is_known)
         current = engine.value(_EMBEDDER) or self.tr("the one that comes with Ragdoll")
         self.embedder_name.setText(self.tr("Now: %1").replace("%1", printable(current)))
+        folder = engine.value(_MODELS_FOLDER)
+        self.models_folder.setEnabled(engine.is_known)
+        self.models_folder_name.setText(
+            self.tr("Now: %1").replace("%1", printable(folder or self._usual_models_folder))
+        )
+        if self.usual_models_folder.hasFocus() and not folder:
+            self.models_folder.setFocus()
+        self.usual_models_folder.setVisible(bool(folder))
 
     def _show_told(self, name: str, control: Control) -> None:
         value = self._engine.value(name)
@@ -266,6 +297,9 @@ class SettingsPage(Page):
         turned, self._turned = self._turned, set()
         for name in turned:
             self._engine.change(name, self._controls[name].value())
+
+    def _choose_models_folder(self) -> None:
+        choose_folder(self, lambda paths: self._engine.change(_MODELS_FOLDER, paths[0]))
 
     def _choose_embedder(self) -> None:
         dialog = EmbedderDialog(str(self._engine.value(_EMBEDDER) or ""), self)

@@ -599,6 +599,35 @@ def test_what_is_expected_of_a_model_stands_beside_its_name(values, chips):
     assert speed_chips(TINY.model_copy(update=values)) == chips
 
 
+def test_several_files_are_opened_at_once_and_shown_on_the_list(window, client):
+    tell_models(client)
+    window.open_model()
+    (chooser,) = window.findChildren(QFileDialog)
+    assert chooser.fileMode() == QFileDialog.FileMode.ExistingFiles
+    chooser.filesSelected.emit(["/m/a-00002-of-00002.gguf", "/m/a-00001-of-00002.gguf", TINY.path, "/m/notes.txt"])
+    chooser.reject()
+    asked = [wanted.path for wanted in client.asked(protocol.MODELS_ADD)]
+    assert asked == ["/m/a-00001-of-00002.gguf", TINY.path, "/m/notes.txt"]
+    split = TINY.model_copy(update={"path": asked[0]})
+    client.answer(protocol.MODELS_ADD, split)
+    client.answer(protocol.MODELS_ADD, TINY)
+    client.refuse(protocol.MODELS_ADD, "notes.txt is no model.")
+    tell_models(client, split, TINY)
+    assert window.findChildren(ModelDialog) == []
+    assert window.place == "models"
+    assert [row.entry.path for row in window.page("models").rows()] == asked[:2]
+    assert window.message_bar.sentence == "notes.txt is no model."
+
+
+def test_one_file_that_is_opened_is_asked_about(window, client):
+    window.open_model()
+    (chooser,) = window.findChildren(QFileDialog)
+    chooser.filesSelected.emit([TINY.path])
+    chooser.reject()
+    client.answer(protocol.MODELS_ADD, TINY)
+    assert len(window.findChildren(ModelDialog)) == 1
+
+
 def test_a_file_need_not_be_used_at_once(window, client):
     window._models.model_picker.add(TINY.path)
     client.answer(protocol.MODELS_ADD, TINY)
@@ -759,6 +788,7 @@ ALL_SETTINGS = {
     "retrieval": {"passages": 4, "index_mode": "resident"},
     "library": {"watch": True, "rescan_minutes": 10.0, "ocr_languages": ["eng"]},
     "embedder": {"model": "e5-small"},
+    "models": {"folder": ""},
     "memory": {"index_budget_bytes": None},
 }  # fmt: skip
 
@@ -855,6 +885,26 @@ def test_another_embedding_model_is_chosen_after_its_price_was_told(window, clie
     page.embedder.click()
     page.findChildren(EmbedderDialog)[-1].built_in.click()
     assert client.asked(protocol.SETTINGS_SET)[-1].changes == {"embedder.model": ""}
+
+
+def test_the_folder_of_models_is_chosen_and_the_usual_one_taken_again(window, client, ragdoll_home, tmp_path):
+    page = full_settings_page(window, client)
+    assert page.models_folder_name.text() == f"Now: {ragdoll_home / 'data' / 'models'}"
+    assert not page.usual_models_folder.isVisibleTo(page)
+    page.models_folder.click()
+    (dialog,) = page.findChildren(QFileDialog)
+    dialog.filesSelected.emit([str(tmp_path)])
+    dialog.reject()
+    assert client.asked(protocol.SETTINGS_SET)[-1].changes == {"models.folder": str(tmp_path)}
+    tables = {**ALL_SETTINGS, "models": {"folder": str(tmp_path)}}
+    client.answer(protocol.SETTINGS_SET, protocol.SettingsReply(settings=tables))
+    assert page.models_folder_name.text() == f"Now: {tmp_path}"
+    page.usual_models_folder.setFocus()
+    page.usual_models_folder.click()
+    assert client.asked(protocol.SETTINGS_SET)[-1].changes == {"models.folder": ""}
+    client.answer(protocol.SETTINGS_SET, protocol.SettingsReply(settings=ALL_SETTINGS))
+    assert not page.usual_models_folder.isVisibleTo(page)
+    assert window.focusWidget() is page.models_folder
 
 
 def test_as_many_answers_are_asked_for_as_the_settings_say(window, models, client):
