@@ -63,7 +63,7 @@ from engine.memory.runtime import Runtime
 from engine.memory.snapshot import SnapshotTicker
 from engine.models.download import Fetched
 from engine.models.shelf import planning_by
-from engine.protocol import CatalogueEntry, EmbedderState, Folder, HubFiles, MemoryReply, ModelEntry
+from engine.protocol import CatalogueEntry, EmbedderState, Folder, HubFiles, MemoryReply, ModelEntry, PathState
 from engine.questions import OpenQuestions
 from engine.retrieval.confining import ANYWHERE
 from engine.waiting import finished, in_turn
@@ -309,6 +309,10 @@ class Engine:
     def start_prioritising(self, paths: Sequence[str]) -> IndexJob | None:
         """Has it read next; the job that does it, or None as above. Raises NothingThere as above."""
         return self._parts.indexer.prioritise([absolute(path) for path in paths])
+
+    def path_states(self, paths: Sequence[str | Path]) -> tuple[PathState, ...]:
+        """Whether what lies at each path can be asked about, is still to be read, or cannot be had."""
+        return self._parts.indexer.path_states([absolute(str(path)) for path in paths])
 
     def remove(self, paths: Sequence[str | Path]) -> int:
         """Takes documents out of the library; returns how many. Raises NothingThere for what is not in it."""

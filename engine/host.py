@@ -321,6 +321,7 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
         embedder=engine.embedder(),
     ),
     protocol.DOCUMENTS.name: _documents,
+    protocol.PATH_STATES.name: lambda engine, params: protocol.PathStatesReply(states=engine.path_states(params.paths)),
     protocol.PAGE.name: _page,
     protocol.CANCEL.name: lambda engine, params: engine.cancel(params.question_id),
     protocol.SEARCH.name: _search,

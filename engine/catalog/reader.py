@@ -188,6 +188,12 @@ class CatalogReader:
             found[path] = tuple(_document(row, collections) for row in rows)
         return found
 
+    def any_below(self, path: str, state: DocumentState | None = None) -> Document | None:
+        """A document at or below `path`, in that state if one is named; as quick where a hundred thousand lie there."""
+        at = "(d.path = ?1 OR (d.path >= ?2 AND d.path < ?3))"
+        wanted = f"WHERE {at} AND (?4 IS NULL OR {_SHOWN_STATE} = ?4) LIMIT 1"
+        return _first(self._select(wanted, (os.fsencode(path), *span(path, is_folder=True), state)))
+
     def documents_needing(self, need: Need) -> tuple[Document, ...]:
         """Documents that could be read, or read better, if they were given this; ordered by path."""
         return self._select(

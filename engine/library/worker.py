@@ -21,11 +21,13 @@ from engine.library.changes import is_below
 from engine.library.fulfilment import CANCELLED, NEVER_BEGUN, Fulfilment
 from engine.library.jobs import Forget, IndexJob, IndexRoots, Move, ReadNext, Refresh, Reindex, Resume
 from engine.library.pace import Clock
+from engine.library.path_states import path_states
 from engine.library.queue import JobQueue
 from engine.library.reserve import Reserve
 from engine.library.seams import Moving, Parser, Stores
 from engine.library.telling import Teller
 from engine.library.turns import MoveTurns
+from engine.protocol import PathState
 
 __all__ = ["CANCELLED", "IndexJob", "IndexWorker"]
 
@@ -88,6 +90,12 @@ class IndexWorker:
     def is_awaited(self) -> bool:
         """Whether somebody waits for the running job's next step, to end, to pause or to have something removed."""
         return self._queue.is_awaited
+
+    def path_states(self, paths: Sequence[str]) -> tuple[PathState, ...]:
+        """How what lies at each path stands for who wants to ask about it."""
+        with self._queue.locked:
+            is_reading = not self._queue.has_only_moves
+        return path_states(self._catalog, [os.path.abspath(path) for path in paths], is_reading=is_reading)
 
     # --- wishes, from any thread ---
 

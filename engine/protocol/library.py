@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from engine.core import DEFAULT_COLLECTION, Collection, Document, DocumentState, PathText
@@ -68,6 +70,25 @@ class LibraryReply(Message):
     disk_bytes: int
     folders: tuple[Folder, ...] = ()
     embedder: EmbedderState = EmbedderState()
+
+
+class PathState(Message):
+    """Whether what lies at a path can be asked about.
+
+    `read`: yes; of a folder, something in it. `waiting`: it is being read, or will be. `resting`: it is to be read, and
+    nobody reads, as after a full disk. `unread`: nothing there could be read, and `reason` says why. `absent`: nothing
+    there is in the library.
+    """
+
+    path: PathText
+    state: Literal["read", "waiting", "resting", "unread", "absent"]
+    reason: str = ""
+
+
+class PathStatesReply(Message):
+    """One for each path, in their order."""
+
+    states: tuple[PathState, ...]
 
 
 class Unlock(Message):
@@ -146,6 +167,7 @@ class PageReply(Message):
 ADD = Method("library.add", AddPaths, Nothing, is_repeatable=True)
 RESCAN = Method("library.rescan", Nothing, Nothing, is_repeatable=True)
 PRIORITISE = Method("library.prioritise", Paths, Nothing, is_repeatable=True)
+PATH_STATES = Method("library.path_states", Paths, PathStatesReply, is_repeatable=True)
 UNLOCK = Method("library.unlock", Unlock, Nothing, is_repeatable=True)
 SETTLE_GONE = Method("library.settle_gone", SettleGone, Removed)
 REMOVE = Method("library.remove", Paths, Removed)

@@ -800,3 +800,14 @@ def test_a_look_that_waits_does_not_cut_in_on_a_look(bench: Bench, monkeypatch: 
 
     assert bench.states() == {"new.md": "indexed"}
     assert bench.parser.paths_read == [str(bench.docs / "old.md")]
+
+
+def test_what_was_just_added_waits_for_the_worker_and_what_a_full_disk_stopped_rests(bench: Bench) -> None:
+    job = begun(bench, "a.md")
+    lease = str(bench.docs / "a.md")
+    assert [one.state for one in bench.worker.path_states([lease])] == ["waiting"]
+    bench.parser.gate.set()
+    job.wait(HANG_SECONDS)
+    assert [one.state for one in bench.worker.path_states([lease, "/nowhere"])] == ["read", "absent"]
+    bench.catalog.mark_lost([document.document_id for document in bench.catalog.documents()[0]])
+    assert [one.state for one in bench.worker.path_states([lease])] == ["resting"]
