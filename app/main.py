@@ -175,7 +175,7 @@ class Session(QObject):
 
         self._chats = open_chats(self.home.chats_file)
         self._client = EngineClient(self.home.logs, self._engine_command or None, parent=self)
-        self.models = AppModels(self._client, self._chats, self.settings, self)
+        self.models = AppModels(self._client, self._chats, self.settings, self, self.home.pasted_folder)
         self.window.attach(self.models)
         if problems := " ".join(filter(None, (self.settings.problem, self._chats.problem))):
             self.models.message_told.emit("warning", problems, "")

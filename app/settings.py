@@ -50,6 +50,11 @@ class AppHome:
         return self.data / "chats.sqlite"
 
     @property
+    def pasted_folder(self) -> Path:
+        """What was pasted and kept as files; made with the first of them."""
+        return self.data / "pasted"
+
+    @property
     def settings_file(self) -> Path:
         return self.config / "window.toml"
 

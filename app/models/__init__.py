@@ -8,6 +8,8 @@ Models hold no widget and import none; widgets hold a model and connect to its s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -22,10 +24,12 @@ from app.models.engine_status import EngineStatusModel
 from app.models.library import LibraryModel
 from app.models.memory import MemoryModel
 from app.models.model_picker import ModelPickerModel
+from app.models.reading_first import ReadingFirst
 from app.models.remark import RemarkModel
 from app.models.sources import SourcesModel
 from app.models.standings import Standings
 from app.models.turns import TurnView
+from app.settings import AppHome
 from engine import protocol
 
 if TYPE_CHECKING:
@@ -42,6 +46,7 @@ class AppModels(QObject):
     Attributes:
         client: For its signals.
         settings: The window's own settings.
+        pasted_folder: Where pasted text and pictures are kept as files.
         answering: The questions under way in all chats.
         each_file: The question that is put to every file.
         conversation, chat_list, chat_model, library, model_picker, memory, remark, sources, standings, engine_status:
@@ -52,17 +57,27 @@ class AppModels(QObject):
     problem_found = Signal(str)  # a sentence that nobody has to act on at once
 
     def __init__(
-        self, client: EngineClient, chat_store: ChatStore, settings: SettingsStore, parent: QObject | None = None
+        self,
+        client: EngineClient,
+        chat_store: ChatStore,
+        settings: SettingsStore,
+        parent: QObject | None = None,
+        pasted_folder: Path | None = None,
     ) -> None:
+        """`pasted_folder` keeps what was pasted as files; None: in our data folder."""
         super().__init__(parent)
         self.client = client
         self.settings = settings
+        self.pasted_folder = pasted_folder or AppHome.find().pasted_folder
         self.answering = Answering(
             client,
             chat_store.record,
             chat_store.add_variant,
             self,
             is_reading=lambda: self.library.progress is not None,
+            reading_first=ReadingFirst(
+                client, lambda path: self.library.is_entering(path), lambda: self.library.is_paused, self
+            ),
         )
         self.conversation = ConversationModel(
             self.answering,
@@ -103,6 +118,15 @@ class AppModels(QObject):
         self.conversation.be_careful(False)
         self.client.start_again()
 
+    def attach(self, paths: Sequence[str]) -> None:
+        """Adds folders and files to the library, and confines the open chat to them."""
+        self.conversation.attach(self.add_first(paths))
+
+    def add_first(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """Adds them where the open chat looks, to be read before all others; their paths as the engine knows them."""
+        collection = self.library.spelled(self.conversation.collection or protocol.DEFAULT_COLLECTION)
+        return self.library.add(paths, collection, is_first=True)
+
     def close(self) -> None:
         """Ends open questions as cancelled and saves them; the last thing before the store is closed."""
         self.answering.close()
@@ -114,6 +138,7 @@ class AppModels(QObject):
     def _connect_chats(self) -> None:
         self.conversation.conversation_saved.connect(self.chat_list.refresh)
         self.conversation.collection_changed.connect(self._on_collection_changed)
+        self.library.paths_refused.connect(self.conversation.detach)
         self.library.collections_changed.connect(self._on_collections_changed)
         self.model_picker.models_changed.connect(self.conversation.settle_models)
         self.model_picker.used.connect(lambda: self.conversation.be_careful(False))

@@ -18,6 +18,7 @@ from engine.wire import WireError
 if TYPE_CHECKING:
     from app.chats.records import Outcome
     from app.engine_client import EngineClient
+    from app.models.reading_first import Reading, ReadingFirst
 
 Record: TypeAlias = Callable[[str, "Outcome"], object]
 AddVariant: TypeAlias = Callable[[str, str, "Outcome"], object]
@@ -33,11 +34,13 @@ class _Open:
     """A question that has not ended.
 
     `is_sent` tells whether this engine process has it, `was_lost` whether one has died that had it. That one may have
-    died of a question that `is_suspect`: if the next one dies of it, too, it is not asked again.
+    died of a question that `is_suspect`: if the next one dies of it, too, it is not asked again. It is not asked at all
+    while it `awaits_reading` of what it is confined to.
     """
 
     view: TurnView
     ask: protocol.Ask
+    awaits_reading: bool = False
     is_sent: bool = False
     was_lost: bool = False
     is_suspect: bool = False
@@ -67,6 +70,7 @@ class Answering(QObject):
         *,
         keeps_partial: bool = True,
         blameless: frozenset[str] = frozenset(),
+        reading_first: ReadingFirst | None = None,
     ) -> None:
         """Nothing is open yet.
 
@@ -79,11 +83,13 @@ class Answering(QObject):
             keeps_partial: Whether the words of an answer that is not complete are of use: saved as they come, and kept
                 when the engine dies. Else it is asked again then; what the engine may have died of, last and alone.
             blameless: Kinds of errors that no question has brought about: who meets one can be asked again.
+            reading_first: Tells when what a question is confined to has been read; None: it is asked as things are.
         """
         super().__init__(parent)
         self._client = client
         self._record_turn, self._add_variant = record, add_variant
         self._is_reading, self._keeps_partial, self._blameless = is_reading, keeps_partial, blameless
+        self._reading_first = reading_first
         self._open: dict[str, _Open] = {}
         self._unsaved: dict[str, TurnView] = {}
         self._beside: dict[str, str] = {}  # of turns that the store does not have yet: the one whose place they share
@@ -97,12 +103,19 @@ class Answering(QObject):
 
     def begin(self, view: TurnView, ask: protocol.Ask) -> None:
         """Asks; `ask.question_id` is the turn's id. Waits for the engine when it is not ready."""
-        self._open[view.turn_id] = _Open(view, ask)
-        if self._client.state == "ready":
-            self._send_waiting()
-        elif self._client.state == "failed":
+        question = self._open[view.turn_id] = _Open(view, ask)
+        if self._client.state == "failed":
             sentence = self.tr("The engine is not running, so nothing can be answered. Start it again, then retry.")
             self._put(view.turn_id, failed(view, sentence))
+        elif self._reading_first is not None and ask.filters.paths:
+            question.awaits_reading = True
+            self._reading_first.follow(
+                ask.filters.paths,
+                lambda: self._open.get(view.turn_id) is question,
+                lambda reading: self._on_reading(question, reading),
+            )
+        else:
+            self._send_waiting()
 
     def stop(self, turn_id: str) -> None:
         """Ends a question soon; what has been written of the answer stays. Harmless when it has ended."""
@@ -235,10 +248,16 @@ class Answering(QObject):
 
     # --- inside ---
 
+    def _on_reading(self, question: _Open, reading: Reading) -> None:
+        view = replace(question.view, awaited=reading.awaited, is_paused=reading.is_paused)
+        self._put(view.turn_id, failed(view, reading.problem) if reading.problem else view)
+        question.awaits_reading = bool(reading.awaited)
+        self._send_waiting()
+
     def _send_waiting(self) -> None:
         if self._client.state != "ready":
             return
-        waiting = [question for question in self._open.values() if not question.is_sent]
+        waiting = [one for one in self._open.values() if not (one.is_sent or one.awaits_reading)]
         if not self._keeps_partial:
             waiting = _due(waiting, [question for question in self._open.values() if question.is_sent])
         for question in waiting:

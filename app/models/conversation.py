@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from app.chats import Conversation, Turn, markdown_of
 from app.chats.records import NO_MODEL
 from app.models.answering import Answering
+from app.models.question_filters import with_attached, without_paths
 from app.models.titles import title_from
 from app.models.turn_records import filters_of, outcome_of, stored_filters, view_of
 from app.models.turn_tree import TurnTree
@@ -131,6 +132,14 @@ class ConversationModel(QObject):
             conversation_id = self.conversation_id
             self._try(lambda: self._store.set_filters(conversation_id, stored_filters(filters)))
         self.filters_changed.emit()
+
+    def attach(self, paths: Iterable[str]) -> None:
+        """Confines the next questions of this chat to these folders and files, beside those that it is confined to."""
+        self.set_filters(with_attached(self.filters, paths))
+
+    def detach(self, paths: Collection[str]) -> None:
+        """Takes them off again; what is not among them stays."""
+        self.set_filters(without_paths(self.filters, paths))
 
     def set_model(self, model: str) -> None:
         """Which model answers the next questions of this chat; "none" for quotes."""

@@ -35,6 +35,7 @@ class LibraryModel(QObject):
     job_finished = Signal(object)  # protocol.IndexFinished
     request_failed = Signal(str, str)  # a sentence, a way out
     paths_added = Signal(object, str)  # a tuple of paths was handed to the engine, for this collection
+    paths_refused = Signal(object)  # a tuple of paths that it would not take; why, `request_failed` says
     documents_removed = Signal(int)  # how many
     check_finished = Signal(object)  # protocol.IndexFinished of the job that `rescan` began
 
@@ -50,6 +51,8 @@ class LibraryModel(QObject):
         self._is_asking = self._is_stale = False
         # Collections that something was just put into, and of which the engine has told nothing yet.
         self._begun: set[str] = set()
+        # Paths that were handed over for a collection, and of which the engine does not know yet.
+        self._entering: list[tuple[str, ...]] = []
         self.progress: IndexProgress | None = None
         self.problems: tuple[Document, ...] = ()
         self.num_problems = 0
@@ -72,6 +75,11 @@ class LibraryModel(QObject):
         """How far the job is; None while its files are being counted, and when there is none."""
         return self._share.fraction if self.progress is not None else None
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether the user holds the job that runs."""
+        return self.progress is not None and self.progress.is_paused
+
     def is_gone(self, collection: str) -> bool:
         """Whether there is no such collection; while nothing is known, there may be."""
         return self.is_known and collection not in self._begun and collection not in self._names
@@ -80,17 +88,42 @@ class LibraryModel(QObject):
         """The name as it is written where there is such a collection: the engine tells no capitals apart."""
         return next((name for name in self._names if name.casefold() == collection.casefold()), collection)
 
+    def is_entering(self, path: str) -> bool:
+        """Whether a path was added, and the engine has not said yet that it knows it."""
+        return any(path in paths for paths in self._entering)
+
     # --- wishes ---
 
-    def add(self, paths: Sequence[str | os.PathLike[str]], collection: str | None = None) -> None:
-        """Indexes folders and files, in `collection` or in the default one; the engine expands folders."""
+    def add(
+        self,
+        paths: Sequence[str | os.PathLike[str]],
+        collection: str | None = None,
+        *,
+        is_first: bool = False,
+    ) -> tuple[str, ...]:
+        """Indexes folders and files, in `collection` or in the default one; the engine expands folders.
+
+        Args:
+            paths: Where they lie.
+            collection: None: the default one.
+            is_first: Before all others that wait.
+
+        Returns:
+            The paths as the engine knows them from now on.
+        """
         absolute = tuple(os.path.abspath(os.path.expanduser(path)) for path in paths)
         name = collection or protocol.DEFAULT_COLLECTION
         if absolute:
             self._begun.add(name)
-            wanted = protocol.AddPaths(paths=absolute, collection=name)
-            self._client.request(protocol.ADD, wanted, None, lambda error: self._on_add_failed(name, error))
+            self._entering.append(absolute)
+            self._client.request(
+                protocol.ADD,
+                protocol.AddPaths(paths=absolute, collection=name),
+                lambda _: self._on_entered(absolute, is_first),
+                lambda error: self._on_add_failed(name, absolute, error),
+            )
             self.paths_added.emit(absolute, name)
+        return absolute
 
     def remove(self, paths: Sequence[str]) -> None:
         """Takes documents and folders out of the library; the files stay where they are."""
@@ -206,10 +239,18 @@ class LibraryModel(QObject):
             self._catch_up()
             self.request_failed.emit(error.sentence, error.way_out)
 
-    def _on_add_failed(self, collection: str, error: WireError) -> None:
+    def _on_entered(self, paths: tuple[str, ...], is_first: bool) -> None:
+        self._entering.remove(paths)
+        if is_first:
+            # What was read before this came, or is no file, need not be.
+            self._client.request(protocol.PRIORITISE, protocol.Paths(paths=paths))
+
+    def _on_add_failed(self, collection: str, paths: tuple[str, ...], error: WireError) -> None:
         self._begun.discard(collection)
+        self._entering.remove(paths)
         self._on_wish_failed(error)
         self.collections_changed.emit()
+        self.paths_refused.emit(paths)
 
     @property
     def _names(self) -> list[str]:

@@ -6,7 +6,7 @@ Pure functions from filters to filters; what they are called is said here too, b
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
@@ -28,6 +28,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     str(QT_TRANSLATE_NOOP("filters", "Pictures and scans")): ("picture",),
     str(QT_TRANSLATE_NOOP("filters", "Archives")): ("archive",),
 }
+# Chips of folders and files: what is more is one chip, which names so many.
+_MOST_PATHS, _MOST_NAMED = 12, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,15 @@ def with_path(filters: Filters, path: str, is_wanted: bool) -> Filters:
     return replace(filters, paths=(*kept, path) if is_wanted else kept)
 
 
+def with_attached(filters: Filters, paths: Iterable[str]) -> Filters:
+    """What is attached is searched whatever kind of file it is, and whenever it was changed; with what was chosen."""
+    return Filters(paths=tuple(dict.fromkeys((*filters.paths, *paths))), reads_question=filters.reads_question)
+
+
+def without_paths(filters: Filters, paths: Collection[str]) -> Filters:
+    return replace(filters, paths=tuple(path for path in filters.paths if path not in paths))
+
+
 def with_period(filters: Filters, since: date | None, until: date | None) -> Filters:
     """Files changed on these days or between them; None is open."""
     return replace(
@@ -84,10 +95,20 @@ def kind_name(kind: str) -> str:
 
 
 def _path_chips(filters: Filters) -> Iterator[Chip]:
-    for path in filters.paths:
-        shown = os.fsencode(path).decode("utf-8", "replace")
+    # Somebody may attach hundreds of files at once.
+    num_single = len(filters.paths) if len(filters.paths) <= _MOST_PATHS else _MOST_PATHS - 1
+    for path in filters.paths[:num_single]:
+        shown = _shown(path)
         name = shown.rstrip("/").rpartition("/")[2] or shown
         yield Chip(_tr("in %1").replace("%1", name), shown, with_path(filters, path, is_wanted=False))
+    if others := filters.paths[num_single:]:
+        words = _tr("in %1 others").replace("%1", str(len(others)))
+        detail = "\n".join(map(_shown, others[:_MOST_NAMED])) + ("\n…" if len(others) > _MOST_NAMED else "")
+        yield Chip(words, detail, without_paths(filters, others))
+
+
+def _shown(path: str) -> str:
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def _kind_chips(filters: Filters) -> Iterator[Chip]:

@@ -22,7 +22,8 @@ class TurnView:
 
     `thoughts` are what the model thought before its text.
     `model` is None while nothing is finished and when the quotes are the answer. `ahead` counts the questions
-    before this one while it is queued. `branch_index` is 0-based among the `num_branches` variants of this turn.
+    before this one while it is queued, `awaited` are files and folders that are read before it is asked (`is_paused`:
+    not just now). `branch_index` is 0-based among the `num_branches` variants of this turn.
     `filters` are what the user confined the question to. `num_answers` were asked for, and `num_alike` of them came
     out as another one did, word for word. `was_reading`: files were still being read when the answer was complete.
     These three are of interest now, and not stored.
@@ -44,6 +45,8 @@ class TurnView:
     refreshes: tuple[Refresh, ...] = ()
     error_sentence: str = ""
     ahead: int = 0
+    awaited: tuple[str, ...] = ()
+    is_paused: bool = False
     branch_index: int = 0
     num_branches: int = 1
     filters: Filters = NO_FILTERS

@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 _MOST_OF_NAME = 32
 
 
+def awaited_sentence(turn: TurnView) -> str:
+    """`Reading report.pdf first…`: what is read before the question is asked; "" where nothing is."""
+    if not turn.awaited:
+        return ""
+    names, others = file_name(turn.awaited[0]), len(turn.awaited) - 1
+    if others:
+        words = _tr("%1 and 1 other") if others == 1 else _tr("%1 and %2 others")
+        names = words.replace("%2", count_text(others)).replace("%1", names)
+    words = _tr("Reading is paused in the Library; %1 comes first…") if turn.is_paused else _tr("Reading %1 first…")
+    return words.replace("%1", names)
+
+
 def scope_sentence(turn: TurnView) -> str:
     """`from 6 of 212 passages in 3 files`: how much of the library the answer rests on.
 

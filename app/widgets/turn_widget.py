@@ -24,6 +24,7 @@ from app.widgets.standing_chip import standing_words
 from app.widgets.thoughts_card import ThoughtsCard
 from app.widgets.turn_sentences import (
     alike_sentence,
+    awaited_sentence,
     confined_sentence,
     cut_sentence,
     refreshed_sentence,
@@ -239,6 +240,8 @@ class TurnWidget(QWidget):
         self.later.setEnabled(turn.branch_index + 1 < turn.num_branches)
 
     def _state_sentence(self, turn: TurnView) -> str:
+        if turn.state == "queued" and turn.awaited:
+            return awaited_sentence(turn)
         if turn.state == "queued" and turn.ahead:
             return self.tr("Waiting; %1 before this one…").replace("%1", str(turn.ahead))
         if turn.state == "writing" and turn.thoughts and not turn.text:

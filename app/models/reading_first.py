@@ -1,0 +1,129 @@
+"""Reading first: what a question is confined to is read before it is asked, and before all else that waits.
+
+Whoever attaches a file and asks at once wants an answer from it, not that it is not in the library yet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QCoreApplication, QObject, QTimer
+
+from app.models.documents import shown
+from engine import protocol
+from engine.protocol import PathState
+
+if TYPE_CHECKING:
+    from app.engine_client import EngineClient
+
+LOOK_AGAIN_MS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How far the reading is: `awaited` is still to be read; `problem` says why that will not be, and a way out.
+
+    Without both, all has been read. `is_paused`: nothing is read just now, because the user wants it so.
+    """
+
+    awaited: tuple[str, ...] = ()
+    problem: str = ""
+    is_paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """`has_hurried`: it was asked for that these are read next."""
+
+    paths: tuple[str, ...]
+    is_wanted: Callable[[], bool]
+    told: Callable[[Reading], object]
+    has_hurried: bool = False
+
+
+class ReadingFirst(QObject):
+    """Asks the engine, again and again, until what somebody waits for has been read or cannot be."""
+
+    def __init__(
+        self,
+        client: EngineClient,
+        is_entering: Callable[[str], bool] = lambda path: False,
+        is_paused: Callable[[], bool] = lambda: False,
+        parent: QObject | None = None,
+    ) -> None:
+        """`is_entering`: a path is on its way to the engine; `is_paused`: the user has paused all reading."""
+        super().__init__(parent)
+        self._client, self._is_entering, self._is_paused = client, is_entering, is_paused
+
+    def follow(self, paths: tuple[str, ...], is_wanted: Callable[[], bool], told: Callable[[Reading], object]) -> None:
+        """Tells how far the reading of these is, the last time when all are read or something is wrong.
+
+        Nothing more is told once it `is_wanted` no longer.
+        """
+        self._look(_Wish(paths, is_wanted, told))
+
+    def _look(self, wish: _Wish) -> None:
+        if wish.is_wanted():
+            self._client.request(
+                protocol.PATH_STATES,
+                protocol.Paths(paths=wish.paths),
+                lambda reply: self._on_states(wish, reply),
+                # Of an engine that is gone; the next one is asked.
+                lambda _: self._look_soon(wish),
+            )
+
+    def _look_soon(self, wish: _Wish) -> None:
+        QTimer.singleShot(LOOK_AGAIN_MS, self, partial(self._look, wish))
+
+    def _on_states(self, wish: _Wish, reply: protocol.PathStatesReply) -> None:
+        if not wish.is_wanted():
+            return
+        states = [self._as_entering(one) for one in reply.states]
+        reading = reading_of(states, was_asked_for=wish.has_hurried, is_paused=self._is_paused())
+        wish.told(reading)
+        if wish.has_hurried or any(map(self._is_entering, reading.awaited)):
+            if reading.awaited:
+                self._look_soon(wish)
+        elif reading.awaited:
+            self._hurry(replace(wish, has_hurried=True), reading.awaited)
+
+    def _hurry(self, wish: _Wish, paths: tuple[str, ...]) -> None:
+        """Has them read next, also by an engine that reads nothing by itself."""
+
+        def look_soon(_: object) -> None:
+            self._look_soon(wish)
+
+        self._client.request(protocol.PRIORITISE, protocol.Paths(paths=paths), look_soon, look_soon)
+
+    def _as_entering(self, one: PathState) -> PathState:
+        is_coming = one.state == "absent" and self._is_entering(one.path)
+        return PathState(path=one.path, state="waiting") if is_coming else one
+
+
+def reading_of(states: Sequence[PathState], *, was_asked_for: bool = True, is_paused: bool = False) -> Reading:
+    """What the states of all its paths mean for a question.
+
+    What is in no library is not waited for: of that, the engine speaks when it is asked. What rests although it
+    `was_asked_for` will not be read by itself.
+    """
+    for one in states:
+        if one.state == "unread" or (one.state == "resting" and was_asked_for):
+            return Reading(problem=_problem(one))
+    awaited = tuple(one.path for one in states if one.state in ("waiting", "resting"))
+    return Reading(awaited, is_paused=is_paused and bool(awaited))
+
+
+def _problem(one: PathState) -> str:
+    words = _tr("“%1” has not been read, because reading has stopped. Attach it again, then ask again.")
+    if one.state == "unread":
+        words = _tr("“%1” could not be read: %2 Take it off the question, or have it read again in the Library.")
+    # The name last: there may be anything in it.
+    return words.replace("%2", one.reason).replace("%1", shown(os.path.basename(one.path) or one.path))
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("reading_first", text)
