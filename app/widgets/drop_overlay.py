@@ -1,4 +1,7 @@
-"""The veil shown while something is dragged over the window: "Drop to add to Documents", "Drop to open this model"."""
+"""The veil shown while something is dragged over the window, which says what would become of it.
+
+"Drop to attach to this chat", "Drop to add to Documents", "Drop to open this model".
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 import re
 from urllib.parse import unquote_to_bytes
 
-from PySide6.QtCore import QEvent, QObject, QRectF, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QObject, QRectF, Qt, QUrl
 from PySide6.QtGui import QColor, QDragEnterEvent, QDragMoveEvent, QDropEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
@@ -19,7 +22,12 @@ _PART_OF_MODEL = re.compile(r"-\d{5}(?=-of-\d{5}\.gguf$)", re.IGNORECASE)
 
 def dropped_paths(event: QDropEvent) -> tuple[str, ...]:
     """The local folders and files of a drop, as they are: the engine expands folders, not we."""
-    return tuple(path for url in event.mimeData().urls() if (path := _local_path(url)))
+    return local_paths(event.mimeData())
+
+
+def local_paths(data: QMimeData) -> tuple[str, ...]:
+    """The same of what was copied."""
+    return tuple(path for url in data.urls() if (path := _local_path(url)))
 
 
 def models_among(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -52,7 +60,7 @@ class DropOverlay(QWidget):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self._covered = parent
-        self._sentence = ""
+        self._sentence = self._detail = ""
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setAccessibleDescription(self.tr("Shown while files are dragged over the window"))
         parent.installEventFilter(self)
@@ -62,21 +70,35 @@ class DropOverlay(QWidget):
     def sentence(self) -> str:
         return self._sentence
 
-    def offer(self, event: QDragEnterEvent | QDragMoveEvent, collection: str) -> None:
-        """Takes a drag that holds folders or files, and says what would become of them."""
+    @property
+    def detail(self) -> str:
+        """What else is to be known before one lets go; "" where the sentence says all."""
+        return self._detail
+
+    def offer(self, event: QDragEnterEvent | QDragMoveEvent, collection: str, *, attaches: bool = False) -> None:
+        """Takes a drag that holds folders or files, and says what would become of them.
+
+        All are added to the collection; who `attaches` them confines the open chat to them as well.
+        """
         paths = dropped_paths(event)
         if not paths:
             return
         event.setDropAction(Qt.DropAction.CopyAction)
         event.accept()
-        self._sentence = self._words(paths).replace("%1", collection)
+        self._sentence = self._words(paths, attaches).replace("%1", collection)
+        is_read = attaches and not all(is_model(path) for path in paths)
+        detail = self.tr("Its next questions are answered from what is attached to it. It is added to %1 as well.")
+        self._detail = detail.replace("%1", collection) if is_read else ""
         self.setGeometry(self._covered.rect())
         self.raise_()
         self.show()
         self.update()
 
-    def _words(self, paths: tuple[str, ...]) -> str:
+    def _words(self, paths: tuple[str, ...], attaches: bool) -> str:
         models = models_among(paths)
+        if attaches and not all(is_model(path) for path in paths):
+            with_model = self.tr("Drop to open the model and attach the rest to this chat")
+            return with_model if models else self.tr("Drop to attach to this chat")
         if not all(is_model(path) for path in paths):
             return self.tr("Drop to open the model and add the rest to %1") if models else self.tr("Drop to add to %1")
         return self.tr("Drop to open this model") if len(models) == 1 else self.tr("Drop to open these models")
@@ -106,4 +128,10 @@ class DropOverlay(QWidget):
         painter.setFont(big)
         painter.setPen(QColor(look.text))
         painter.drawText(frame.translated(0, 16), Qt.AlignmentFlag.AlignCenter, self._sentence)
+        if self._detail:
+            painter.setFont(self.font())
+            painter.setPen(QColor(look.muted))
+            below = frame.adjusted(16, frame.height() / 2 + 40, -16, 0)
+            around = Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
+            painter.drawText(below, around, self._detail)
         painter.end()

@@ -1,26 +1,34 @@
-"""Where a question is written: Enter sends, Shift+Enter breaks the line, it grows to eight lines."""
+"""Where a question is written: Enter sends, Shift+Enter breaks the line, it grows to eight lines; it takes files."""
 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QMimeData, Qt, Signal
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QFocusEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app import theme
 from app.widgets import bits
 from app.widgets.figures import count_text
 
+if TYPE_CHECKING:
+    from app.widgets.paste_offer import PasteOffer
+
 MAX_LINES = 8
 # Each key lays its line out anew: a longer one would hold up typing.
 MAX_CHARACTERS = 50_000
+# Pasted at once, this is no question any more, but something to ask about.
+LONG_CHARACTERS = 4_000
 
 
 class _Field(QPlainTextEdit):
     entered = Signal()
     focus_changed = Signal(bool)
-    overfilled = Signal(int)  # so many characters were not pasted
+    long_pasted = Signal(str, int, int)  # a text, from where to where it stands here; nowhere if it was too long
+    files_pasted = Signal(object)  # a tuple of paths
+    picture_pasted = Signal(object)  # a QImage
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -40,14 +48,30 @@ class _Field(QPlainTextEdit):
             return
         super().keyPressEvent(event)
 
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802 - Qt's name
+        return source.hasUrls() or source.hasImage() or super().canInsertFromMimeData(source)
+
     def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802 - Qt's name
-        """Pastes, unless the question would be too long then."""
-        text = source.text()
+        """Pastes a text, unless the question would be too long then; files and pictures are for others to take."""
+        # Imported once something is pasted, not at the first paint.
+        from app.widgets.drop_overlay import local_paths
+
+        if paths := local_paths(source):
+            self.files_pasted.emit(paths)
+        elif source.hasImage() and not source.hasText():
+            self.picture_pasted.emit(source.imageData())
+        else:
+            self._paste_text(source)
+
+    def _paste_text(self, source: QMimeData) -> None:
+        text, start = source.text(), self.textCursor().selectionStart()
         num_kept = len(self.toPlainText()) - len(self.textCursor().selectedText())
         if num_kept + len(text) > MAX_CHARACTERS:
-            self.overfilled.emit(len(text))
+            self.long_pasted.emit(text, start, start)
         else:
             super().insertFromMimeData(source)
+            if len(text) >= LONG_CHARACTERS:
+                self.long_pasted.emit(text, start, self.textCursor().position())
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
@@ -73,10 +97,14 @@ class _Field(QPlainTextEdit):
 
 
 class PromptEdit(QFrame):
-    """The card at the foot of a chat: the field, and one button that sends, or stops while an answer is written."""
+    """The card at the foot of a chat: the field, a button that attaches, and one that sends, or stops an answer."""
 
     submitted = Signal(str)
     stop_requested = Signal()
+    attach_wanted = Signal()
+    files_pasted = Signal(object)  # a tuple of paths
+    picture_pasted = Signal(object)  # a QImage
+    keep_wanted = Signal(str)  # a pasted text is to become a file; see `paste_is_kept`
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -93,26 +121,37 @@ class PromptEdit(QFrame):
         theme.dress(self.button, "send", "on_accent", side=20)
         self.button.setFixedSize(34, 34)
         self.button.setEnabled(False)
+        self.attach = bits.tool("attach", self.tr("Attach files"), self.attach_wanted.emit, side=20)
+        self.attach.setFixedSize(34, 34)
+        bits.opens_popup(self.attach)
+        # Of a long text that was pasted: the text, and from where to where it stands in the field.
+        self._pasted: tuple[str, int, int] = ("", 0, 0)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 10, 10, 10)
         line = QHBoxLayout()
         line.setSpacing(8)
         line.addWidget(self.field, 1, Qt.AlignmentFlag.AlignVCenter)
+        line.addWidget(self.attach, 0, Qt.AlignmentFlag.AlignBottom)
         line.addWidget(self.button, 0, Qt.AlignmentFlag.AlignBottom)
         layout.addLayout(line)
         self._layout = layout
         self.field.entered.connect(self._submit)
         self.field.textChanged.connect(self._enable)
         self.field.focus_changed.connect(self._on_focus)
-        self.field.overfilled.connect(self._on_overfilled)
+        self.field.long_pasted.connect(self._on_long_pasted)
+        self.field.files_pasted.connect(self.files_pasted)
+        self.field.picture_pasted.connect(self.picture_pasted)
         self.setFocusProxy(self.field)
 
     @cached_property
-    def refusal(self) -> QLabel:
-        """Why something was not pasted, until the question is changed; the first paint does without it."""
-        made = bits.label("", "small", wraps=True)
+    def paste_offer(self) -> PasteOffer:
+        """What can be done with a long text, until the question is changed; the first paint does without it."""
+        from app.widgets.paste_offer import PasteOffer
+
+        made = PasteOffer()
         self._layout.insertWidget(1, made)
         self.field.textChanged.connect(made.hide)
+        made.accepted.connect(lambda: self.keep_wanted.emit(self._pasted[0]))
         return made
 
     @property
@@ -124,6 +163,16 @@ class PromptEdit(QFrame):
         cursor = self.field.textCursor()
         cursor.movePosition(cursor.MoveOperation.End)
         self.field.setTextCursor(cursor)
+
+    def paste_is_kept(self) -> None:
+        """The text that was pasted last is a file now: it need not stand in the question as well."""
+        _, start, end = self._pasted
+        cursor = self.field.textCursor()
+        cursor.setPosition(start)
+        cursor.setPosition(end, cursor.MoveMode.KeepAnchor)
+        cursor.removeSelectedText()
+        self.paste_offer.hide()
+        self.field.setFocus()
 
     def put_below(self, widget: QWidget) -> None:
         """Puts something into the card, below the field."""
@@ -142,14 +191,12 @@ class PromptEdit(QFrame):
         if self.property("focused") != has_focus:
             theme.restyle(self, focused=has_focus)
 
-    def _on_overfilled(self, num_characters: int) -> None:
-        words = self.tr(
-            "This text has %1 characters, and a question %2 at most. Add it to your files, then you can ask about it."
-        )
-        words = words.replace("%1", count_text(num_characters)).replace("%2", count_text(MAX_CHARACTERS))
-        self.refusal.setText(words)
-        self.refusal.show()
-        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, words))
+    def _on_long_pasted(self, text: str, start: int, end: int) -> None:
+        self._pasted = (text, start, end)
+        words = self.tr("This text has %1 characters, and a question %2 at most. As a file, it can be asked about.")
+        if end > start:
+            words = self.tr("This text has %1 characters. As a file, it can be searched and cited.")
+        self.paste_offer.offer(words.replace("%1", count_text(len(text))).replace("%2", count_text(MAX_CHARACTERS)))
 
     def _enable(self) -> None:
         is_of_use = self._is_busy or bool(self.text.strip())

@@ -123,6 +123,7 @@ class ChatPage(QWidget):
         conversation.text_appended.connect(self._on_text_appended)
         conversation.thoughts_appended.connect(self._on_thoughts_appended)
         conversation.collection_changed.connect(self._show_collections)
+        conversation.filters_changed.connect(self._show_centre)
         library.collections_changed.connect(self._show_collections)
         library.progress_changed.connect(self._show_centre)
         self.prompt.submitted.connect(conversation.ask)
@@ -170,6 +171,11 @@ class ChatPage(QWidget):
         self._sources_wanted = width_px > 0
         self._sources_px = max(_MIN_SOURCES_PX, width_px) if width_px else self._sources_px
         self._show_sources()
+
+    @property
+    def has_prompt(self) -> bool:
+        """Whether a question can be written here; not before there is something to ask about."""
+        return not self._foot.isHidden()
 
     def panes(self) -> tuple[QWidget, ...]:
         """What F6 steps through."""
@@ -270,6 +276,8 @@ class ChatPage(QWidget):
     def _scope_sentence(self) -> str:
         if self._models is None or not self._models.library.is_known:
             return ""
+        if self._models.conversation.filters.paths:
+            return self.tr("Answers come from what is named below the question.")
         library, chosen = self._models.library, self._models.conversation.collection
         states = [one.documents_by_state for one in library.collections if chosen in (None, one.name)]
         num_indexed = sum(state.get("indexed", 0) for state in states)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from app.widgets.chat_list_panel import ChatListPanel
     from app.widgets.drop_overlay import DropOverlay
     from app.widgets.message_bar import MessageBar
+    from app.windows.attaching import Attaching
     from app.windows.notices import Notices
     from app.windows.shortcuts import Shortcut
     from engine.protocol import ModelEntry
@@ -51,6 +52,7 @@ class MainWindow(QMainWindow):
         self.resize(*_SIZE_PX)
         self.setAcceptDrops(True)
         self._models: AppModels | None = None
+        self.attaching: Attaching | None = None
         self._place: Place = "chats"
         # Of the settings' file: said once, not at each change.
         self._told_problem = ""
@@ -119,6 +121,8 @@ class MainWindow(QMainWindow):
 
     def attach(self, models: AppModels) -> None:
         """Shows the models from now on; called once."""
+        from app.windows.attaching import Attaching
+
         self._models = models
         self._install_shortcuts()
         if not self.isVisible():
@@ -131,6 +135,7 @@ class MainWindow(QMainWindow):
         self.notices.attach(models)
         self.chats.attach(models.chat_list)
         self.chat.attach(models)
+        self.attaching = Attaching(self, models)
         # Once it is asked, it is in a chat, also where this window is never closed in order.
         self.chat.prompt.submitted.connect(lambda _text: models.settings.change(unsent_question=""))
         self.status_line.attach(models.engine_status, models.memory, models.remark)
@@ -186,6 +191,12 @@ class MainWindow(QMainWindow):
         from app.windows import file_choices
 
         file_choices.choose_files(self, lambda paths: self.add(paths, collection, is_asked=is_asked))
+
+    def attach_files(self) -> None:
+        """Asks for files that the next questions of the open chat are about."""
+        if self.attaching is not None:
+            self.go_to("chats")
+            self.attaching.choose()
 
     def new_collection(self, *, is_asked: bool = False) -> None:
         """Asks for a name and for what the collection begins with; the open chat asks it then if it `is_asked`."""
@@ -278,10 +289,10 @@ class MainWindow(QMainWindow):
     # --- Qt ---
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        self.overlay.offer(event, self._target_collection())
+        self.overlay.offer(event, self._target_collection(), attaches=self._is_for_chat(event))
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:
-        self.overlay.offer(event, self._target_collection())
+        self.overlay.offer(event, self._target_collection(), attaches=self._is_for_chat(event))
 
     def dragLeaveEvent(self, _event: QDragLeaveEvent) -> None:
         self.overlay.hide()
@@ -294,8 +305,11 @@ class MainWindow(QMainWindow):
         if paths:
             event.setDropAction(Qt.DropAction.CopyAction)
             event.accept()
-            self.add(tuple(path for path in paths if not is_model(path)))
-            self.add_models(models_among(paths))
+            if self.attaching is not None and self._is_for_chat(event):
+                self.attaching.take(paths)
+            else:
+                self.add(tuple(path for path in paths if not is_model(path)))
+                self.add_models(models_among(paths))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -347,6 +361,11 @@ class MainWindow(QMainWindow):
         self.chat.get_model_wanted.connect(self.get_model)
         self.chat.sources_width_changed.connect(self._on_sources_width)
         self.status_line.restart_wanted.connect(self._restart_engine)
+
+    def _is_for_chat(self, event: QDropEvent) -> bool:
+        """Whether what is dragged is over the page of the open chat, whose next questions are then about it."""
+        where = self.chat.mapFrom(self, event.position().toPoint())
+        return self.chat.isVisible() and self.chat.has_prompt and self.chat.rect().contains(where)
 
     def _target_collection(self) -> str:
         chosen = self._models.conversation.collection if self._models is not None else None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
-from app.widgets.prompt_edit import MAX_CHARACTERS, MAX_LINES, PromptEdit
+from app.widgets.prompt_edit import LONG_CHARACTERS, MAX_CHARACTERS, MAX_LINES, PromptEdit
+from tests.helpers.drops import mime_of
 
 
 @pytest.fixture
@@ -70,14 +73,94 @@ def pasted(prompt, text: str) -> None:
     prompt.field.insertFromMimeData(data)
 
 
-def test_a_text_too_long_for_a_question_is_not_pasted_and_says_what_to_do(prompt):
+def test_a_text_too_long_for_a_question_is_not_pasted_and_can_become_a_file(prompt, qtbot):
     prompt.set_text("Why?")
-    pasted(prompt, "x" * MAX_CHARACTERS)
+    text = "x" * MAX_CHARACTERS
+    pasted(prompt, text)
     assert prompt.text == "Why?"
-    assert prompt.refusal.isVisible()
-    assert prompt.refusal.text().startswith("This text has 50,000 characters, and a question 50,000 at most. Add it to")
+    words = "This text has 50,000 characters, and a question 50,000 at most. As a file, it can be asked about."
+    assert prompt.paste_offer.words.text() == words
+    with qtbot.waitSignal(prompt.keep_wanted) as wanted:
+        prompt.paste_offer.keep.click()
+    assert wanted.args == [text]
+    # Until somebody says that it is kept.
+    assert prompt.paste_offer.isVisible()
+    prompt.paste_is_kept()
+    assert prompt.text == "Why?"
+    assert not prompt.paste_offer.isVisible()
+
+
+def test_a_long_text_is_pasted_and_taken_out_of_the_question_when_it_becomes_a_file(prompt, qtbot):
+    prompt.set_text("What of ?")
+    cursor = prompt.field.textCursor()
+    cursor.setPosition(len("What of "))
+    prompt.field.setTextCursor(cursor)
+    # Some letters are two for Qt, and lines end otherwise elsewhere.
+    text = "𝔘 line\r\n" * (LONG_CHARACTERS // 8)
+    pasted(prompt, text)
+    assert prompt.text.startswith("What of 𝔘 line\n")
+    assert prompt.paste_offer.words.text().startswith("This text has 4,000 characters. As a file,")
+    with qtbot.waitSignal(prompt.keep_wanted) as wanted:
+        prompt.paste_offer.keep.click()
+    assert wanted.args == [text]
+    prompt.paste_is_kept()
+    assert prompt.text == "What of ?"
+
+
+def test_what_is_offered_of_a_long_text_goes_when_the_question_is_changed(prompt):
+    pasted(prompt, "x" * LONG_CHARACTERS)
+    assert prompt.paste_offer.isVisible()
     QTest.keyClicks(prompt.field, "!")
-    assert not prompt.refusal.isVisible()
+    assert not prompt.paste_offer.isVisible()
+    prompt.set_text("")
+    pasted(prompt, "x" * (LONG_CHARACTERS - 1))
+    assert not prompt.paste_offer.isVisible()
+
+
+def test_files_that_were_copied_are_attached_and_not_typed_in_by_their_paths(prompt, qtbot, tmp_path):
+    data = mime_of(tmp_path / "report.pdf", tmp_path / "folder")
+    data.setText(f"{tmp_path / 'report.pdf'}\n{tmp_path / 'folder'}")
+    QApplication.clipboard().setMimeData(data)
+    assert prompt.field.canPaste()
+    with qtbot.waitSignal(prompt.files_pasted) as given:
+        QTest.keyClick(prompt.field, Qt.Key.Key_V, Qt.KeyboardModifier.ControlModifier)
+    assert given.args == [(str(tmp_path / "report.pdf"), str(tmp_path / "folder"))]
+    assert prompt.text == ""
+
+
+def test_a_web_address_that_was_copied_is_pasted_as_text(prompt):
+    data = QMimeData()
+    data.setUrls([QUrl("https://example.org/report.pdf")])
+    data.setText("https://example.org/report.pdf")
+    prompt.field.insertFromMimeData(data)
+    assert prompt.text == "https://example.org/report.pdf"
+
+
+def test_a_picture_is_handed_over_and_what_comes_with_words_is_pasted_as_words(prompt, qtbot):
+    picture = QImage(8, 6, QImage.Format.Format_RGB32)
+    picture.fill(Qt.GlobalColor.white)
+    data = QMimeData()
+    data.setImageData(picture)
+    with qtbot.waitSignal(prompt.picture_pasted) as given:
+        prompt.field.insertFromMimeData(data)
+    assert (given.args[0].width(), given.args[0].height()) == (8, 6)
+    # As a table of numbers is copied.
+    data.setText("1\t2")
+    with qtbot.assertNotEmitted(prompt.picture_pasted):
+        prompt.field.insertFromMimeData(data)
+    assert prompt.text == "1\t2"
+
+
+def test_the_paper_clip_is_reached_by_tab_before_the_button_that_sends(prompt, qtbot):
+    assert prompt.attach.accessibleName() == "Attach files"
+    with qtbot.waitSignal(prompt.attach_wanted):
+        prompt.attach.click()
+    assert prompt.attach.focusPolicy() == Qt.FocusPolicy.TabFocus
+    prompt.set_text("Why?")
+    prompt.field.setFocus()
+    for expected in (prompt.attach, prompt.button):
+        QTest.keyClick(prompt.focusWidget(), Qt.Key.Key_Tab)
+        assert prompt.focusWidget() is expected
 
 
 def test_what_takes_the_place_of_what_is_selected_counts_alone(prompt):

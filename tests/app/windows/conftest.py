@@ -14,7 +14,7 @@ from app.windows.main_window import MainWindow
 @pytest.fixture
 def models(client, tmp_path):
     store = ChatStore(tmp_path / "chats.sqlite")
-    made = AppModels(client, store, SettingsStore(tmp_path / "window.toml"))
+    made = AppModels(client, store, SettingsStore(tmp_path / "window.toml"), None, tmp_path / "pasted")
     yield made
     made.close()
     store.close()

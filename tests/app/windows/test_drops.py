@@ -60,6 +60,8 @@ def test_a_model_that_is_dropped_is_opened_and_the_rest_goes_to_the_library(wind
     drag_over(window, window.chat.hero, mime_of(model))
     assert window.overlay.sentence == "Drop to open this model"
     drag_over(window, window.chat.hero, mime_of(folder, model))
+    assert window.overlay.sentence == "Drop to open the model and attach the rest to this chat"
+    drag_over(window, window.rail, mime_of(folder, model))
     assert window.overlay.sentence == "Drop to open the model and add the rest to Documents"
     drop_on(window, window.chat.hero, mime_of(folder, model))
     assert [added.paths for added in client.asked(protocol.ADD)] == [(str(folder),)]
@@ -89,7 +91,10 @@ def test_the_overlay_says_where_it_would_go_and_leaves_with_the_drag(window, fol
     _, is_taken = drag_over(window, window.chat.hero, mime)
     assert is_taken
     assert window.overlay.isVisible()
-    assert window.overlay.sentence == "Drop to add to Documents"
+    assert window.overlay.sentence == "Drop to attach to this chat"
+    assert "added to Documents as well" in window.overlay.detail
+    drag_over(window, window.rail, mime)
+    assert (window.overlay.sentence, window.overlay.detail) == ("Drop to add to Documents", "")
     QApplication.sendEvent(window.windowHandle(), QDragLeaveEvent())
     assert not window.overlay.isVisible()
 

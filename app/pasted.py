@@ -1,0 +1,53 @@
+"""What is pasted can be kept as a file of its own below our data folder, so that it is read and cited as any other."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+_LONGEST_NAME_CHARS = 48
+# What no file system minds, in whatever script.
+_KEPT_SIGNS = frozenset(" -_.,'()&+")
+
+
+def keep_text(folder: Path, text: str, day: date) -> Path:
+    """Writes a text under its first words and the day. Raises OSError; then there is no file."""
+    first = next((name for line in text.splitlines() if (name := _name(line))), "Pasted text")
+    return _written(folder, f"{first} {day.isoformat()}", ".txt", text.encode("utf-8", "replace"))
+
+
+def keep_picture(folder: Path, png: bytes, day: date) -> Path:
+    """The same of a picture, which has no words to be called by."""
+    return _written(folder, f"Pasted picture {day.isoformat()}", ".png", png)
+
+
+def _name(line: str) -> str:
+    """The words that a line begins with, as far as they can be in a file's name."""
+    kept = "".join(sign if sign.isalnum() or sign in _KEPT_SIGNS else " " for sign in line)
+    words, name = kept.split(), ""
+    for word in words:
+        if len(longer := f"{name} {word}".strip()) > _LONGEST_NAME_CHARS:
+            break
+        name = longer
+    # One that begins with a dot is hidden.
+    return (name or kept.strip()[:_LONGEST_NAME_CHARS]).strip(" .")
+
+
+def _written(folder: Path, name: str, suffix: str, content: bytes) -> Path:
+    """A new file; what was pasted before under the same name stays as it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file, number = folder / f"{name}{suffix}", 1
+    while True:
+        try:
+            stream = file.open("xb")
+            break
+        except FileExistsError:
+            number += 1
+            file = folder / f"{name} ({number}){suffix}"
+    try:
+        with stream:
+            stream.write(content)
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+    return file

@@ -1,0 +1,30 @@
+"""What is offered below a question when a long text was pasted: to keep it as a file, which can be asked about."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
+from PySide6.QtWidgets import QWidget
+
+from app.widgets import bits
+
+
+class PasteOffer(QWidget):
+    """Hidden until there is something to offer."""
+
+    accepted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.words = bits.label("", "small", wraps=True)
+        self.keep = bits.button(self.tr("Keep as a file"), "link", clicked=self.accepted.emit)
+        line = bits.row(spacing=8)
+        line.addWidget(self.words, 1)
+        line.addWidget(self.keep, 0, Qt.AlignmentFlag.AlignTop)
+        self.setLayout(line)
+        self.hide()
+
+    def offer(self, words: str) -> None:
+        self.words.setText(words)
+        self.show()
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, f"{words} {self.keep.text()}"))

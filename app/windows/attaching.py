@@ -1,0 +1,66 @@
+"""Attaching: files that are chosen for the open chat or pasted into it, and what was pasted and becomes a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QBuffer, QIODevice, QObject
+from PySide6.QtGui import QImage, QImageWriter
+
+from app import pasted
+from app.widgets.drop_overlay import is_model, models_among
+from app.windows import file_choices
+
+if TYPE_CHECKING:
+    from app.models import AppModels
+    from app.windows.main_window import MainWindow
+
+
+class Attaching(QObject):
+    """Hears the prompt of a window's chat."""
+
+    def __init__(self, window: MainWindow, models: AppModels) -> None:
+        super().__init__(window)
+        self._window, self._models, self._prompt = window, models, window.chat.prompt
+        self._prompt.attach_wanted.connect(self.choose)
+        self._prompt.files_pasted.connect(self.take)
+        self._prompt.picture_pasted.connect(self._keep_picture)
+        self._prompt.keep_wanted.connect(self._keep_text)
+
+    def choose(self) -> None:
+        file_choices.choose_files(self._window, self.take)
+
+    def take(self, paths: tuple[str, ...]) -> None:
+        """Attaches folders and files; models among them are opened."""
+        if others := tuple(path for path in paths if not is_model(path)):
+            self._models.attach(others)
+        self._window.add_models(models_among(paths))
+
+    def _keep_text(self, text: str) -> None:
+        if self._keep(lambda folder: pasted.keep_text(folder, text, date.today())):
+            self._prompt.paste_is_kept()
+
+    def _keep_picture(self, picture: QImage) -> None:
+        buffer = QBuffer()
+        buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+        QImageWriter(buffer, b"png").write(picture)
+        png = bytes(buffer.data().data())
+        self._keep(lambda folder: pasted.keep_picture(folder, png, date.today()))
+
+    def _keep(self, write: Callable[[Path], Path]) -> bool:
+        """Writes a file and attaches it; whether the disk let us."""
+        folder = self._models.pasted_folder
+        try:
+            file = write(folder)
+        except OSError as error:
+            sentence = self.tr("What was pasted could not be kept as a file: %1.")
+            way_out = self.tr("Make room on the disk that holds %1, then paste it again.")
+            self._window.notices.tell(
+                "error", sentence.replace("%1", str(error.strerror)), way_out.replace("%1", str(folder))
+            )
+            return False
+        self._models.attach((str(file),))
+        return True
