@@ -12,8 +12,9 @@ from PySide6.QtWidgets import QMenu
 from app.models import question_filters
 from app.models.question_filters import KINDS, chips, has_kind, kind_name
 from app.widgets import bits
-from app.widgets.figures import printable
-from app.windows import file_choices
+from app.widgets.figures import count_text, file_name, printable
+from app.windows import file_choices, questions
+from engine import protocol
 
 if TYPE_CHECKING:
     from app.models import AppModels
@@ -103,6 +104,26 @@ class FilterChoices(QObject):
         for path in paths:
             filters = question_filters.with_path(filters, path, is_wanted=True)
         self._set(filters)
+        self._models.client.request(protocol.PATH_STATES, protocol.Paths(paths=paths), self._on_states)
+
+    def _on_states(self, reply: protocol.PathStatesReply) -> None:
+        """What is in no library cannot be searched: it can be added, or not be searched in after all."""
+        chosen = set(self._filters.paths)
+        absent = tuple(one.path for one in reply.states if one.state == "absent" and one.path in chosen)
+        if not absent:
+            return
+        name, others = file_name(absent[0]), count_text(len(absent) - 1)
+        words = self.tr("“%1” and %2 more are not in your library yet.")
+        if len(absent) == 1:
+            words = self.tr("“%1” is not in your library yet.")
+        questions.offer(
+            self._bar,
+            words.replace("%2", others).replace("%1", name),
+            self.tr("Once it is added, it is read before all else, and can be searched."),
+            self.tr("Add"),
+            lambda: self._models.add_first(absent),
+            lambda: self._models.conversation.detach(absent),
+        )
 
     def _choose_days(self) -> None:
         from app.windows.days_dialog import DaysDialog
