@@ -16,6 +16,7 @@ from PySide6.QtCore import QCoreApplication, QObject, QTimer
 from app.models.documents import shown
 from engine import protocol
 from engine.protocol import PathState
+from engine.wire import WireError
 
 if TYPE_CHECKING:
     from app.engine_client import EngineClient
@@ -72,8 +73,7 @@ class ReadingFirst(QObject):
                 protocol.PATH_STATES,
                 protocol.Paths(paths=wish.paths),
                 lambda reply: self._on_states(wish, reply),
-                # Of an engine that is gone; the next one is asked.
-                lambda _: self._look_soon(wish),
+                lambda error: self._on_error(wish, error),
             )
 
     def _look_soon(self, wish: _Wish) -> None:
@@ -90,6 +90,14 @@ class ReadingFirst(QObject):
                 self._look_soon(wish)
         elif reading.awaited:
             self._hurry(replace(wish, has_hurried=True), reading.awaited)
+
+    def _on_error(self, wish: _Wish, error: WireError) -> None:
+        if error.kind == "EngineDied":
+            # The next one is asked.
+            self._look_soon(wish)
+        elif wish.is_wanted():
+            # Whatever keeps the engine from telling, it says of the question itself.
+            wish.told(Reading())
 
     def _hurry(self, wish: _Wish, paths: tuple[str, ...]) -> None:
         """Has them read next, also by an engine that reads nothing by itself."""

@@ -130,7 +130,14 @@ def test_what_is_in_no_library_is_left_to_the_engine_to_say(desk):
     assert desk.turn.error_sentence == "Nothing at /files/report.pdf is in the library. Look there."
 
 
-def test_a_question_that_waits_can_be_stopped_and_nobody_looks_any_more(desk, qtbot):
+def test_an_engine_that_cannot_tell_is_asked_the_question_and_says_why(desk):
+    desk.ask(REPORT)
+    desk.client.refuse(protocol.PATH_STATES, "The library is held.", "LibraryHeld")
+    desk.client.refuse(protocol.ASK, "The library is held.", "LibraryHeld", "Close the other.")
+    assert desk.turn.error_sentence == "The library is held. Close the other."
+
+
+def test_a_question_that_waits_can_be_stopped_and_nobody_looks_any_more(desk):
     turn_id = desk.ask(REPORT)
     desk.answer(state_of(REPORT, "waiting"))
     desk.client.answer(protocol.PRIORITISE, protocol.Nothing())
