@@ -127,6 +127,38 @@ def test_files_dropped_over_prompt_and_library_are_indexed_too(person: Person, c
     person.waits_until(lambda: person.models.library.documents.rowCount() == 2)
 
 
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_question_about_a_file_that_was_just_dropped_waits_for_it_and_is_answered_from_it_alone(
+    person: Person, corpus: Corpus, tmp_path: Path, is_killed: bool
+):
+    person.drops(corpus.folder, over=person.window.rail)
+    person.waits_for_index(len(corpus.files))
+    note = tmp_path / "note.md"
+    note.write_text("# Threads\n\nTo share state between threads, I write letters to the harbour master.\n")
+
+    person.drops(note, over=person.window.chat.prompt)
+    person.asks(QUESTION)
+    assert person.last_turn.state == "queued"
+    if is_killed:
+        person.waits_for_another_engine(than=person.kills_the_engine())
+    person.waits_for_end()
+
+    assert (person.last_turn.state, person.last_turn.error_sentence) == ("finished", "")
+    assert {passage.document for passage in person.last_turn.passages} == {str(note)}
+
+
+def test_an_attached_file_without_text_is_told_with_its_reason(person: Person, tmp_path: Path):
+    empty = tmp_path / "empty.txt"
+    empty.write_text(" \n")
+    person.waits_until(lambda: person.window.chat.first_run.isVisible())
+    person.models.attach((str(empty),))
+    person.models.conversation.ask(QUESTION)
+    person.waits_for_end()
+    assert person.last_turn.state == "failed"
+    assert person.last_turn.error_sentence.startswith("“empty.txt” could not be read: There is no text in the file.")
+
+
 def test_with_a_model_the_answer_streams_and_a_source_opens_as_text(person: Person, corpus: Corpus, tmp_path: Path):
     person.drops(corpus.files[2], over=person.window.chat.hero)
     person.waits_for_index(1)

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox
 
 from app.models import reading_first
 from app.widgets.prompt_edit import MAX_CHARACTERS
+from app.windows.commands import commands_of
 from engine import protocol
 from engine.protocol import Collection, Filters, PathState
 from tests.helpers.drops import drag_over, drop_on, mime_of
@@ -130,6 +131,15 @@ def test_the_paper_clip_asks_for_files_and_a_model_among_them_is_opened(window, 
     dialog.reject()
     assert chips(chat) == ["in report.pdf"]
     assert [added.path for added in client.asked(protocol.MODELS_ADD)] == ["/files/tiny.gguf"]
+
+
+def test_files_can_be_attached_by_a_command_from_any_page(window, chat, models):
+    window.go_to("library")
+    (command,) = [one for one in commands_of(window, models) if one.title == "Attach files to this chat…"]
+    command.run()
+    assert window.place == "chats"
+    (dialog,) = window.findChildren(QFileDialog)
+    dialog.reject()
 
 
 def test_copied_files_are_attached_by_pasting_them(window, chat, client, tmp_path):
