@@ -86,6 +86,26 @@ def test_added_paths_are_absolute_and_go_to_the_default_collection(library, clie
     assert [params.collection for params in client.asked(protocol.ADD)] == ["Documents", "Flat"]
 
 
+def test_what_is_to_be_read_first_is_asked_for_once_the_engine_knows_it(library, client):
+    assert library.add(["/docs/../a.pdf"], is_first=True) == ("/a.pdf",)
+    assert library.is_entering("/a.pdf")
+    assert client.asked(protocol.PRIORITISE) == []
+    client.answer(protocol.ADD, protocol.Nothing())
+    assert not library.is_entering("/a.pdf")
+    assert client.asked(protocol.PRIORITISE) == [protocol.Paths(paths=("/a.pdf",))]
+    library.add(["/b.pdf"])
+    client.answer(protocol.ADD, protocol.Nothing())
+    assert len(client.asked(protocol.PRIORITISE)) == 1
+
+
+def test_paths_that_the_engine_does_not_take_are_named(library, client, qtbot):
+    library.add(["/a.pdf"], is_first=True)
+    with qtbot.wait_signal(library.paths_refused) as refused:
+        client.refuse(protocol.ADD, "That is not there.", "NothingThere", "Look again.")
+    assert refused.args == [("/a.pdf",)]
+    assert not library.is_entering("/a.pdf")
+
+
 @pytest.mark.parametrize(
     ("wish", "method"),
     [

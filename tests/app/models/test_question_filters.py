@@ -6,7 +6,17 @@ import re
 from datetime import date
 from pathlib import Path
 
-from app.models.question_filters import KINDS, chips, has_kind, periods, with_kind, with_path, with_period
+from app.models.question_filters import (
+    KINDS,
+    chips,
+    has_kind,
+    periods,
+    with_attached,
+    with_kind,
+    with_path,
+    with_period,
+    without_paths,
+)
 from engine.protocol import Filters
 
 NONE = Filters()
@@ -65,3 +75,21 @@ def test_every_kind_of_file_that_the_engine_reads_can_be_chosen(qapp):
     }
     assert made
     assert made <= {name for formats in KINDS.values() for name in formats}
+
+
+def test_what_is_attached_is_found_beside_the_places_chosen_whatever_kind_and_time_were():
+    before = Filters(paths=("/a",), formats=("pdf",), changed_since="2025-01-01", reads_question=False)
+    assert with_attached(before, ["/b.txt", "/a", "/b.txt"]) == Filters(paths=("/a", "/b.txt"), reads_question=False)
+    assert without_paths(before, ("/a", "/c")) == Filters(
+        formats=("pdf",), changed_since="2025-01-01", reads_question=False
+    )
+
+
+def test_more_paths_than_can_be_told_apart_are_one_chip_that_names_the_first_of_them(qapp):
+    twelve, many = Filters(paths=tuple(map(str, range(12)))), Filters(paths=tuple(map(str, range(100))))
+    assert len(chips(twelve)) == 12
+    (*_, last) = chips(many)
+    assert (len(chips(many)), last.text) == (12, "in 89 others")
+    assert last.detail.splitlines()[:2] == ["11", "12"]
+    assert last.detail.splitlines()[-1] == "…"
+    assert last.without.paths == tuple(map(str, range(11)))
