@@ -215,6 +215,8 @@ class Answering:
             passages_found=scope.passages_found + len(read) + len(unread) - num_found,
             files=len({passage.document_id for passage in read}),
             unread=unread,
+            # Nobody has read through what was cut.
+            reads_through=scope.reads_through and not any(one.is_cut for one in self.prompt.passages),
         )
 
     def _in_pieces(self, written: Written) -> Alternative:

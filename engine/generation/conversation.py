@@ -54,6 +54,11 @@ class EvidencePassage:
         name = PurePath(passage.document).name
         return cls(passage.document_id, name, passage.page, _PADDING.sub("\n\n", passage.text), source=passage)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the model reads its beginning only."""
+        return self.source is not None and self.text != EvidencePassage.of(self.source).text
+
     def is_part_of(self, other: EvidencePassage) -> bool:
         """Whether whoever has read the other has read this one."""
         is_same_place = (self.document_id, self.title, self.page) == (other.document_id, other.title, other.page)

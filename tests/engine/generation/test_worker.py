@@ -348,6 +348,15 @@ def test_passages_without_room_are_told_of_and_their_files_do_not_count(desk, tm
     assert answer.scope == Scope(2, 8, 2, unread=(2,))
 
 
+def test_a_document_whose_only_passage_is_cut_was_not_read_through(desk, tmp_path: Path):
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / "small.gguf", context=256)))
+    read_through = Scope(1, 1, 1, reads_through=True)
+    long = replace(PASSAGES[1], text=PASSAGES[1].text * 40)
+    desk.ask("Why?", "a", evidence=Evidence(PASSAGES[:1], (), read_through), max_tokens=4)
+    desk.ask("Why?", "b", evidence=Evidence((long,), (), read_through), max_tokens=4)
+    assert [desk.end_of(id_).answer.scope.reads_through for id_ in ("a", "b")] == [True, False]
+
+
 def test_a_document_that_has_no_room_to_be_read_through_is_read_here_and_there(desk, tmp_path: Path):
     desk.worker.use(UseModel(write_tiny_model(tmp_path / "small.gguf", context=256)))
     pages = tuple(replace(PASSAGES[0], row_id=f"r{n}", ordinal=n, page=n + 1) for n in range(12))
