@@ -20,6 +20,7 @@ from tests.helpers.tiny_gguf import write_tiny_model
 
 ANSWER_FIELDS = {
     "answer",
+    "thoughts",
     "finish_reason",
     "refreshes",
     "alternatives",
