@@ -12,7 +12,7 @@ from engine.catalog import Catalog
 from engine.closing import close_all
 from engine.competing import Competitors
 from engine.config import GenerationSettings, Home, Settings
-from engine.core import ModelShape
+from engine.core import Evidence, ModelShape, Scope
 from engine.cores import Cores
 from engine.errors import RagdollError
 from engine.events import LibraryChanged
@@ -31,6 +31,7 @@ from engine.generation.rounds import Targets
 from engine.generation.spare_power import has_power_to_spare
 from engine.generation.worker import GenerationWorker
 from engine.giving_way import GivingWay, share_beside
+from engine.inflight import QuestionInFlight
 from engine.library.parsers.pool import ParserPool
 from engine.library.reserve import Reserve
 from engine.library.watcher import Watcher
@@ -104,6 +105,17 @@ class Parts:
         self.adapting.start()
         if model:
             self.generation.use(UseModel(Path(model), is_urgent=warm, is_chosen=False))
+
+    def answer(self, in_flight: QuestionInFlight) -> None:
+        """Has a question answered, which ends then; an answer that goes on rests on what it rested on before."""
+        unfinished = in_flight.question.unfinished
+        if unfinished is None:
+            self.retrieval.submit(in_flight)
+            return
+        in_flight.timeline.mark("retrieval_started")
+        in_flight.timeline.mark("retrieval_ended")
+        scope = unfinished.scope or Scope(0, 0, 0)
+        self.generation.submit(in_flight, Evidence(unfinished.passages, unfinished.quotes, scope))
 
     def stop(self) -> None:
         """Stops the workers: those that ask others first."""

@@ -367,6 +367,7 @@ class Question:
     `transcript` is what earlier answers of the same conversation returned, opaque to all but the prompt.
     `priority` says who waits for the answer. `model` is the file of the model that is to answer, "" for the chosen one,
     "none" for quotes. `instructions` are what the user wants of every answer, beside what the model is told anyway.
+    With `unfinished`, an answer to it that broke off goes on, and nothing is searched for.
     """
 
     question_id: str
@@ -380,6 +381,7 @@ class Question:
     priority: Priority = "interactive"
     model: str = ""
     instructions: str = ""
+    unfinished: Unfinished | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +406,23 @@ class Refresh:
     offset: int
     first_passage: int
     num_passages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """An answer that broke off, as people see it: it was cut off by its length, stopped, or lost with the engine.
+
+    `segments` are what was returned of it: () where nothing was, and of its beginning alone where `text` has grown
+    since. The other fields are as in `Answer`.
+    """
+
+    text: str
+    quotes: tuple[Quote, ...] = ()
+    passages: tuple[Passage, ...] = ()
+    scope: Scope | None = None
+    segments: tuple[dict[str, Any], ...] = ()
+    refreshes: tuple[Refresh, ...] = ()
+    thoughts: str = ""
 
 
 @dataclass(frozen=True, slots=True)

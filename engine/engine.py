@@ -36,6 +36,7 @@ from engine.core import (
     PageView,
     Question,
     SamplingParams,
+    Unfinished,
 )
 from engine.each_file import ask_each, confined_to
 from engine.embedder import resolve
@@ -402,6 +403,7 @@ class Engine:
         question = in_flight.question
         try:
             _check_question(question.text, question.sampling)
+            _check_unfinished(question.unfinished)
             _check_top_k(question.top_k)
             self._check_scope(question.collection, question.filters)
             in_flight.question = replace(
@@ -418,7 +420,7 @@ class Engine:
             return
         if self._questions.hand_over(in_flight):
             self._parts.goodput.asked(in_flight.question)
-            self._parts.retrieval.submit(in_flight)
+            self._parts.answer(in_flight)
 
     def cancel(self, question_id: str) -> None:
         """Stops a question soon, and waits for nothing; harmless when it has ended."""
@@ -655,6 +657,11 @@ def _check_question(text: str, sampling: SamplingParams) -> None:
     if not text.strip():
         raise BadRequest("The question is empty.")
     check_sampling(sampling)
+
+
+def _check_unfinished(unfinished: Unfinished | None) -> None:
+    if unfinished is not None and not unfinished.text.strip():
+        raise BadRequest("This answer has no words yet that it could go on from.", "Ask again.")
 
 
 def _check_top_k(top_k: int | None) -> None:

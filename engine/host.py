@@ -238,6 +238,7 @@ def _question(engine: Engine, params: protocol.Ask) -> Question:
         priority=params.priority,
         model=params.model,
         instructions=settings.instructions if params.instructions is None else params.instructions,
+        unfinished=params.unfinished,
     )
 
 

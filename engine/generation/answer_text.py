@@ -6,7 +6,7 @@ was told is never changed, whatever passages come later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.core import Citation
@@ -36,6 +36,13 @@ class AnswerText:
     def written(self) -> tuple[str, ...]:
         """The pieces as the model wrote them."""
         return tuple(piece.written for piece in self._pieces)
+
+    def go_on_behind(self, texts: Sequence[str]) -> None:
+        """Takes the pieces that were written before."""
+        for place, text in enumerate(texts):
+            if place:
+                self.go_on(self._pieces[-1].numbers)
+            self.feed(text)
 
     def feed(self, text: str) -> str:
         piece = self._pieces[-1]

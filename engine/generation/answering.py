@@ -63,6 +63,9 @@ class Answering:
         is_data = gives_data(in_flight.question.sampling)
         self._numbers = {} if is_data else prompt.numbers
         self.pieces = Pieces(prompt, evidence.passages, self._numbers, cites=not is_data)
+        # People have what they were shown of an answer before it broke off.
+        self._unfinished = in_flight.question.unfinished
+        self._num_told = len(self._unfinished.text) if self._unfinished is not None else 0
         # Thoughts may speak of passages, and recall none.
         self._thoughts = Renumbering(prompt.numbers)
         self.refreshing: Refreshing | None = None
@@ -95,9 +98,15 @@ class Answering:
         question, prompt = self.in_flight.question, self.prompt
         # There may be more cells than the model was trained to read.
         room = max(1, self._speaker.context_tokens - prompt.num_tokens)
-        sampling = replace(question.sampling, max_tokens=min(question.sampling.max_tokens, room))
-        thinking = self._speaker.thinking(sampling.max_thought_tokens, sampling.max_tokens, room)
-        return Request(question.question_id, prompt.segments, sampling, question.priority, prompt.quotable, thinking)
+        sampling, goes_on = question.sampling, prompt.begun is not None
+        if goes_on:
+            # Of several answers, one goes on.
+            sampling = replace(sampling, num_answers=1)
+        sampling = replace(sampling, max_tokens=min(sampling.max_tokens, room))
+        # What was to be thought before an answer has been.
+        thoughts = None if goes_on else self._speaker.thinking(sampling.max_thought_tokens, sampling.max_tokens, room)
+        question_id = question.question_id
+        return Request(question_id, prompt.segments, sampling, question.priority, prompt.quotable, thoughts, goes_on)
 
     def begin(self) -> None:
         """It has got cells."""
@@ -117,13 +126,15 @@ class Answering:
             case TextWritten():
                 pass
             case RequestCancelled(answers=answers):
+                self._tell_rest()
                 return AnswerCancelled(self.question_id, self._segments(answers) if self.has_text else ())
         return None
 
     def go_on(self, addition: Addition, fresh: Fresh, num_tokens: int) -> None:
         """More has been given to the model to read, after `num_tokens` of the answer: it may cite that from now on."""
         added = fresh.passages[: len(addition.passages)]
-        self._tell(self.pieces.go_on(addition, added, num_tokens))
+        self.pieces.go_on(addition, added, num_tokens)
+        self._tell()
         self.in_flight.timeline.refreshes += 1
         refresh = self.pieces.refreshes[-1]
         self._publish(EvidenceRefreshed(self.question_id, refresh, added, fresh.retrieval_s, fresh.hidden_s))
@@ -145,16 +156,24 @@ class Answering:
         if event.text:
             self._think(self._thoughts.finish())
             timeline.mark("first_word")
-            self._tell(self.pieces.text.feed(event.text))
+            self.pieces.text.feed(event.text)
+            self._tell()
 
     def _think(self, text: str) -> None:
         if text:
             self._publish(ThoughtsGenerated(self.question_id, text))
 
-    def _tell(self, text: str) -> None:
+    def _tell(self) -> None:
+        """What is new of the text."""
         self._tell_recalled()
-        if text:
+        if text := self.pieces.text.text[self._num_told :]:
+            self._num_told += len(text)
             self._publish(TokensGenerated(self.question_id, text))
+
+    def _tell_rest(self) -> None:
+        """The same with what was held back, now that nothing follows."""
+        self.pieces.text.finish()
+        self._tell()
 
     def _tell_recalled(self) -> None:
         if recalled := self.pieces.take_recalled():
@@ -163,7 +182,7 @@ class Answering:
     def _end(self, event: RequestFinished | RequestFailed) -> AnswerEnded:
         if isinstance(event, RequestFailed):
             return AnswerFailed(self.question_id, event.error)
-        self._tell(self.pieces.text.finish())
+        self._tell_rest()
         timeline = self.in_flight.timeline
         timeline.mark("first_token")
         timeline.mark("first_word")
@@ -182,7 +201,8 @@ class Answering:
         return self._first(answers).segments if is_written else ()
 
     def _first(self, answers: Sequence[Written]) -> Alternative:
-        return self._in_pieces(answers[0]) if self.pieces.refreshes else self._read(answers[0])
+        is_in_pieces = self.pieces.refreshes or self.prompt.begun is not None
+        return self._in_pieces(answers[0]) if is_in_pieces else self._read(answers[0])
 
     def _answer(self, answers: Sequence[Written]) -> Answer:
         """What people see of all that was written; the first is the answer."""
@@ -199,11 +219,13 @@ class Answering:
             finish_reason=first.finish_reason,
             segments=first.segments,
             alternatives=tuple(others),
-            refreshes=self.pieces.refreshes,
+            refreshes=(*(self._unfinished.refreshes if self._unfinished is not None else ()), *self.pieces.refreshes),
             thoughts=first.thoughts,
         )
 
     def _scope(self) -> Scope:
+        if self.prompt.begun is not None:
+            return self.evidence.scope
         scope, num_found = self.evidence.scope, len(self.evidence.passages)
         unread = tuple(sorted(set(range(num_found)) - self.prompt.places_read))
         # What is recalled was read for an earlier question.
@@ -220,11 +242,12 @@ class Answering:
         )
 
     def _in_pieces(self, written: Written) -> Alternative:
-        """The text of an answer that was given more to read while it was written."""
+        """The text of an answer that was given more to read while it was written, or has gone on."""
         text = self.pieces.text.text
         citations = self.pieces.text.citations() or citations_of_quotes(self.evidence.quotes, len(text))
         turn = self.pieces.turn(self.in_flight.question.text, written, self._speaker.fingerprint)
-        return Alternative(text, citations, written.finish_reason, transcript_of(turn))
+        thoughts = self._unfinished.thoughts if self._unfinished is not None else ""
+        return Alternative(text, citations, written.finish_reason, transcript_of(turn), thoughts)
 
     def _read(self, written: Written) -> Alternative:
         """One text with its citations; the reader's quotes stand in for citations that cannot be parsed."""

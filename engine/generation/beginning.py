@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from engine.core import Evidence, SamplingParams
+from engine.core import Evidence, Question
 from engine.errors import BadRequest, LoadAbandoned
 from engine.events import AnswerCancelled, AnswerFailed, PassagesFound, Publish
 from engine.generation.answering import QuoteAnswer, quoted
@@ -85,7 +85,7 @@ class Beginning:
             if task.in_flight.cancelled.is_set():
                 self._publish(AnswerCancelled(question_id))
             elif member is None or loaded is None:
-                _check_form(task.in_flight.question.sampling)
+                _check_for_quotes(task.in_flight.question)
                 self._publish(quoted(task.in_flight, self._evidence(task), self._quote_answer, self._publish))
             else:
                 member.under_way.hand_in(task.in_flight, self._evidence(task), loaded)
@@ -93,10 +93,13 @@ class Beginning:
             self._publish(AnswerFailed(question_id, reported_as(error)))
 
     def _evidence(self, task: Task) -> Evidence:
-        """What a question rests on, without what has left the library while it waited: nobody may cite that now."""
+        """What a question rests on, without what has left the library while it waited: nobody may cite that now.
+
+        What an answer that goes on has cited keeps its number, whether it is read again or not.
+        """
         documents = {passage.document_id for passage in task.evidence.passages}
         known = set(self._known_documents(documents))
-        if documents <= known:
+        if documents <= known or task.in_flight.question.unfinished is not None:
             return task.evidence
         evidence = task.evidence.of_documents(known)
         question_id = task.in_flight.question.question_id
@@ -104,9 +107,11 @@ class Beginning:
         return evidence
 
 
-def _check_form(sampling: SamplingParams) -> None:
-    """Quotes have the form that they have."""
-    if sampling.grammar or sampling.json_schema:
+def _check_for_quotes(question: Question) -> None:
+    """Quotes have the form that they have, and are whole."""
+    if question.unfinished is not None:
+        raise BadRequest("Without a model no answer goes on.", "Choose a model, and continue it then.")
+    if question.sampling.grammar or question.sampling.json_schema:
         raise BadRequest(
             "Without a model no answer follows a grammar or a JSON schema.",
             "Choose a model, or ask without one of them.",

@@ -121,6 +121,30 @@ class Turn:
         """Those of the answer and of all its continuations."""
         return (*self.tokens, *chain.from_iterable(more.tokens for more in self.continuations))
 
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The pieces of its answer."""
+        return (self.answer, *(more.answer for more in self.continuations))
+
+    def with_end(self, answer: str, tokens: tuple[int, ...] = (), fingerprint: str = "") -> Turn:
+        """With the last piece of its answer as the model called `fingerprint` wrote it."""
+        if not self.continuations:
+            return replace(self, answer=answer, tokens=tokens, fingerprint=fingerprint)
+        last = replace(self.continuations[-1], answer=answer, tokens=tokens)
+        return replace(self, continuations=(*self.continuations[:-1], last), fingerprint=fingerprint)
+
+    def in_words(self) -> Turn:
+        """Without tokens: for a model that has not written it."""
+        continuations = tuple(replace(more, tokens=()) for more in self.continuations)
+        return replace(self, tokens=(), fingerprint="", continuations=continuations)
+
+    def in_one_piece(self) -> Turn:
+        """As if all of its passages had come with the question."""
+        if not self.continuations:
+            return self
+        passages = tuple(replace(passage, number=number) for number, passage in self.numbered)
+        return replace(self.in_words(), passages=passages, answer=" ".join(self.answers), continuations=())
+
     def messages(self, is_own: bool = False) -> tuple[Message, ...]:
         """The turn as it stands in a prompt; with its tokens if the model that reads it wrote it."""
         if self.is_bare:
@@ -136,7 +160,7 @@ class Turn:
 
     def bare(self) -> Turn:
         """Question and answer alone, which cites nothing any more."""
-        answer = " ".join((self.answer, *(more.answer for more in self.continuations)))
+        answer = " ".join(self.answers)
         return Turn(self.question, (), without_markers(answer).strip(), asked_on=self.asked_on, is_bare=True)
 
 

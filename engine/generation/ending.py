@@ -132,4 +132,4 @@ class Ending:
         written = sequence.behind_prompt(end)
         # After a preemption even the prompt may not be in cells again.
         if sequence.held is not None and written:
-            self._keeper.keep([*group.request.segments, *written], sequence.held, 0.0, 0)
+            self._keeper.keep(group.request.followed_by(written), sequence.held, 0.0, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -93,6 +93,9 @@ class Intake:
         sequence = _sequence(request, number)
         sequence.make_sampler = partial(makers.sampler, self._model, params)
         sequence.make_drafter = partial(makers.drafter, request) if makers.drafter is not None else None
+        if request.goes_on:
+            sequence.stream.go_on_behind(self._vocabulary.piece(token) or b"" for token in request.begun)
+            sequence.make_sampler = partial(_behind, sequence.make_sampler, request.begun)
         if request.thinking is not None:
             has_form = bool(params.grammar or params.json_schema)
             # A form would keep those from thinking that begin by themselves.
@@ -101,6 +104,17 @@ class Intake:
                 freely = replace(params, grammar="", json_schema="")
                 sequence.make_thinker = partial(makers.sampler, self._model, freely)
         return sequence
+
+
+def _behind(make_sampler: Callable[[], RowSampler], begun: Sequence[int]) -> RowSampler:
+    """A sampler that knows what was written before it."""
+    sampler = make_sampler()
+    try:
+        sampler.accept(begun)
+    except BaseException:
+        sampler.close()
+        raise
+    return sampler
 
 
 def _sequence(request: Request, number: int) -> TokenSequence:

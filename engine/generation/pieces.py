@@ -41,6 +41,8 @@ class Pieces:
         self._untold: list[Passage] = []
         self._additions: list[Addition] = []
         self._ends: list[int] = []
+        if prompt.begun is not None:
+            self.text.go_on_behind(prompt.begun.texts)
 
     @property
     def num_before(self) -> int:
@@ -83,6 +85,9 @@ class Pieces:
 
     def turn(self, question: str, written: Written, fingerprint: str) -> Turn:
         """As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of."""
+        if (begun := self._prompt.begun) is not None:
+            tokens_of_all = (*begun.tokens, *written.tokens) if begun.stays else ()
+            return begun.turn.with_end(self.text.written[-1], tokens_of_all, fingerprint)
         starts, ends = [0, *self._ends], [*self._ends, len(written.tokens)]
         tokens = [written.tokens[start:end] for start, end in zip(starts, ends, strict=True)]
         texts = self.text.written

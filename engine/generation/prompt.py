@@ -57,6 +57,19 @@ class Reordering:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """What there is of an answer that goes on: its `turn`, the pieces of its text, and the tokens of the last of them.
+
+    `stays`: later prompts will begin with these tokens, and with what comes behind them.
+    """
+
+    turn: Turn
+    texts: tuple[str, ...]
+    tokens: tuple[int, ...]
+    stays: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """What the model reads.
 
@@ -65,7 +78,7 @@ class Prompt:
     turns, by their numbers (of several that stand there as one, the best), and `places_above` all of these places;
     `standing` is all that stands there, with its numbers. `quotable` are the tokens of all passages, newest first: what
     the answer is likely to quote. `messages` are what the segments were made of. `asked_on` is the day that the
-    question names, None where it names none.
+    question names, None where it names none. The last segment is what was `begun` of the answer, if anything was.
     """
 
     segments: tuple[Segment, ...]
@@ -80,6 +93,7 @@ class Prompt:
     above: Mapping[int, int] = field(default_factory=dict)
     places_above: frozenset[int] = frozenset()
     standing: tuple[tuple[int, EvidencePassage], ...] = ()
+    begun: Begun | None = None
 
     @property
     def also(self) -> tuple[int, ...]:
@@ -128,9 +142,7 @@ def compose(
     budget = speaker.context_tokens - reserve_tokens
     asked_on = today if speaker.tells_day else None
     bare = asking(question, (), asked_on)
-    before = _instructions(wishes, bare, speaker, budget)
-    turns = _turns_kept(before, history, bare, speaker, budget)
-    before = [*before, *_messages(turns, speaker)]
+    before, turns = opening(bare, history, speaker, budget, wishes)
     evidence = [EvidencePassage.of(passage) for passage in passages]
     numbers = [number_above(passage, turns) for passage in evidence]
     first_number = next_number(history)
@@ -148,7 +160,7 @@ def compose(
     def prompt_of(order: Order) -> Prompt:
         """With what fits in this order."""
         read = tuple(map(read_at.__getitem__, order))
-        return _read(
+        return as_read(
             (*before, ask(read)),
             speaker,
             passages=read,
@@ -170,9 +182,22 @@ def compose(
     return other if other.num_tokens <= budget else prompt
 
 
-def _read(messages: tuple[Message, ...], speaker: Speaker, **told: Any) -> Prompt:
-    """The prompt as this model reads the messages; `told` is what they were made of."""
-    segments = speaker.segments(speaker.render(messages))
+def opening(
+    question: Message, history: Sequence[Turn], speaker: Speaker, budget: int, wishes: str
+) -> tuple[list[Message], tuple[Turn, ...]]:
+    """What comes before a question and its evidence, instructions and earlier turns; and these turns.
+
+    Raises:
+        PromptTooLong: Even the bare question is longer than `budget`.
+    """
+    before = _instructions(wishes, question, speaker, budget)
+    turns = _turns_kept(before, history, question, speaker, budget)
+    return [*before, *_messages(turns, speaker)], turns
+
+
+def as_read(messages: tuple[Message, ...], speaker: Speaker, behind: Sequence[PromptPart] = (), **told: Any) -> Prompt:
+    """The prompt as this model reads the messages, and what is `behind` them; `told` is what they were made of."""
+    segments = speaker.segments((*speaker.render(messages), *behind))
     read = [segment.tokens for segment in segments if segment.kind == "passage"]
     return Prompt(
         segments=segments,

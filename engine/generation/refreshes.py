@@ -82,6 +82,9 @@ class Refreshes:
             return
         # Whoever thinks before an answer would have to do so again before each piece of it.
         thinks = loaded.speaker.told(sampling.thinks).thinks
+        if answering.prompt.begun is not None:
+            # What it rests on is known to whoever has read its beginning.
+            return
         if suits(sampling) and not thinks and can_go_on(answering.pieces.reading, loaded.speaker):
             costs = Costs(
                 loaded.loop.profile.seconds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.core import FinishReason, Priority, SamplingParams
@@ -17,6 +18,7 @@ class Request:
     `sampling.num_answers` answers are sampled from one reading of the prompt; with `sampling.beam_width` > 1 the
     best of as many beams is told at the end. `quotable` are tokens of the passages, from which the answer is likely
     to quote: the draft of prompt lookup. With `thinking`, more may be written before each answer, which is none of it.
+    Where an answer `goes_on`, the last segment is what was written of it before.
     """
 
     request_id: str
@@ -25,10 +27,24 @@ class Request:
     priority: Priority = "interactive"
     quotable: tuple[int, ...] = ()
     thinking: Thinking | None = None
+    goes_on: bool = False
 
     @property
     def num_tokens(self) -> int:
         return sum(len(segment.tokens) for segment in self.segments)
+
+    @property
+    def begun(self) -> tuple[int, ...]:
+        """The tokens of the answer that were written before."""
+        return self.segments[-1].tokens if self.goes_on else ()
+
+    def followed_by(self, written: Sequence[Segment]) -> list[Segment]:
+        """The prompt with what was written behind it, as later prompts have it: an answer that went on is one there."""
+        if not self.goes_on:
+            return [*self.segments, *written]
+        *prompt, begun = self.segments
+        first, *others = written
+        return [*prompt, Segment((*begun.tokens, *first.tokens)), *others]
 
 
 @dataclass(frozen=True, slots=True)

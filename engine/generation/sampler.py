@@ -11,6 +11,7 @@ import ctypes
 import math
 import secrets
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -83,10 +84,21 @@ class ChainSampler:
         token = self._choose(self._likeliest(logits))
         if self._grammar is not None:
             token = self._shaped(token, logits, self._grammar)
-            self._grammar.accept(token)
-        llama.llama_sampler_accept(self._chain, token)
-        self._penalised.append(token)
+        self._remember(token)
         return token
+
+    def accept(self, tokens: Sequence[int]) -> None:
+        """Remembers tokens that were written before as if they had been chosen here.
+
+        Raises:
+            GenerationError: They have not the form that the grammar gives.
+        """
+        for token in tokens:
+            if self._grammar is not None and not self._grammar.allows(token):
+                raise GenerationError(
+                    "What was written of this answer has not the form that it is to have.", "Ask again."
+                )
+            self._remember(token)
 
     def close(self) -> None:
         if self._grammar is not None:
@@ -100,6 +112,12 @@ class ChainSampler:
         """Goes on with the model loaded anew, with the same random numbers and in the same place of the grammar."""
         if self._grammar is not None:
             self._grammar.renew()
+
+    def _remember(self, token: int) -> None:
+        if self._grammar is not None:
+            self._grammar.accept(token)
+        llama.llama_sampler_accept(self._chain, token)
+        self._penalised.append(token)
 
     def _logits(self, context: Decoded, row: int) -> NDArray[np.float32]:
         pointer = llama.llama_get_logits_ith(context.handle, row)

@@ -27,6 +27,10 @@ class RowSampler(Protocol):
         """The token that follows the one in `row` of the last batch."""
         ...
 
+    def accept(self, tokens: Sequence[int]) -> None:
+        """Goes on behind these, as if it had chosen them."""
+        ...
+
     def renew(self) -> None:
         """The model was loaded anew: what was made of its vocabulary before has to be made again."""
         ...

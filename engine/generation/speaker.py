@@ -14,6 +14,7 @@ from itertools import chain
 from engine.generation.chat_template import ChatTemplate, Message, PromptPart, TemplateBroken, plain_prompt
 from engine.generation.model import Model
 from engine.generation.segment import Segment
+from engine.generation.streaming import TextStream
 from engine.generation.thinking import Manner, Thinking
 
 Tokenize = Callable[[str, bool], Sequence[int]]
@@ -29,6 +30,7 @@ class Speaker:
     answer. `fingerprint` names the model whose tokens these are ("" for none). `bos` begins every prompt, if given.
     One that `is_to_think` has models that can be told so think before they answer. What was thought is kept in
     conversations where it `keeps_thoughts`: a model that keeps whole sequences would read all of them again without it.
+    `piece` tells the bytes of a token.
     """
 
     template: ChatTemplate | None
@@ -40,6 +42,7 @@ class Speaker:
     name: str = ""
     is_to_think: bool = False
     keeps_thoughts: bool = False
+    piece: Callable[[int], bytes] | None = None
     _tokens_of_text: Callable[[str, bool], tuple[int, ...]] = field(init=False, repr=False)
     _segment_of: Callable[[PromptPart], Segment] = field(init=False, repr=False)
 
@@ -85,6 +88,16 @@ class Speaker:
         bound = max(0, min(max_tokens, most))
         return Thinking(manner, opening, ending, bound, answer_tokens, room_tokens, self.keeps_thoughts)
 
+    def without_thoughts(self, *, answers_at_once: bool) -> str:
+        """What a prompt lacks for an answer to stand behind it before which the model does not think (any more).
+
+        Nothing, where its template says so already, or where it `answers_at_once`, as it may by itself.
+        """
+        manner = self._manner
+        if manner is None or (answers_at_once and not manner.is_open):
+            return ""
+        return manner.nothing
+
     @property
     def _manner(self) -> Manner | None:
         return self.template.manner(self.is_to_think) if self.template is not None else None
@@ -110,6 +123,12 @@ class Speaker:
         """Whether these are tokens of this model."""
         is_ours = fingerprint == self.fingerprint != ""
         return is_ours and all(0 <= token < self.vocabulary_size for token in tokens)
+
+    def text_of(self, part: PromptPart) -> str:
+        """What an answer says, but for a character at its end of which the rest is still to be written."""
+        if not part.tokens or self.piece is None:
+            return part.text
+        return TextStream().go_on_behind(map(self.piece, part.tokens))
 
     def segment(self, part: PromptPart) -> Segment:
         """A part that stands alone."""
@@ -138,6 +157,7 @@ def speaker_of(model: Model, name: str, fingerprint: str, context_tokens: int) -
         vocabulary_size=model.num_tokens,
         name=name,
         keeps_thoughts=not model.can_share_prefixes,
+        piece=model.piece,
     )
 
 

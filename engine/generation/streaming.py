@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 class TextStream:
@@ -35,6 +35,10 @@ class TextStream:
             self.is_stopped = True
             return self._release(cut)
         return self._release(len(self._held) - possible_beginning(self._held, self._stop))
+
+    def go_on_behind(self, pieces: Iterable[bytes]) -> str:
+        """The text of what was written before, but for a character at its end that what comes next completes."""
+        return "".join(map(self._decoder.decode, pieces))
 
     def finish(self) -> str:
         """What was held back, when no more tokens come."""

@@ -66,6 +66,12 @@ class Manner:
     is_open: bool
     is_sure: bool
 
+    @property
+    def nothing(self) -> str:
+        """What stands between a prompt and an answer before which nothing was thought."""
+        ending = self.marks.ending
+        return ending if self.is_open else self.marks.plain or self.marks.openings[0] + ending
+
 
 @dataclass(frozen=True, slots=True)
 class Thinking:

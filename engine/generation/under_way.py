@@ -27,6 +27,7 @@ from engine.generation.request import PromptRead, Request, StepEvent
 from engine.generation.rounds import Promise, Targets
 from engine.generation.segment import Segment
 from engine.generation.trail import Trail
+from engine.generation.unfinished import going_on_with
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain
 
@@ -112,7 +113,8 @@ class UnderWay:
             loaded.loop.submit(answering.request)
         self._answering[question.question_id] = answering
         self.num_moves += 1
-        self._hot.note(prompt, loaded.speaker)
+        if prompt.begun is None:
+            self._hot.note(prompt, loaded.speaker)
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], loaded: LoadedModel) -> None:
         """Has a question's prompt read while its search goes on, if nobody else waits."""
@@ -335,18 +337,23 @@ class UnderWay:
         reordering: Reordering | None = None,
     ) -> Prompt:
         """With its passages in that order; else along what is kept."""
-        if reordering is None and loaded.trail is not None:
-            reordering = self._reordering(loaded.trail)
-        known = self._known_documents(documents_in_transcript(question.transcript))
         sampling = question.sampling
         speaker = loaded.speaker.told(sampling.thinks)
         most_tokens = sampling.max_tokens + (sampling.max_thought_tokens if speaker.thinks else 0)
+        reserve_tokens = answer_reserve(most_tokens, speaker.context_tokens)
+        if question.unfinished is not None:
+            return going_on_with(
+                question.unfinished, question, self._known_documents, speaker, reserve_tokens, date.today()
+            )
+        if reordering is None and loaded.trail is not None:
+            reordering = self._reordering(loaded.trail)
+        known = self._known_documents(documents_in_transcript(question.transcript))
         return compose(
             question.text,
             passages,
             turns_of_transcript(question.transcript, known),
             speaker,
-            answer_reserve(most_tokens, speaker.context_tokens),
+            reserve_tokens,
             reordering,
             date.today(),
             question.instructions.strip(),

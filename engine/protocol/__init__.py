@@ -31,6 +31,7 @@ from engine.core import (
     Scope,
     Span,
     Tier,
+    Unfinished,
 )
 from engine.errors import ProtocolError, RagdollError
 from engine.protocol.library import (
@@ -239,6 +240,7 @@ __all__ = [
     "Tier",
     "TierSnapshot",
     "Timings",
+    "Unfinished",
     "Unlock",
 ]
 

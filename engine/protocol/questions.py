@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.core import Filters, Passage, Priority, SamplingParams, Scope
+from engine.core import Filters, Passage, Priority, SamplingParams, Scope, Unfinished
 from engine.protocol.message import Message, Method, Nothing
 
 
@@ -14,7 +14,8 @@ class Ask(Message):
     `transcript` is the concatenation of the `segments` that the answers of this conversation returned.
     `sampling` and `instructions` None mean the engine's settings; `num_answers` is for who leaves the rest to them.
     `priority` says who waits for the answer. `model` is the file of the model that is to answer, "" for the one
-    that is chosen, "none" for quotes.
+    that is chosen, "none" for quotes. `unfinished` is an answer to this very question, behind this transcript, that is
+    to go on: nothing is searched for, `answer.tokens` come behind its text, and the finished answer is all of it.
     """
 
     question_id: str
@@ -29,6 +30,7 @@ class Ask(Message):
     priority: Priority = "interactive"
     model: str = ""
     instructions: str | None = None
+    unfinished: Unfinished | None = None
 
 
 class CancelQuestion(Message):

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.core import Question
+from engine.core import Question, Unfinished
 from engine.engine import Engine
 from engine.errors import BadRequest, ModelError, NothingThere
-from engine.events import AnswerCancelled, Event, LibraryChanged, ProblemFound
+from engine.events import AnswerCancelled, AnswerFailed, Event, LibraryChanged, ProblemFound
 from engine.generation.load_trials import LoadTrials
 from engine.generation.worker import GenerationWorker
+from engine.retrieval.worker import RetrievalWorker
 from tests.helpers.tiny_gguf import write_tiny_model
 
 
@@ -56,6 +57,21 @@ def test_a_question_that_is_refused_can_be_asked_again(engine: Engine):
     for _ in range(2):
         with pytest.raises(BadRequest, match="empty"):
             engine.submit(Question("q", " "))
+    assert engine._questions.all() == ()
+
+
+def test_for_an_answer_that_goes_on_nothing_is_searched(engine: Engine, monkeypatch: pytest.MonkeyPatch):
+    searched: list[object] = []
+    monkeypatch.setattr(RetrievalWorker, "submit", lambda worker, in_flight: searched.append(in_flight))
+    heard: queue.Queue[Event] = queue.Queue()
+    engine.subscribe(heard.put)
+    engine.submit(Question("q", "Why?", unfinished=Unfinished("Because")))
+    while not isinstance(end := heard.get(timeout=30), AnswerFailed):
+        pass
+    assert "Without a model" in str(end.error)
+    assert searched == []
+    with pytest.raises(BadRequest, match="no words"):
+        engine.submit(Question("q", "Why?", unfinished=Unfinished(" ")))
     assert engine._questions.all() == ()
 
 

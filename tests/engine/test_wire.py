@@ -7,7 +7,7 @@ import json
 import pytest
 
 from engine import protocol, wire
-from engine.core import Passage, SamplingParams, Scope
+from engine.core import Passage, SamplingParams, Scope, Unfinished
 from engine.errors import BadRequest, ProtocolError
 
 NAME = "/home/\udcff.txt"
@@ -25,6 +25,13 @@ def test_a_name_that_is_not_utf8_survives_the_wire():
     passage = Passage("r", 1, NAME, 0, None, 0, 3, "h", "abc", 0.5)
     notice = protocol.AnswerFound(question_id="q", passages=(passage,), quotes=(), scope=Scope(1, 2, 3))
     assert wire.decode_message(wire.encode_notice(notice)) == notice
+
+
+def test_an_answer_that_is_to_go_on_survives_the_wire():
+    passage = Passage("r", 1, NAME, 0, None, 0, 3, "h", "abc", 0.5)
+    begun = Unfinished("Beca", passages=(passage,), scope=Scope(1, 2, 3), segments=({"role": "user"},))
+    ask = protocol.Ask(question_id="q", text="Why?", unfinished=begun)
+    assert wire.decode_request(wire.encode_request(7, protocol.ASK, ask)).params == ask
 
 
 def test_a_result_comes_back_as_the_type_the_method_promises():

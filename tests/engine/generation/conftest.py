@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.config import Settings
-from engine.core import Citation, Evidence, Passage, Question, Quote, SamplingParams, Scope
+from engine.core import Citation, Evidence, Passage, Question, Quote, SamplingParams, Scope, Unfinished
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event, ModelStateChanged
 from engine.generation.commands import AtOnce, InTurn
 from engine.generation.load_plan import Planning, unmeasured
@@ -67,9 +67,18 @@ class Desk:
         )
         self.worker.start()
 
-    def ask(self, text: str, question_id: str = "q", transcript=(), evidence=EVIDENCE, **sampling) -> QuestionInFlight:
+    def ask(
+        self,
+        text: str,
+        question_id: str = "q",
+        transcript=(),
+        evidence=EVIDENCE,
+        unfinished: Unfinished | None = None,
+        **sampling,
+    ) -> QuestionInFlight:
         params = SamplingParams(**{"max_tokens": 24, "temperature": 0.0, "seed": 7, **sampling})
-        in_flight = QuestionInFlight(Question(question_id, text, transcript=transcript, sampling=params))
+        question = Question(question_id, text, transcript=transcript, sampling=params, unfinished=unfinished)
+        in_flight = QuestionInFlight(question)
         self.worker.submit(in_flight, evidence)
         return in_flight
 

@@ -1,0 +1,165 @@
+"""An unfinished answer goes on: nothing is searched for, and the model writes behind the words at which it broke off.
+
+It reads what the answer was written behind, the same passages under the same numbers, and then the answer itself, of
+which all that is kept is found again. Where another model wrote it, or nobody knows its tokens, it is read in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from itertools import count
+
+from engine.core import Passage, Question, Unfinished
+from engine.errors import BadRequest, PromptTooLong
+from engine.generation.answer_text import AnswerText
+from engine.generation.chat_template import Message, PromptPart
+from engine.generation.citations import renumbered
+from engine.generation.conversation import (
+    EvidencePassage,
+    Turn,
+    asking,
+    documents_in_transcript,
+    next_number,
+    number_above,
+    transcript_of,
+    turns_of_transcript,
+)
+from engine.generation.prompt import Begun, Prompt, as_read, fitting_passages, opening
+from engine.generation.speaker import Speaker
+
+# What was kept is read on as long as so much of what is free for an answer is left; else some of it makes way.
+LEAST_ROOM = 0.5
+# What stands for the rest of a character that was cut in two.
+_CUT_CHARACTER = "\ufffd"
+
+
+def going_on_with(
+    unfinished: Unfinished,
+    question: Question,
+    known_documents: Callable[[Collection[int]], Collection[int]],
+    speaker: Speaker,
+    reserve_tokens: int,
+    today: date,
+) -> Prompt:
+    """The prompt that the answer was written behind, with what was written of it.
+
+    What has left the library since is read no more; its numbers mean what they meant.
+
+    Raises:
+        PromptTooLong: The answer has become as long as all that the model can read.
+        BadRequest: There is nothing to go on from, or the transcript is none of ours.
+    """
+    transcript = question.transcript
+    history = turns_of_transcript(transcript, documents_in_transcript(transcript))
+    asked_on = today if speaker.tells_day else None
+    segments = unfinished.segments or transcript_of(_lost(unfinished, question.text, history, asked_on))
+    documents = documents_in_transcript(segments)
+    (*_, whole), (*_, turn) = (turns_of_transcript(segments, ids) for ids in (documents, known_documents(documents)))
+    places = _places(whole, history, unfinished.passages)
+    if unsaid := _written_since(unfinished.text, whole, places):
+        whole, turn = (one.in_words().with_end(one.answers[-1] + unsaid) for one in (whole, turn))
+    history = turns_of_transcript(transcript, known_documents(documents_in_transcript(transcript)))
+    reading = _Reading(history, places, speaker, question.instructions.strip())
+    prompt = reading.prompt(turn, whole, speaker.context_tokens - reserve_tokens)
+    if prompt.num_tokens > speaker.context_tokens - reserve_tokens * LEAST_ROOM:
+        return reading.shortened(turn.in_one_piece(), whole.in_one_piece(), reserve_tokens)
+    return prompt
+
+
+class _Reading:
+    """How one model reads such a turn, behind the history of its conversation."""
+
+    def __init__(self, history: Sequence[Turn], places: Mapping[int, int], speaker: Speaker, wishes: str) -> None:
+        self._history, self._places, self._speaker, self._wishes = history, places, speaker, wishes
+
+    def prompt(self, turn: Turn, whole: Turn, budget: int) -> Prompt:
+        """With instructions and turns for which `budget` leaves room; `whole` is the turn with all of its passages."""
+        speaker = self._speaker
+        if not (is_own := speaker.knows(turn.all_tokens, turn.fingerprint)):
+            turn, whole = turn.in_words(), whole.in_words()
+        before, turns = opening(_bare(turn), self._history, speaker, budget, self._wishes)
+        standing = tuple(one for kept in turns for one in kept.numbered)
+        numbers = {number for number, _ in standing}
+        turn = replace(turn, also=tuple(number for number in turn.also if number in numbers))
+        *asked, last = turn.messages(is_own)
+        (written,) = last.parts
+        if not (tokens := speaker.tokens(written)):
+            raise BadRequest("There is nothing of this answer to go on from.", "Ask again.")
+        thoughts = speaker.without_thoughts(answers_at_once=is_own)
+        return as_read(
+            (*before, *asked),
+            speaker,
+            behind=(*([PromptPart(thoughts, is_markup=True)] if thoughts else []), written),
+            passages=turn.passages,
+            order=(),
+            num_turns=len(turns),
+            asked_on=turn.asked_on,
+            first_number=turn.first_number,
+            above=self._places,
+            places_above=frozenset(self._places.values()),
+            standing=standing,
+            begun=Begun(whole, (*turn.answers[:-1], speaker.text_of(written)), tokens, stays=not thoughts),
+        )
+
+    def shortened(self, turn: Turn, whole: Turn, reserve_tokens: int) -> Prompt:
+        """With as many passages, and turns before them, as leave so much room; the answer itself is read whole."""
+        speaker = self._speaker
+        written = turn.messages(speaker.knows(turn.all_tokens, turn.fingerprint))[-1].parts[0]
+        room = speaker.context_tokens - reserve_tokens - len(speaker.tokens(written))
+        try:
+            bare = self.prompt(replace(turn, passages=()), whole, room)
+        except PromptTooLong as error:
+            raise PromptTooLong(
+                "This answer has become as long as the model can read at a time.",
+                "Ask for the rest of it in a new question, or choose a model with a larger context.",
+            ) from error
+        left = speaker.context_tokens - reserve_tokens - bare.num_tokens
+        passages = fitting_passages(turn.passages, left, speaker, turn.first_number)
+        return self.prompt(replace(turn, passages=passages), whole, room) if passages else bare
+
+
+def _bare(turn: Turn) -> Message:
+    return asking(turn.question, (), turn.asked_on)
+
+
+def _lost(unfinished: Unfinished, question: str, history: Sequence[Turn], asked_on: date | None) -> Turn:
+    """The turn of an answer of which nothing was returned: as if its passages had been read as they were found."""
+    evidence = [EvidencePassage.of(passage) for passage in unfinished.passages]
+    above, first_number = [number_above(passage, history) for passage in evidence], next_number(history)
+    numbers = count(first_number)
+    # As `renumbered` takes them: one less than the number itself.
+    read_as = {place: (number or next(numbers)) - 1 for place, number in enumerate(above, start=1)}
+    return Turn(
+        question,
+        tuple(passage for passage, number in zip(evidence, above, strict=True) if number is None),
+        renumbered(unfinished.text, read_as),
+        asked_on=asked_on,
+        first_number=first_number,
+        also=tuple(sorted({number for number in above if number is not None})),
+    )
+
+
+def _places(turn: Turn, history: Sequence[Turn], passages: Sequence[Passage]) -> dict[int, int]:
+    """The places of the passages that people see, by the numbers that the model knows them by."""
+    places: dict[int, int] = {}
+    for place, passage in enumerate(passages):
+        shown = EvidencePassage.of(passage)
+        # What was read of it may have been cut to fit.
+        own = (number for number, read in turn.numbered if number not in places and read.is_part_of(shown))
+        number = next(own, None) or number_above(shown, history)
+        if number is not None:
+            places.setdefault(number, place)
+    return places
+
+
+def _written_since(shown: str, turn: Turn, places: Mapping[int, int]) -> str:
+    """What people have seen behind what was returned of an answer, as the model wrote it."""
+    text = AnswerText(places)
+    text.go_on_behind(turn.answers)
+    text.finish()
+    known = text.text.removesuffix(_CUT_CHARACTER)
+    if len(shown) <= len(text.text) or not shown.startswith(known):
+        return ""
+    return renumbered(shown[len(text.text) :], {place + 1: number - 1 for number, place in places.items()})
