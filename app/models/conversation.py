@@ -15,7 +15,7 @@ from app.models.question_filters import with_attached, without_paths
 from app.models.titles import title_from
 from app.models.turn_records import filters_of, outcome_of, stored_filters, view_of
 from app.models.turn_tree import TurnTree
-from app.models.turns import TurnView
+from app.models.turns import TurnView, going_on
 from engine import protocol
 from engine.protocol import Filters, RagdollError
 
@@ -200,6 +200,27 @@ class ConversationModel(QObject):
     def stop(self, turn_id: str) -> None:
         """Stops an answer; what has been written of it stays."""
         self._answering.stop(turn_id)
+
+    def go_on(self, turn_id: str) -> None:
+        """Has an answer that broke off go on, in its place."""
+        turn, view = self._tree.find(turn_id), self._views.get(turn_id)
+        if turn is None or view is None or not view.is_unfinished:
+            return
+        begun = going_on(view)
+        self._refresh(begun)
+        self.turn_changed.emit(turn_id)
+        self._answering.begin(
+            begun,
+            protocol.Ask(
+                question_id=turn_id,
+                text=turn.question,
+                conversation_id=turn.conversation_id,
+                transcript=self._tree.transcript(turn.parent_id),
+                num_answers=1,
+                model=NO_MODEL if self.is_careful else self.model,
+                unfinished=view.unfinished,
+            ),
+        )
 
     def regenerate(self, turn_id: str, num_answers: int | None = None) -> None:
         """Asks the same again, as a new variant beside the old one, or as `num_answers` of them."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine import protocol
-from engine.protocol import Alternative, Citation, Filters, Notice, Passage, Quote, Refresh, Scope
+from engine.protocol import Alternative, Citation, Filters, Notice, Passage, Quote, Refresh, Scope, Unfinished
 
 TurnState = Literal["queued", "searching", "reading", "writing", "finished", "cancelled", "failed"]
 NO_FILTERS = Filters()
@@ -62,6 +62,19 @@ class TurnView:
     def has_ended(self) -> bool:
         return self.state in ENDED
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether there are words of an answer that broke off: it was cut off by its length, stopped, or lost."""
+        was_cut = self.state == "finished" and self.model is not None and self.finish_reason == "length"
+        return bool(self.text.strip()) and (was_cut or self.state in ("cancelled", "failed"))
+
+    @property
+    def unfinished(self) -> Unfinished:
+        """What there is of the answer, for it to go on from."""
+        return Unfinished(
+            self.text, self.quotes, self.passages, self.scope, self.segments, self.refreshes, self.thoughts
+        )
+
 
 def after(view: TurnView, notice: Notice) -> TurnView:
     """The turn once `notice` is known; a turn that has ended stays as it ended."""
@@ -83,10 +96,16 @@ def after(view: TurnView, notice: Notice) -> TurnView:
         case protocol.AnswerFinished():
             return _finished(view, notice)
         case protocol.AnswerCancelled(segments=segments):
-            return replace(view, state="cancelled", ahead=0, segments=segments)
+            # One that was to go on has those of its beginning.
+            return replace(view, state="cancelled", ahead=0, segments=segments or view.segments)
         case protocol.AnswerFailed(sentence=sentence, way_out=way_out):
             return failed(view, f"{sentence} {way_out}".strip())
     return view
+
+
+def going_on(view: TurnView) -> TurnView:
+    """A turn whose answer broke off, as it goes on: what there is of it stays."""
+    return replace(view, state="queued", ahead=0, error_sentence="", finish_reason=None, num_answers=1, num_alike=0)
 
 
 def others(notice: protocol.AnswerFinished) -> tuple[Alternative, ...]:

@@ -32,6 +32,7 @@ class ConversationView(QScrollArea):
     source_wanted = Signal(str, int)  # turn id, index of the passage
     selected = Signal(str)
     retry_wanted = Signal(str)
+    go_on_wanted = Signal(str)
     more_wanted = Signal(str, int)  # turn id, how many
     edited = Signal(str, str)
     branch_wanted = Signal(str, int)  # turn id, −1 or +1
@@ -45,6 +46,7 @@ class ConversationView(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._turns: list[TurnView] = []
         self._standing_of: Callable[[Passage], Standing] | None = None
+        self._has_model = True
         self._first = 0
         self._views: list[TurnWidget] = []
         self._follows = True
@@ -93,6 +95,12 @@ class ConversationView(QScrollArea):
         self._standing_of = standing_of
         for view in self._views:
             view.show_standings()
+
+    def show_model(self, has_model: bool) -> None:
+        """Whether a model answers here from now on, so that answers that broke off can go on."""
+        self._has_model = has_model
+        for view in self._views:
+            view.show_outcome()
 
     def update_turn(self, turn: TurnView) -> None:
         """Shows a turn that has changed."""
@@ -160,16 +168,24 @@ class ConversationView(QScrollArea):
             self._turns[index],
             self._standing_of,
             follows_sources=lambda: any(turn.passages for turn in self._turns[:index]),
+            has_model=lambda: self._has_model,
         )
         turn_id = view.turn.turn_id
         view.source_wanted.connect(lambda passage: self.source_wanted.emit(turn_id, passage))
         view.selected.connect(lambda: self.selected.emit(turn_id))
         view.retry_wanted.connect(lambda: self.retry_wanted.emit(turn_id))
+        view.go_on_wanted.connect(lambda: self._go_on(view))
         view.more_wanted.connect(lambda number: self.more_wanted.emit(turn_id, number))
         view.edited.connect(lambda text: self.edited.emit(turn_id, text))
         view.everything_wanted.connect(lambda: self.everything_wanted.emit(turn_id))
         view.branch_wanted.connect(lambda step: self._switch_branch(view, step))
         return view
+
+    def _go_on(self, view: TurnWidget) -> None:
+        # The button goes, and Qt would give the keyboard to whatever comes next.
+        if self._has_keyboard(view):
+            self.keyboard_left.emit()
+        self.go_on_wanted.emit(view.turn.turn_id)
 
     def _switch_branch(self, view: TurnWidget, step: int) -> None:
         had_keyboard, number = self._has_keyboard(view), self._first + self._views.index(view)

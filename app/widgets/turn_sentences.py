@@ -91,10 +91,12 @@ def confined_sentence(turn: TurnView) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def cut_sentence(turn: TurnView) -> str:
+def cut_sentence(turn: TurnView, *, can_go_on: bool) -> str:
     """Why an answer breaks off; "" where it came to its end."""
     if turn.state != "finished" or turn.model is None or turn.finish_reason != "length":
         return ""
+    if can_go_on:
+        return _tr("The answer was cut off. Continue it, or raise “Longest answer” in the settings for the next ones.")
     return _tr("The answer was cut off. Raise “Longest answer” or “Context” in the settings.")
 
 

@@ -50,6 +50,7 @@ class TurnWidget(QWidget):
     source_wanted = Signal(int)  # index of a passage
     selected = Signal()  # its sources should be shown
     retry_wanted = Signal()  # the same question again, as a branch
+    go_on_wanted = Signal()  # the answer is to go on where it broke off
     more_wanted = Signal(int)  # so many further answers to it, as branches
     edited = Signal(str)  # another question in its place, as a branch
     branch_wanted = Signal(int)  # −1 the branch before, +1 the branch after
@@ -62,11 +63,20 @@ class TurnWidget(QWidget):
         standing_of: Callable[[Passage], Standing] | None = None,
         parent: QWidget | None = None,
         follows_sources: Callable[[], bool] = lambda: False,
+        has_model: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`standing_of` tells how the document of a passage stands now, the other one whether turns before have any."""
+        """Prepares.
+
+        Args:
+            turn: What is shown.
+            standing_of: Tells how the document of a passage stands now.
+            parent: As Qt has it.
+            follows_sources: Whether turns before have any sources.
+            has_model: Whether a model answers here, so that one could go on with an answer.
+        """
         super().__init__(parent)
         self._turn = turn
-        self._standing_of, self._follows_sources = standing_of, follows_sources
+        self._standing_of, self._follows_sources, self._has_model = standing_of, follows_sources, has_model
         self._was_running, self._is_new = not turn.has_ended, True
         self.bubble = QuestionBubble(turn.question)
         self._spinner, self._state = Spinner(), bits.label("", "muted")
@@ -114,7 +124,7 @@ class TurnWidget(QWidget):
         seconds = turn.timings.thinking_s if turn.timings is not None else None
         self.thoughts.show_thoughts(turn.thoughts, len(turn.passages), seconds)
         self._show_answer(turn, is_running)
-        self._show_outcome(turn)
+        self.show_outcome()
         self._show_foot(turn, is_running)
         self.bubble.set_editable(not is_running)
         if self._was_running and not is_running:
@@ -138,6 +148,19 @@ class TurnWidget(QWidget):
         """Puts the keyboard where the next branch in that direction is, or the last one."""
         wanted, other = (self.later, self.earlier) if step > 0 else (self.earlier, self.later)
         (wanted if wanted.isEnabled() else other).setFocus()
+
+    def show_outcome(self) -> None:
+        """How the answer ended, and whether it can go on; again when there is a model, or none any more."""
+        turn = self._turn
+        can_go_on = turn.is_unfinished and self._has_model()
+        if turn.state == "failed":
+            self.outcome.show_failure(turn.error_sentence, can_go_on=can_go_on)
+        elif turn.state == "cancelled":
+            self.outcome.show_stopped(turn.error_sentence, can_go_on=can_go_on)
+        elif sentence := cut_sentence(turn, can_go_on=can_go_on):
+            self.outcome.show_cut(sentence, can_go_on=can_go_on)
+        else:
+            self.outcome.hide()
 
     def show_standings(self) -> None:
         """Marks the quotes whose documents are out of reach or were removed; again when that has changed."""
@@ -167,6 +190,7 @@ class TurnWidget(QWidget):
             text.citation_hovered.connect(self._on_citation_hovered)
             text.grew.connect(self.grew)
         self.outcome.retry_wanted.connect(self.retry_wanted)
+        self.outcome.go_on_wanted.connect(self.go_on_wanted)
 
     def _branch_switch(self) -> QWidget:
         self._branch_text = bits.label("", "small")
@@ -194,7 +218,7 @@ class TurnWidget(QWidget):
         is_nothing = turn.state == "finished" and not turn.text and not turn.quotes
         self.nothing.setText(self._nothing_sentence(turn) if is_nothing else "")
         self.nothing.setVisible(is_nothing)
-        told = (unfounded_sentence(turn, self._follows_sources()), cut_sentence(turn), alike_sentence(turn))
+        told = (unfounded_sentence(turn, self._follows_sources()), alike_sentence(turn))
         note = self._note_sentence(turn) if is_extractive else " ".join(part for part in told if part)
         self._note.setText(note)
         self._note.setVisible(bool(note))
@@ -212,14 +236,6 @@ class TurnWidget(QWidget):
         if len(turn.quotes) == 1:
             return self.tr("No model is chosen, so the answer is this quote.")
         return self.tr("No model is chosen, so the answer is these quotes.")
-
-    def _show_outcome(self, turn: TurnView) -> None:
-        if turn.state == "failed":
-            self.outcome.show_failure(turn.error_sentence)
-        elif turn.state == "cancelled":
-            self.outcome.show_stopped(turn.error_sentence)
-        else:
-            self.outcome.hide()
 
     def _show_foot(self, turn: TurnView, is_running: bool) -> None:
         self._foot.setVisible(not is_running)

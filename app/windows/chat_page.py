@@ -130,12 +130,15 @@ class ChatPage(QWidget):
         conversation.question_refused.connect(self.take_back)
         self.collection_picker.chosen.connect(conversation.set_collection)
         self.conversation.retry_wanted.connect(conversation.regenerate)
+        self.conversation.go_on_wanted.connect(conversation.go_on)
         self.conversation.more_wanted.connect(conversation.regenerate)
         self.conversation.edited.connect(conversation.edit)
         self.conversation.everything_wanted.connect(conversation.search_everything)
         self.conversation.branch_wanted.connect(conversation.switch_branch)
         models.standings.changed.connect(self._show_standings)
+        models.chat_model.changed.connect(self._show_model)
         self._show_standings()
+        self._show_model()
         self._show_conversation()
         self._show_collections()
 
@@ -235,6 +238,10 @@ class ChatPage(QWidget):
     def _show_standings(self) -> None:
         if self._models is not None:
             self.conversation.show_standings(self._models.standings.of)
+
+    def _show_model(self) -> None:
+        if self._models is not None:
+            self.conversation.show_model(bool(self._models.chat_model.path))
 
     def _on_turn_changed(self, turn_id: str) -> None:
         turn = self._models.conversation.turn(turn_id) if self._models is not None else None

@@ -243,6 +243,110 @@ def test_a_failed_answer_keeps_its_text_and_says_why(desk):
     assert desk.recorded(turn_id).error_sentence == "It failed."
 
 
+# --- answers that go on ---
+
+
+def cut_off(desk: Desk, turn_id: str, text: str = "Three ", **changes) -> None:
+    desk.client.tell(found(turn_id), finished(turn_id, text, **{"finish_reason": "length", **changes}))
+
+
+def test_an_answer_that_was_cut_off_goes_on_in_its_place(desk):
+    first = desk.ask("one")
+    desk.client.tell(finished(first, "1", segments=({"n": 1},)))
+    turn_id = desk.ask("two")
+    cut_off(desk, turn_id, segments=({"n": 2},))
+    desk.said.clear()
+    desk.model.go_on(turn_id)
+    ask = desk.asked()[-1]
+    assert (ask.question_id, ask.text, ask.transcript, ask.num_answers) == (turn_id, "two", ({"n": 1},), 1)
+    view = desk.view(turn_id)
+    assert (ask.unfinished.text, ask.unfinished.segments) == ("Three ", ({"n": 2},))
+    assert (ask.unfinished.passages, ask.unfinished.quotes, ask.unfinished.scope) == (
+        view.passages,
+        view.quotes,
+        view.scope,
+    )
+    assert desk.model.is_answering
+    desk.client.tell(tokens(turn_id, "months."), finished(turn_id, "Three months.", segments=({"n": 3},)))
+    assert desk.said == [
+        ("changed", "queued"),
+        ("changed", "writing"),
+        ("text", "months."),
+        ("changed", "finished"),
+    ]
+    assert (desk.view(turn_id).text, desk.view(turn_id).num_branches) == ("Three months.", 1)
+    assert desk.recorded(turn_id).text == "Three months."
+    desk.ask("three")
+    assert desk.asked()[-1].transcript == ({"n": 1}, {"n": 3})
+
+
+def test_of_several_answers_the_one_that_is_shown_goes_on(desk):
+    turn_id = desk.ask()
+    cut_off(desk, turn_id, alternatives=(Alternative("Six ", (), "length", ({"n": 2},)),))
+    desk.model.switch_branch(turn_id, 1)
+    (shown,) = desk.model.turns
+    desk.model.go_on(shown.turn_id)
+    assert (desk.asked()[-1].question_id, desk.asked()[-1].unfinished.text) == (shown.turn_id, "Six ")
+    desk.client.tell(finished(shown.turn_id, "Six weeks."))
+    desk.model.switch_branch(shown.turn_id, -1)
+    assert [(turn.text, turn.num_branches) for turn in desk.model.turns] == [("Three ", 2)]
+
+
+def test_what_came_to_its_end_does_not_go_on(desk):
+    turn_id = desk.ask()
+    desk.client.tell(tokens(turn_id, "Three "))
+    desk.model.go_on(turn_id)
+    desk.client.tell(finished(turn_id))
+    desk.model.go_on(turn_id)
+    desk.model.go_on("nobody")
+    assert len(desk.asked()) == 1
+
+
+def test_an_answer_whose_engine_dies_while_it_goes_on_keeps_all_that_was_seen_of_it(desk):
+    turn_id = desk.ask()
+    cut_off(desk, turn_id, segments=({"n": 1},))
+    desk.model.go_on(turn_id)
+    desk.client.tell(tokens(turn_id, "mon"))
+    desk.client.die(DEATH)
+    view = desk.view(turn_id)
+    assert (view.state, view.text, view.error_sentence) == ("failed", "Three mon", DEATH)
+    assert desk.recorded(turn_id).text == "Three mon"
+    desk.client.become_ready()
+    assert len(desk.asked()) == 2
+    desk.model.go_on(turn_id)
+    assert (desk.asked()[-1].unfinished.text, desk.asked()[-1].unfinished.segments) == ("Three mon", ({"n": 1},))
+
+
+def test_one_that_is_stopped_before_a_word_is_as_it_was(desk):
+    turn_id = desk.ask()
+    cut_off(desk, turn_id, segments=({"n": 1},))
+    desk.model.go_on(turn_id)
+    desk.model.stop(turn_id)
+    desk.client.tell(protocol.AnswerCancelled(question_id=turn_id))
+    outcome = desk.recorded(turn_id)
+    assert (outcome.state, outcome.text, outcome.segments) == ("cancelled", "Three ", ({"n": 1},))
+
+
+def test_one_that_the_window_left_unfinished_goes_on_after_a_restart(desk, client):
+    turn_id = desk.ask()
+    desk.client.tell(found(turn_id), tokens(turn_id, "Three "))
+    passages = desk.view(turn_id).passages
+    desk.answering.close()
+    again = Desk(client, desk.store)
+    again.model.open(desk.model.conversation_id)
+    again.model.go_on(turn_id)
+    unfinished = again.asked()[-1].unfinished
+    assert (unfinished.text, unfinished.passages, unfinished.segments) == ("Three ", passages, ())
+
+
+def test_without_an_engine_it_says_so_and_stays(desk):
+    turn_id = desk.ask()
+    cut_off(desk, turn_id)
+    desk.client.give_up()
+    desk.model.go_on(turn_id)
+    assert (desk.view(turn_id).state, desk.view(turn_id).text) == ("failed", "Three ")
+
+
 # --- several answers to one question ---
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 
 import pytest
 
 from app.models.turn_records import outcome_of, view_of
-from app.models.turns import TurnView, after, failed
+from app.models.turns import TurnView, after, failed, going_on
 from engine import protocol
 from engine.protocol import Refresh
 from tests.helpers.answers import finished, found, passage, tokens
@@ -130,3 +131,37 @@ def test_a_part_that_cannot_be_read_costs_that_part_only(store):
     view = view_of(store.turns(chat.conversation_id)[0])
     assert view.passages == ()
     assert view.text == "Three months [1]."
+
+
+@pytest.mark.parametrize(
+    ("values", "is_unfinished"),
+    [
+        ({"state": "finished", "model": "tiny", "finish_reason": "length"}, True),
+        ({"state": "finished", "model": "tiny", "finish_reason": "stop"}, False),
+        ({"state": "finished", "model": None, "finish_reason": "length"}, False),
+        ({"state": "cancelled"}, True),
+        ({"state": "failed"}, True),
+        ({"state": "failed", "text": " "}, False),
+        ({"state": "writing"}, False),
+    ],
+)
+def test_an_answer_that_broke_off_is_unfinished(values, is_unfinished):
+    assert replace(FRESH, **{"text": "Three", **values}).is_unfinished is is_unfinished
+
+
+def test_an_answer_that_goes_on_grows_and_keeps_all_it_has():
+    cut = lived(found("t"), tokens("t", "Three "), finished("t", "Three ", finish_reason="length"))
+    begun = going_on(cut)
+    assert not begun.has_ended
+    assert (begun.text, begun.passages, begun.scope, begun.segments) == (
+        cut.text,
+        cut.passages,
+        cut.scope,
+        cut.segments,
+    )
+    grown = after(begun, tokens("t", "months."))
+    assert (grown.state, grown.text) == ("writing", "Three months.")
+    stopped = after(grown, protocol.AnswerCancelled(question_id="t"))
+    assert (stopped.state, stopped.text, stopped.segments) == ("cancelled", "Three months.", cut.segments)
+    segments = ({"n": 1},)
+    assert after(grown, protocol.AnswerCancelled(question_id="t", segments=segments)).segments == segments

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from app import theme
 from app.models.standings import HERE, Standing
+from app.models.turns import going_on
 from app.widgets.conversation_view import MAX_TURN_WIDGETS, ConversationView
 from app.widgets.turn_sentences import scope_sentence, timing_sentence
 from engine.protocol import Filters, Scope
@@ -259,12 +260,48 @@ def test_more_answers_can_be_had_of_a_model_and_not_of_quotes(view, qtbot):
     assert widget.more.isHidden()
 
 
-def test_an_answer_that_had_no_more_room_says_so(view):
+def test_an_answer_that_had_no_more_room_says_so_and_can_go_on(view, qtbot):
     view.show_turns(
         [turn(n, finish_reason=reason, passages=(passage(1),)) for n, reason in ((1, "length"), (2, "stop"))]
     )
-    assert "was cut off" in view.widget_of("t1")._note.text()
-    assert view.widget_of("t2")._note.isHidden()
+    outcome = view.widget_of("t1").outcome
+    assert outcome.sentence.startswith("The answer was cut off. Continue it,")
+    assert view.widget_of("t2").outcome.isHidden()
+    with qtbot.waitSignal(view.go_on_wanted) as wanted:
+        outcome.go_on.click()
+    assert wanted.args == ["t1"]
+
+
+def test_only_a_model_goes_on_with_an_answer(view):
+    view.show_turns([turn(1, finish_reason="length"), turn(2, state="cancelled", text="Half"), turn(3, state="failed")])
+    outcomes = [widget.outcome for widget in view.turn_views()]
+    assert not any(outcome.go_on.isHidden() for outcome in outcomes)
+    view.show_model(False)
+    assert all(outcome.go_on.isHidden() for outcome in outcomes)
+    assert outcomes[0].sentence == "The answer was cut off. Raise “Longest answer” or “Context” in the settings."
+    view.show_model(True)
+    assert not any(outcome.go_on.isHidden() for outcome in outcomes)
+
+
+def test_what_has_no_words_cannot_go_on(view):
+    view.show_turns(
+        [turn(1, state="cancelled", text=""), turn(2, state="failed", text="", error_sentence="It failed.")]
+    )
+    assert all(widget.outcome.go_on.isHidden() for widget in view.turn_views())
+
+
+def test_an_answer_that_goes_on_grows_where_it_is(view, qtbot):
+    cut = turn(1, finish_reason="length", text="Half an", passages=(passage(1),))
+    view.show_turns([cut])
+    (widget,) = view.turn_views()
+    begun = going_on(cut)
+    view.update_turn(begun)
+    assert (widget.outcome.isHidden(), widget.state_sentence) == (True, "Waiting…")
+    view.update_turn(replace(begun, state="writing"))
+    view.append_text(replace(begun, state="writing", text="Half an answer"), " answer")
+    assert widget.state_sentence == "Writing…"
+    qtbot.waitUntil(lambda: "Half an answer" in widget.markdown.block_views()[0].toPlainText())
+    assert view.turn_views() == (widget,)
 
 
 @pytest.mark.parametrize(
