@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QFrame, QWidget
 
 from app import theme
 from app.widgets import bits
+from app.widgets.flow import FlowLayout, put_beside
 from app.widgets.picture import Picture
+
+# Beside the buttons there is room for so much of the sentence at least, or it is above them.
+_SENTENCE_LETTERS = 32
 
 
 class OutcomeLine(QFrame):
@@ -22,13 +27,23 @@ class OutcomeLine(QFrame):
         self._sentence = bits.label("", wraps=True, selectable=True)
         self._retry = bits.button(self.tr("Ask again"), icon="regenerate", clicked=self.retry_wanted.emit)
         self.go_on = bits.button(self.tr("Continue"), icon="resume", clicked=self.go_on_wanted.emit)
+        self._buttons = QWidget()
+        flow = FlowLayout(self._buttons, spacing=8)
+        flow.addWidget(self.go_on)
+        flow.addWidget(self._retry)
+        self._line = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._line.setSpacing(8)
+        self._line.addWidget(self._sentence, 1)
+        self._line.addWidget(self._buttons)
         layout = bits.row(self._icon, spacing=12)
         layout.setContentsMargins(14, 10, 10, 10)
-        layout.addWidget(self._sentence, 1)
-        layout.addWidget(self.go_on)
-        layout.addWidget(self._retry)
+        layout.addLayout(self._line, 1)
         self.setLayout(layout)
         self.hide()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
 
     @property
     def sentence(self) -> str:
@@ -44,11 +59,17 @@ class OutcomeLine(QFrame):
         """It is complete but for that: asking again is offered where it is of all complete answers."""
         self._show("soft", sentence, can_go_on)
         self._retry.hide()
+        self._fit()
+
+    def _fit(self) -> None:
+        needed = self._buttons.sizeHint().width() + _SENTENCE_LETTERS * self.fontMetrics().averageCharWidth()
+        put_beside(self._line, self._buttons, is_beside=self.width() >= needed)
 
     def _show(self, card: str, sentence: str, can_go_on: bool) -> None:
         self._icon.show_icon(*(("failed", "bad") if card == "error" else ("stop", "muted")))
         self._sentence.setText(sentence)
         self.go_on.setVisible(can_go_on)
         self._retry.show()
+        self._fit()
         theme.restyle(self, card=card)
         self.show()

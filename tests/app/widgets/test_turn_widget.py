@@ -65,6 +65,16 @@ def test_the_line_under_an_answer_says_how_much_of_a_document_was_read_through(q
     assert widget.scope.text() == "read 18 of 96 passages of annual report of…tion, final.pdf"
 
 
+def test_the_ways_on_from_an_answer_that_broke_off_fit_a_narrow_window(qtbot):
+    widget = TurnWidget(turn(1, state="failed", text="Half an", error_sentence="The engine ended unexpectedly."))
+    qtbot.addWidget(widget)
+    widget.resize(800, 600)
+    widget.show()
+    assert not widget.outcome.go_on.isHidden()
+    widget.resize(312, 600)
+    qtbot.waitUntil(lambda: widget.minimumSizeHint().width() <= 312)
+
+
 def test_the_details_say_which_model_wrote_an_answer(qtbot):
     widget = TurnWidget(turn(1, model="Tiny", passages=(passage(1),)))
     qtbot.addWidget(widget)

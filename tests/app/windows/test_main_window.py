@@ -191,6 +191,36 @@ def test_a_model_thinks_before_it_answers(window, models, client):
     assert models.conversation.turns[0].thoughts == "They ask for a period."
 
 
+def test_an_answer_that_was_cut_off_is_continued_with_a_click(window, models, client):
+    fill(client)
+    turn_id = ask(models, client)
+    client.tell(finished(turn_id, "Three ", finish_reason="length"))
+    view = window.chat.conversation.widget_of(turn_id)
+    assert view.outcome.go_on.accessibleName() == "Continue"
+    view.outcome.go_on.setFocus()
+    QTest.keyClick(view.outcome.go_on, Qt.Key.Key_Space)
+    assert client.asked(protocol.ASK)[-1].unfinished.text == "Three "
+    # The button has gone, and what is said next is typed.
+    assert (view.outcome.isVisible(), window.focusWidget()) == (False, window.chat.prompt.field)
+    client.tell(protocol.AnswerState(question_id=turn_id, state="writing"))
+    assert view.state_sentence == "Writing…"
+    client.tell(protocol.AnswerTokens(question_id=turn_id, text="months."))
+    client.tell(finished(turn_id, "Three months. [1]"))
+    assert window.chat.conversation.turn_views() == (view,)
+    assert view.markdown.text == "Three months. [1]"
+    assert not view.outcome.isVisible()
+
+
+def test_where_quotes_answer_nothing_is_continued(window, models, client):
+    fill(client)
+    turn_id = ask(models, client)
+    client.tell(finished(turn_id, "Three ", finish_reason="length"))
+    view = window.chat.conversation.widget_of(turn_id)
+    assert view.outcome.go_on.isVisible()
+    models.chat_model.use_none()
+    assert not view.outcome.go_on.isVisible()
+
+
 def test_a_click_on_the_citation_selects_the_source_and_shows_its_page(window, models, client, qtbot):
     turn_id = ask(models, client)
     finish(client, turn_id, "Three months [2].")
