@@ -212,6 +212,13 @@ def test_an_engine_killed_while_it_answers_is_told_restarted_and_nothing_shown_i
     assert person.last_turn.text.startswith(shown)
     assert person.last_turn.error_sentence
     assert person.window.isVisible()
+    lost = person.last_turn
+    view = person.window.chat.conversation.turn_views()[-1]
+    QTest.mouseClick(view.outcome.go_on, Qt.MouseButton.LeftButton)
+    person.waits_until(lambda: person.last_turn.state == "finished")
+    assert person.last_turn.text.startswith(lost.text)
+    assert len(person.last_turn.text) > len(lost.text)
+    assert (person.last_turn.turn_id, person.last_turn.passages) == (lost.turn_id, lost.passages)
     person.models.conversation.regenerate(person.last_turn.turn_id)
     person.waits_until(lambda: person.last_turn.state == "finished")
 
