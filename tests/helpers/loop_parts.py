@@ -95,7 +95,11 @@ class Script:
     def __init__(self, tokens: Sequence[int]) -> None:
         self._tokens = iter(tokens)
         self.rows: list[int] = []
+        self.accepted: list[int] = []
         self.is_closed = False
+
+    def accept(self, tokens: Sequence[int]) -> None:
+        self.accepted += tokens
 
     def sample(self, context: object, row: int) -> int:
         self.rows.append(row)

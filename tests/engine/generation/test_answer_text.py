@@ -43,6 +43,15 @@ def test_what_was_held_back_is_told_before_the_next_piece():
     assert text.written == ("So [1", "")
 
 
+def test_what_was_written_before_is_part_of_the_text():
+    text = AnswerText(numbers(1, 0))
+    text.go_on_behind(["See [1].", "And [2"])
+    assert text.feed("] too.") + text.finish() == " [1] too."
+    assert text.text == "See [2]. And [1] too."
+    assert text.written == ("See [1].", "And [2] too.")
+    assert [citation.passage for citation in text.citations()] == [1, 0]
+
+
 def test_pieces_are_parted_by_a_space_where_there_is_none():
     for before, after, whole in (
         ("One.", "Two.", "One. Two."),

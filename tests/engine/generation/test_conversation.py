@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -25,6 +26,20 @@ from engine.generation.conversation import (
 )
 
 EVIDENCE = (EvidencePassage(1, "one.md", None, "First."), EvidencePassage(2, "two.md", 3, "Second."))
+
+
+def test_the_end_of_a_turn_can_be_written_anew():
+    turn = Turn("One?", EVIDENCE[:1], "Yes", (5, 6), "model")
+    assert turn.with_end("Yes [1].", (5, 6, 7), "model") == replace(turn, answer="Yes [1].", tokens=(5, 6, 7))
+    more = Continuation(EVIDENCE[1:], "More:", "And", (8,))
+    refreshed = replace(turn, continuations=(more,))
+    whole = refreshed.with_end("And [2].", (8, 9), "model")
+    assert (whole.answers, whole.all_tokens) == (("Yes", "And [2]."), (5, 6, 8, 9))
+    assert (refreshed.in_words().all_tokens, refreshed.in_words().answers) == ((), ("Yes", "And"))
+    one = refreshed.in_one_piece()
+    assert (one.answer, one.continuations, one.all_tokens) == ("Yes And", (), ())
+    assert [(number, passage.title) for number, passage in one.numbered] == [(1, "one.md"), (2, "two.md")]
+    assert turn.in_one_piece() is turn
 
 
 def test_what_only_keeps_spans_right_is_not_read():

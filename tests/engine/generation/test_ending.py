@@ -105,6 +105,16 @@ def test_a_cancelled_answer_is_told_and_stays_until_its_last_token_is_computed()
     parts.check()
 
 
+def test_an_answer_that_went_on_is_kept_as_one() -> None:
+    parts = Parts()
+    group = parts.running(prompt(1, 10, 3), ((7, 8, 9),), goes_on=True)
+    group.lead.finish_reason, group.lead.ended_by_token = "stop", True
+    ending(parts).finish_if_done(group)
+    assert kept(parts) == [15]
+    assert (*prompt(1, 10), Segment((11, 12, 13, 7, 8))) in parts.keeper.nodes
+    assert is_gone(parts, group)
+
+
 def test_a_last_token_that_completed_a_stop_string_is_not_waited_for() -> None:
     parts = Parts()
     group = parts.running(prompt(1, 10), ((7, 8, 9),))

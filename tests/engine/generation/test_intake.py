@@ -21,12 +21,14 @@ class Made:
 
     def __init__(self) -> None:
         self.samplers: list[SamplingParams] = []
+        self.scripts: list[Script] = []
         self.drafters: list[str] = []
         self.beams: list[SamplingParams] = []
 
     def sampler(self, model: Any, params: SamplingParams) -> Script:
         self.samplers.append(params)
-        return Script([1, 2])
+        self.scripts.append(Script([1, 2]))
+        return self.scripts[-1]
 
     def drafter(self, request: Request) -> None:
         self.drafters.append(request.request_id)
@@ -68,6 +70,14 @@ def test_what_chooses_and_guesses_is_made_at_the_first_token(made: Made) -> None
     assert [params.seed for params in made.samplers] == [6]
     assert (second.guess(4), second.guess(4)) == (Guess(), Guess())
     assert made.drafters == ["r"]
+
+
+def test_an_answer_that_goes_on_is_chosen_behind_what_was_written_of_it(made: Made) -> None:
+    going_on = Request("r", prompt(1, 10, 3), replace(PLAIN, max_tokens=4), goes_on=True)
+    group = intake(Makers(made.sampler)).take(going_on, 0.0)
+    assert (group.prompt_length, group.lead.max_tokens) == (13, 4)
+    assert group.lead.choose(None, 0) == 1  # type: ignore[arg-type]
+    assert [script.accepted for script in made.scripts] == [[11, 12, 13]]
 
 
 def test_an_answer_that_has_ended_makes_nothing_any_more(made: Made) -> None:

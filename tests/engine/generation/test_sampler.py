@@ -313,3 +313,27 @@ def test_no_grammar_that_is_let_through_kills_the_process(tiny_model: Path):
     let_through, refused = map(int, done.stdout.split()[-2:])
     assert let_through > 20
     assert refused > 20
+
+
+# --- going on behind what was written before ---
+
+
+@pytest.mark.parametrize(
+    "params", [replace(GREEDY, repeat_penalty=1.5), replace(GREEDY, grammar='root ::= "ab" [a-z]*')]
+)
+def test_what_was_written_before_counts_as_chosen(desk: Desk, params: SamplingParams):
+    whole = desk.write(params, 12)
+    sampler = ChainSampler(desk.model, params)
+    sampler.accept(whole[:8])
+    desk.context.clear()
+    tokens = [*desk.prompt, *whole[:8]]
+    [row] = desk.context.decode([Stretch(0, 0, tokens, 1)])
+    assert sampler.sample(desk.context, row + len(tokens) - 1) == whole[8]
+    sampler.close()
+
+
+def test_what_has_not_the_form_that_is_wanted_is_not_gone_on_with(desk: Desk):
+    sampler = ChainSampler(desk.model, replace(GREEDY, grammar='root ::= "ab"'))
+    with pytest.raises(GenerationError, match="form"):
+        sampler.accept(desk.model.tokenize("cd"))
+    sampler.close()

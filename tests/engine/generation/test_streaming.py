@@ -26,6 +26,12 @@ def test_an_unfinished_character_at_the_end_is_marked():
     assert stream.feed("猫".encode()[:2]) + stream.finish() == "\ufffd"
 
 
+def test_a_character_that_broke_off_is_completed_by_what_goes_on():
+    stream = TextStream()
+    assert stream.go_on_behind([b"So ", "猫".encode()[:2]]) == "So "
+    assert stream.feed("猫".encode()[2:]) + stream.finish() == "猫"
+
+
 def test_nothing_of_a_stop_string_is_shown():
     stream = TextStream(["\nQuestion:"])
     shown = "".join(stream.feed(piece) for piece in (b"Yes.", b"\nQues", b"tion", b": and more"))

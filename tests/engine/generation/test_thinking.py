@@ -52,6 +52,18 @@ def test_what_is_thought_is_told_apart_from_the_answer_however_it_is_cut(pieces)
     assert thoughts.take() == ""
 
 
+@pytest.mark.parametrize(
+    ("marks", "is_open", "nothing"),
+    [
+        (THINK, True, "\n</think>\n\n"),
+        (THINK, False, "<think>\n</think>\n\n"),
+        (CHANNELS, False, "<|channel|>final<|message|>"),
+    ],
+)
+def test_an_answer_may_stand_behind_no_thoughts(marks, is_open, nothing):
+    assert Manner(marks, is_open).nothing == nothing
+
+
 def test_a_prompt_that_ends_within_thoughts_has_them_begin_at_once():
     thoughts = thoughts_of(THINK, is_open=True)
     assert thoughts.is_thinking

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core import Answer
+from engine.core import Answer, Unfinished
 from engine.events import AnswerCancelled, AnswerFinished, ThoughtsGenerated, TokensGenerated
 from engine.generation.commands import UseModel
 from engine.generation.sampler import ChainSampler
@@ -182,6 +182,23 @@ def test_the_next_turn_reads_the_answer_without_its_thoughts(desk, says):
     assert second.answer.text == ANSWER
     # The instructions and the passages were read before.
     assert second.timings.cached_tokens > second.timings.prompt_tokens / 2
+
+
+@pytest.mark.parametrize("template", [THINKS_AT_ONCE, THINKS_BY_ITSELF])
+def test_an_answer_that_goes_on_is_not_thought_about_again(desk, says, template: str):
+    opening = "<think>\n" if template == THINKS_BY_ITSELF else ""
+    says(template, f"{opening}{THOUGHTS}</think>{ANSWER}")
+    desk.ask("How?", max_tokens=8)
+    cut = answer_of(desk)
+    thought = told(desk, ThoughtsGenerated)
+    begun = Unfinished(cut.text, passages=cut.passages, segments=cut.segments, thoughts=cut.thoughts)
+    desk.ask("How?", "on", unfinished=begun, max_tokens=40)
+    answer = answer_of(desk, "on")
+    # Whatever it writes is told as the answer.
+    assert answer.text.startswith(cut.text)
+    assert THOUGHTS in answer.text
+    assert (answer.thoughts, told(desk, ThoughtsGenerated)) == (cut.thoughts, thought)
+    assert "tokens" not in answer.segments[-1]
 
 
 def test_a_question_that_is_stopped_in_its_thoughts_leaves_no_answer(desk, tmp_path: Path):

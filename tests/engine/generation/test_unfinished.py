@@ -74,6 +74,15 @@ def test_the_answer_stands_behind_all_that_it_was_written_behind(speaker: Speake
     assert (prompt.begun.tokens, prompt.begun.texts, prompt.begun.stays) == ((900, 901), ("Three [1",), True)
 
 
+def test_a_turn_of_an_older_version_does_not_say_where_its_passages_stand(speaker: Speaker, asked: Prompt):
+    user, assistant = transcript_of(turn_of(asked, "Three [1", (900, 901)))
+    for told in user["passages"]:
+        del told["stands"]
+    prompt = read(Unfinished("Three [1", passages=FOUND, segments=(user, assistant)), speaker)
+    assert prompt.segments[:-1] == asked.segments
+    assert prompt.numbers == asked.numbers
+
+
 def test_another_model_reads_it_in_words(asked: Prompt):
     segments = transcript_of(turn_of(asked, "Three [1", (900, 901)))
     prompt = read(Unfinished("Three [1", passages=FOUND, segments=segments), speaker_of(fingerprint="other"))
