@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 
 from app.widgets import bits
@@ -21,6 +22,7 @@ class AnotherModel(QWidget):
     def __init__(self, catalogue: CatalogueModel, found: HubFilesModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._catalogue, self._found = catalogue, found
+        self._was_asking = False
         self.field = QLineEdit()
         self.field.setPlaceholderText("https://huggingface.co/OWNER/NAME")
         self.field.setAccessibleName(self.tr("Another model: link or OWNER/NAME"))
@@ -51,7 +53,7 @@ class AnotherModel(QWidget):
         self.setLayout(bits.column(card, self._head, self._rows, spacing=12))
         self.field.returnPressed.connect(self._look_up)
         self.field.textEdited.connect(self._on_edited)
-        found.found_changed.connect(self._show)
+        found.found_changed.connect(self._on_found)
         found.file_named.connect(self._on_file_named)
         found.downloads_changed.connect(self._show_downloads)
         catalogue.catalogue_changed.connect(self._show)
@@ -79,6 +81,7 @@ class AnotherModel(QWidget):
         count = len(found.entries)
         words = self.tr("1 model in %2") if count == 1 else self.tr("%1 models in %2")
         self._title.setText(words.replace("%1", str(count)).replace("%2", found.folder))
+        self.hide_button.setAccessibleName(self.tr("Hide the models in %1").replace("%1", found.folder))
         listed = {entry.source for entry in found.entries}
         others = [entry for entry in self._catalogue.others if entry.source not in listed]
         focused = QApplication.focusWidget()
@@ -101,6 +104,13 @@ class AnotherModel(QWidget):
             self._found.clear()
         else:
             self._look_up()
+
+    def _on_found(self) -> None:
+        was_asking, self._was_asking = self._was_asking, self._found.is_asking
+        self._show()
+        # It appears below the field, where a screen reader is not.
+        if was_asking and not self._was_asking and (words := self.problem or self.title):
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.field, words))
 
     def _on_edited(self) -> None:
         # What was wrong with another text is of no use; what was found stays to choose from.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app import theme
@@ -307,3 +308,14 @@ def test_one_that_failed_says_why_and_can_be_taken_away(page, client):
     client.answer(protocol.MODELS_DISCARD_PART, protocol.Nothing())
     tell(client)
     assert page.catalogue.another.rows() == ()
+
+
+def test_what_was_found_is_spoken(page, client, qtbot, monkeypatch):
+    spoken = []
+    monkeypatch.setattr(QAccessible, "updateAccessibility", lambda event: spoken.append(event.message()))
+    look_up(page, qtbot, "maker/models")
+    client.answer(protocol.MODELS_LOOK_UP, HubFiles(folder="maker/models", files=(Q4,)))
+    look_up(page, qtbot, "x")
+    client.refuse(protocol.MODELS_LOOK_UP, "There is none.")
+    assert spoken == ["1 model in maker/models", "There is none."]
+    assert page.catalogue.another.hide_button.accessibleName()
