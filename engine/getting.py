@@ -185,7 +185,7 @@ class Getting:
 
     def _fetched(self, source: Source, pause: Pause) -> Generator[Fetched, None, None]:
         folder, places = self._folder, self._places_of(source)
-        was_here = places[0].is_file()
+        was_here = all(place.is_file() for place in places)
         yield from fetch(Hub(self._settings().hub), source, folder, pause)
         try:
             self._choice.take_in(places[0])

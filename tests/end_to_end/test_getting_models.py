@@ -85,6 +85,11 @@ def test_a_download_survives_the_engine_and_the_model_answers(home: Path, hub: S
         models = engine.result(protocol.MODELS)
         assert [entry.path for entry in models.models] == [models.current]
         engine.wait_for(lambda notice: isinstance(notice, protocol.ModelState) and notice.state == "loaded")
+        assert models.models[0].deletable_bytes == models.models[0].file_bytes
+        engine.result(protocol.MODELS_DELETE, protocol.ModelFile(path=models.current))
+        assert engine.result(protocol.MODELS) == protocol.ModelsReply(models=(), current="")
+        assert standing(engine).state == "absent"
+        assert not Path(models.current).exists()
 
 
 def test_a_download_that_is_cancelled_or_refused_is_told_of(home: Path, hub: StandingHub):

@@ -273,6 +273,15 @@ def test_what_cannot_be_used_does_not_stay_where_nobody_finds_it(engine: Engine,
     assert list(place(engine, source).parent.iterdir()) == []
 
 
+def test_what_was_here_before_stays_though_it_cannot_be_used(engine: Engine, tmp_path: Path):
+    mine = place(engine, "owner/name/bert.gguf")
+    mine.parent.mkdir(parents=True)
+    write_tiny_model(mine, architecture="bert")
+    with pytest.raises(ModelFileInvalid):
+        got(engine, "owner/name/bert.gguf")
+    assert mine.exists()
+
+
 # --- and its end ---
 
 
