@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QTimer, QUrl
+from PySide6.QtCore import QEvent, QTimer
 from PySide6.QtGui import QGuiApplication, QResizeEvent, QTextOption, QWheelEvent
-from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app import theme
 from app.widgets import bits
+from app.widgets.answer_text import AnswerText
 from app.widgets.highlight import highlight
 
 _COPIED_SHOWN_MS = 1500
 
 
-class _Lines(QTextBrowser):
+class _Lines(AnswerText):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setObjectName("code")
         self.setAccessibleName(self.tr("Code"))
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setOpenLinks(False)
-        self.setAcceptDrops(False)
         self.setWordWrapMode(QTextOption.WrapMode.NoWrap)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.document().setDocumentMargin(0)
-        self.viewport().setAutoFillBackground(False)
-
-    def loadResource(self, _kind: int, _name: QUrl | str) -> object:
-        """Refuses, as all of an answer does."""
-        return None
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         if event.angleDelta().x():
@@ -77,6 +68,10 @@ class CodeBlock(QFrame):
     def code(self) -> str:
         return self._code
 
+    @property
+    def text(self) -> AnswerText:
+        return self._lines
+
     def show_code(self, code: str, language: str) -> None:
         self._code, self._language_name = code, language
         self._language.setText(language)
@@ -91,7 +86,7 @@ class CodeBlock(QFrame):
     def _render(self) -> None:
         mono = ", ".join(f"'{family}'" for family in theme.mono_families())
         html = highlight(self._code, self._language_name, theme.current())
-        self._lines.setHtml(f'<pre style="font-family:{mono};margin:0;line-height:112%">{html}</pre>')
+        self._lines.put_html(f'<pre style="font-family:{mono};margin:0;line-height:112%">{html}</pre>')
         self._lines.fit()
 
     def _on_copy(self) -> None:

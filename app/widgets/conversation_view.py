@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from app.widgets import bits
@@ -130,6 +130,8 @@ class ConversationView(QScrollArea):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest) and self._follows:
             self._to_end()
+        if event.type() == QEvent.Type.MouseButtonPress and isinstance(event, QMouseEvent):
+            self._on_blank_pressed(event)
         return super().eventFilter(watched, event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -140,6 +142,12 @@ class ConversationView(QScrollArea):
         self._column.setContentsMargins(side, 24, max(12, side - bar), 24)
         if self._follows:
             self._to_end()
+
+    def _on_blank_pressed(self, event: QMouseEvent) -> None:
+        # Whatever is pressed on its own account does not hand the press on.
+        if event.button() == Qt.MouseButton.LeftButton:
+            for view in self._views:
+                view.clear_selection()
 
     def _keep(self, turn: TurnView) -> None:
         # The turn that changes is nearly always the last.

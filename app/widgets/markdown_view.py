@@ -8,6 +8,8 @@ from PySide6.QtCore import QPoint, QTimer, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.widgets import bits
+from app.widgets.answer_text import AnswerText
+from app.widgets.block_selection import BlockSelection
 from app.widgets.code_block import CodeBlock
 from app.widgets.markdown_blocks import Block, MarkdownStream
 from app.widgets.prose import Prose
@@ -18,7 +20,8 @@ COALESCE_MS = 50
 class MarkdownView(QWidget):
     """`append` while it streams, `finish` (or `show_text`) to see all of it at once.
 
-    `num_renders` counts block widgets made or re-rendered; tests hold the tail-only promise to it.
+    `selection` is what is selected of it, in whichever blocks. `num_renders` counts block widgets made or re-rendered;
+    tests hold the tail-only promise to it.
     """
 
     citation_clicked = Signal(int)  # the number as the reader sees it, 1-based
@@ -31,6 +34,7 @@ class MarkdownView(QWidget):
         self._pending: list[str] = []
         self._views: list[Prose | CodeBlock] = []
         self._shown: list[Block] = []
+        self.selection = BlockSelection(self, self.texts)
         self.num_renders = 0
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
@@ -66,6 +70,10 @@ class MarkdownView(QWidget):
 
     def block_views(self) -> tuple[Prose | CodeBlock, ...]:
         return tuple(self._views)
+
+    def texts(self) -> tuple[AnswerText, ...]:
+        """The text of each block, in their order."""
+        return tuple(view.text if isinstance(view, CodeBlock) else view for view in self._views)
 
     def _flush(self) -> None:
         if self._pending:
@@ -103,12 +111,16 @@ class MarkdownView(QWidget):
 
     def _new_view(self, block: Block) -> Prose | CodeBlock:
         if block.kind == "code":
-            return CodeBlock(block.content, block.language, self)
+            code = CodeBlock(block.content, block.language, self)
+            code.text.join(self.selection)
+            return code
         prose = Prose(block.content, self)
+        prose.join(self.selection)
         prose.citation_clicked.connect(self.citation_clicked)
         prose.citation_hovered.connect(self.citation_hovered)
         return prose
 
     def _drop_views(self, keep: int) -> None:
+        self.selection.drop(self.texts()[keep:])
         bits.drop(self._layout, self._views[keep:])
         del self._views[keep:], self._shown[keep:]

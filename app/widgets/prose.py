@@ -20,10 +20,11 @@ from PySide6.QtGui import (
     QTextOption,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QToolTip, QWidget
+from PySide6.QtWidgets import QToolTip, QWidget
 
 from app import theme
 from app.tips import plain_tip
+from app.widgets.answer_text import AnswerText
 from app.widgets.markdown_blocks import CITE_SCHEME
 
 # Of the number of a citation.
@@ -31,8 +32,8 @@ _MOST_DIGITS = 6
 _OPENABLE = ("http", "https", "mailto")
 
 
-class Prose(QTextBrowser):
-    """Shows HTML we made ourselves; loads nothing, opens only web and mail links, and those outside."""
+class Prose(AnswerText):
+    """Shows HTML we made ourselves; opens only web and mail links, and those outside."""
 
     citation_clicked = Signal(int)  # the number as the reader sees it, 1-based
     citation_hovered = Signal(int, QPoint)  # the same, and where a tooltip belongs; 0 when it is left
@@ -43,16 +44,10 @@ class Prose(QTextBrowser):
         self._look = theme.current()
         self.setObjectName("prose")
         self.setAccessibleName(self.tr("Answer text"))
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setOpenLinks(False)
-        self.setAcceptDrops(False)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
-        self.document().setDocumentMargin(0)
         self.document().setIndentWidth(24)
-        self.viewport().setAutoFillBackground(False)
         self.viewport().setMouseTracking(True)
         self.anchorClicked.connect(self._on_anchor_clicked)
         self.highlighted.connect(self._on_link_hovered)
@@ -63,15 +58,11 @@ class Prose(QTextBrowser):
         """Shows `html`; citations are links to `cite:n`."""
         self._html = html
         self.document().setDefaultStyleSheet(document_style(theme.current()))
-        self.setHtml(html)
+        self.put_html(html)
         # Only what has a link is a stop on the way of the Tab key.
         has_links = "<a " in html
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if has_links else Qt.FocusPolicy.ClickFocus)
         self._fit()
-
-    def loadResource(self, _kind: int, _name: QUrl | str) -> object:
-        """Refuses: an answer never makes the window read a file or the network."""
-        return None
 
     def sizeHint(self) -> QSize:
         return QSize(320, self.height())

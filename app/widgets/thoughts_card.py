@@ -71,6 +71,10 @@ class ThoughtsCard(QWidget):
             self._name(None)
             self.show()
 
+    def clear_selection(self) -> None:
+        if self._view is not None:
+            self._view.selection.clear()
+
     def set_open(self, is_open: bool) -> None:
         if is_open == self.is_open:
             return

@@ -144,6 +144,11 @@ class TurnWidget(QWidget):
         self._state.setText(self._state_sentence(turn))
         self.thoughts.append(piece)
 
+    def clear_selection(self) -> None:
+        """Nothing of the answer, or of what was thought before it, is selected any more."""
+        self.markdown.selection.clear()
+        self.thoughts.clear_selection()
+
     def focus_branches(self, step: int) -> None:
         """Puts the keyboard where the next branch in that direction is, or the last one."""
         wanted, other = (self.later, self.earlier) if step > 0 else (self.earlier, self.later)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QGuiApplication, QKeySequence, QMouseEvent, QShortcut
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -440,3 +440,28 @@ def test_a_follow_up_for_which_nothing_new_was_found_may_rest_on_what_was_found_
     assert view.widget_of("t2")._note.text() == "Nothing new was found in your files for this question."
     view.update_turn(turn(2, was_reading=True))
     assert view.widget_of("t2")._note.text().endswith("in what had been read of your files by then.")
+
+
+def press_beside(view, button: Qt.MouseButton) -> None:
+    """QTest would warn that nobody does anything about it."""
+    kind, where, none = QEvent.Type.MouseButtonPress, QPointF(2, 2), Qt.KeyboardModifier.NoModifier
+    QApplication.sendEvent(view.widget(), QMouseEvent(kind, where, where, button, button, none))
+
+
+def test_a_press_beside_the_answers_ends_what_is_selected(view):
+    view.show_turns([turn(1, text="One.\n\nTwo."), turn(2, text="Three.")])
+    answer = view.widget_of("t1").markdown
+    answer.selection.select_all()
+    press_beside(view, Qt.MouseButton.RightButton)
+    assert all(text.textCursor().hasSelection() for text in answer.texts())
+    press_beside(view, Qt.MouseButton.LeftButton)
+    assert not any(text.textCursor().hasSelection() for text in answer.texts())
+
+
+def test_a_selection_ends_where_another_answer_is_clicked(view):
+    view.show_turns([turn(1, text="One.\n\nTwo."), turn(2, text="Three.")])
+    first, second = (view.widget_of(one).markdown for one in ("t1", "t2"))
+    first.texts()[0].setFocus()
+    first.selection.select_all()
+    second.texts()[0].setFocus(Qt.FocusReason.MouseFocusReason)
+    assert not any(text.textCursor().hasSelection() for text in first.texts())

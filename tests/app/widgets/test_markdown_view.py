@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
-from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QTextDocument
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication, QMouseEvent, QTextDocument
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QScrollArea
 
@@ -146,3 +148,185 @@ def test_another_theme_renders_the_blocks_in_its_colours(view):
         assert theme.DARK.accent in view.block_views()[0].toHtml()
     finally:
         look.choose("light")
+
+
+# --- what is selected ---
+
+NONE = Qt.KeyboardModifier.NoModifier
+ANSWER = "Three months apply [1].\n\n```python\nx = 1\n```\n\n- first\n- second\n\nThe end."
+
+
+def point(text, position: int) -> QPoint:
+    """Where a position of a text is, in its viewport."""
+    cursor = text.textCursor()
+    cursor.setPosition(position)
+    return text.cursorRect(cursor).center()
+
+
+def mouse(kind: QEvent.Type, text, there: QPoint, modifiers: Qt.KeyboardModifier = NONE) -> None:
+    """A mouse event with the left button down, or just let go; QTest warns of those that Qt's text edits ignore."""
+    left = Qt.MouseButton.LeftButton
+    where = QPointF(text.viewport().mapToGlobal(there))
+    down = Qt.MouseButton.NoButton if kind == QEvent.Type.MouseButtonRelease else left
+    QApplication.sendEvent(text.viewport(), QMouseEvent(kind, QPointF(there), where, left, down, modifiers))
+
+
+def press(text, there: QPoint, modifiers: Qt.KeyboardModifier = NONE) -> None:
+    text.setFocus(Qt.FocusReason.MouseFocusReason)
+    mouse(QEvent.Type.MouseButtonPress, text, there, modifiers)
+
+
+def move(text, there: QPoint) -> None:
+    mouse(QEvent.Type.MouseMove, text, there)
+
+
+def release(text, there: QPoint) -> None:
+    mouse(QEvent.Type.MouseButtonRelease, text, there)
+
+
+def click(text, position: int, modifiers: Qt.KeyboardModifier = NONE) -> None:
+    press(text, point(text, position), modifiers)
+    release(text, point(text, position))
+
+
+def over(text, to, end: int) -> QPoint:
+    """Where a position of another block is, as `text` is told of it while it has the mouse."""
+    return text.viewport().mapFromGlobal(to.viewport().mapToGlobal(point(to, end)))
+
+
+def drag(text, start: int, to, end: int) -> None:
+    """Presses at a position of one block, moves to one of another, and lets go."""
+    press(text, point(text, start))
+    move(text, over(text, to, end))
+    release(text, over(text, to, end))
+
+
+def selected(view) -> list[str]:
+    return [text.textCursor().selectedText() for text in view.texts()]
+
+
+@pytest.fixture
+def answer(view):
+    view.show_text(ANSWER)
+    QApplication.processEvents()
+    QGuiApplication.clipboard().setText("something else")
+    return view
+
+
+def test_a_drag_goes_on_from_block_to_block_also_through_code(answer):
+    first, _, points, _ = answer.texts()
+    drag(first, 6, points, 5)
+    assert selected(answer) == ["months apply 1 .", "x = 1", "first", ""]
+    QTest.keyClick(first, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    copied = QGuiApplication.clipboard().mimeData()
+    assert copied.text() == "months apply [1].\n\nx = 1\n\nfirst"
+    assert "cite:" not in copied.html()
+    assert copied.html().index("months") < copied.html().index("x = ") < copied.html().index("first")
+
+
+def test_a_drag_may_go_upwards_and_come_back(answer):
+    first, code, _, last = answer.texts()
+    drag(last, 3, first, 6)
+    assert selected(answer) == ["months apply 1 .", "x = 1", "first\u2029second", "The"]
+    click(last, 6)
+    press(last, point(last, 3))
+    move(last, over(last, code, 4))
+    assert selected(answer) == ["", "1", "first\u2029second", "The"]
+    move(last, point(last, 7))
+    assert selected(answer) == ["", "", "", " end"]
+    release(last, point(last, 7))
+
+
+def test_a_drag_that_ends_below_the_answer_selects_to_its_end(answer):
+    first, *_, last = answer.texts()
+    press(first, point(first, 0))
+    move(first, QPoint(0, 2000))
+    release(first, QPoint(0, 2000))
+    assert selected(answer)[0].startswith("Three")
+    assert last.textCursor().selectedText() == "The end."
+
+
+def test_shift_and_a_click_extend_what_is_selected(answer):
+    first, code, _, last = answer.texts()
+    click(first, 6)
+    click(last, 3, Qt.KeyboardModifier.ShiftModifier)
+    assert selected(answer) == ["months apply 1 .", "x = 1", "first\u2029second", "The"]
+    click(code, 1, Qt.KeyboardModifier.ShiftModifier)
+    assert selected(answer) == ["months apply 1 .", "x", "", ""]
+
+
+def test_everything_of_an_answer_is_selected_and_copied(answer):
+    code = answer.texts()[1]
+    click(code, 1)
+    QTest.keyClick(code, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    QTest.keyClick(code, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == "Three months apply [1].\n\nx = 1\n\nfirst\nsecond\n\nThe end."
+
+
+def test_the_menu_of_a_block_is_about_the_whole_answer(answer):
+    first = answer.texts()[0]
+    actions = {action.objectName(): action for action in first.menu_at(QPoint(1, 1)).actions()}
+    actions["select-all"].trigger()
+    actions = {action.objectName(): action for action in first.menu_at(QPoint(1, 1)).actions()}
+    actions["edit-copy"].trigger()
+    gc.collect()
+    assert QGuiApplication.clipboard().text().endswith("second\n\nThe end.")
+
+
+def test_a_click_elsewhere_in_the_answer_ends_a_selection(answer):
+    first, _, points, last = answer.texts()
+    drag(first, 6, points, 5)
+    click(last, 1)
+    assert selected(answer) == ["", "", "", ""]
+
+
+def test_a_click_on_what_is_selected_ends_it_when_the_button_is_let_go(answer):
+    first, code, points, _ = answer.texts()
+    drag(first, 6, points, 5)
+    press(code, point(code, 2))
+    assert selected(answer)[0]
+    release(code, point(code, 2))
+    assert selected(answer) == ["", "", "", ""]
+
+
+def test_what_is_selected_stays_while_more_is_written(answer):
+    first, *_, last = answer.texts()
+    drag(first, 6, last, 3)
+    before = selected(answer)
+    for piece in (" Or", " not.", "\n\nAnd ", "more."):
+        answer.append(piece)
+        answer.finish()
+    assert selected(answer) == [*before, ""]
+
+
+def test_what_is_selected_stays_in_another_theme(answer):
+    look = theme.appearance()
+    answer.selection.select_all()
+    before = selected(answer)
+    try:
+        look.choose("dark")
+        QApplication.processEvents()
+        assert selected(answer) == before
+    finally:
+        look.choose("light")
+
+
+def test_a_block_that_gave_way_to_another_kind_is_no_part_of_a_selection(view):
+    view.append("| a | b |\n")
+    view.finish()
+    view.selection.select_all()
+    view.show_text("```\ncode\n```\n\nText.")
+    QApplication.processEvents()
+    code, text = view.texts()
+    click(text, 2, Qt.KeyboardModifier.ShiftModifier)
+    assert selected(view) == ["", "Te"]
+    drag(code, 1, text, 2)
+    assert selected(view) == ["ode", "Te"]
+
+
+def test_the_tab_key_marks_a_link_and_ends_what_was_selected(answer):
+    first = answer.texts()[0]
+    first.setFocus()
+    answer.selection.select_all()
+    QTest.keyClick(first, Qt.Key.Key_Tab)
+    assert selected(answer)[1:] == ["", "", ""]

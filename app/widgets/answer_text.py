@@ -1,0 +1,122 @@
+"""The text of one block of an answer: what prose and code share, and how it is selected with the blocks around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QMimeData, QPoint, QUrl
+from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QKeySequence, QMouseEvent, QTextCursor
+from PySide6.QtWidgets import QFrame, QMenu, QSizePolicy, QTextBrowser, QWidget
+
+if TYPE_CHECKING:
+    from app.widgets.block_selection import BlockSelection
+
+
+class AnswerText(QTextBrowser):
+    """Shows HTML we made ourselves and loads nothing; selected alone until it joins a selection of many blocks."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._selection: BlockSelection | None = None
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setOpenLinks(False)
+        self.setAcceptDrops(False)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.document().setDocumentMargin(0)
+        self.viewport().setAutoFillBackground(False)
+
+    def join(self, selection: BlockSelection) -> None:
+        """Has what is selected here be a part of `selection`, which goes on in other blocks."""
+        self._selection = selection
+
+    def put_html(self, html: str) -> None:
+        """Shows `html`; what was selected of the text before is selected still."""
+        cursor = self.textCursor()
+        anchor, position = cursor.anchor(), cursor.position()
+        self.setHtml(html)
+        if anchor != position:
+            self.select_range(anchor, position)
+
+    @property
+    def num_characters(self) -> int:
+        """Positions there are in the text; the last one is behind its last character."""
+        return self.document().characterCount() - 1
+
+    def select_range(self, anchor: int, position: int) -> None:
+        """Selects from `anchor` to `position`, either of which may be the first; lines of code stay where they are."""
+        aside = self.horizontalScrollBar().value()
+        self.setTextCursor(self._cursor(anchor, position))
+        self.horizontalScrollBar().setValue(aside)
+
+    def _cursor(self, anchor: int, position: int | None = None) -> QTextCursor:
+        made = QTextCursor(self.document())
+        made.setPosition(min(anchor, self.num_characters))
+        if position is not None:
+            made.setPosition(min(position, self.num_characters), QTextCursor.MoveMode.KeepAnchor)
+        return made
+
+    def unselect(self) -> None:
+        cursor = self.textCursor()
+        if cursor.hasSelection():
+            cursor.clearSelection()
+            self.setTextCursor(cursor)
+
+    def position_at(self, where: QPoint) -> int:
+        """The position in the text that is nearest to a point of the screen."""
+        return self.cursorForPosition(self.viewport().mapFromGlobal(where)).position()
+
+    def menu_at(self, where: QPoint) -> QMenu:
+        """Qt's menu for a point of the viewport; all that it selects is all of the answer."""
+        menu = self.createStandardContextMenu(where)
+        for action in menu.actions():
+            if self._selection is not None and action.objectName() == "select-all":
+                action.triggered.disconnect()
+                action.triggered.connect(self._selection.select_all)
+        return menu
+
+    # --- Qt ---
+
+    def loadResource(self, _kind: int, _name: QUrl | str) -> object:
+        """Refuses: an answer never makes the window read a file or the network."""
+        return None
+
+    def createMimeDataFromSelection(self) -> QMimeData:  # noqa: N802 - Qt's name
+        """What Qt copies, drags away, and pastes by the middle button: of all blocks in which something is selected."""
+        return self._selection.mime() if self._selection is not None else super().createMimeDataFromSelection()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if self._selection is None or not self._selection.press(self, event):
+            super().mousePressEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._selection is None or not self._selection.drag(self, event):
+            super().mouseMoveEvent(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        if self._selection is not None:
+            self._selection.release(self)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if self._selection is not None and event.matches(QKeySequence.StandardKey.SelectAll):
+            self._selection.select_all()
+        elif self._selection is not None and event.matches(QKeySequence.StandardKey.Copy):
+            self._selection.copy()
+        else:
+            super().keyPressEvent(event)
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """The next link is marked by being selected, and alone."""
+        if self._selection is not None:
+            self._selection.clear_but(self)
+        return super().focusNextPrevChild(is_next)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        if self._selection is not None:
+            self._selection.leave(event.reason())
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        menu = self.menu_at(event.pos())
+        menu.exec(event.globalPos())
+        menu.deleteLater()

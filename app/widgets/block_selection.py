@@ -1,0 +1,151 @@
+"""A selection that goes on from one block of an answer to the next, as if all of them were one text.
+
+Each block keeps its own part, as Qt has it; what is known here is where it began, and how the parts are one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import QMimeData, QPoint, Qt
+from PySide6.QtGui import QGuiApplication, QMouseEvent, QTextDocumentFragment
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.widgets.answer_text import AnswerText
+from app.widgets.markdown_blocks import CITE_SCHEME
+
+_LEAVING = (
+    Qt.FocusReason.MouseFocusReason,
+    Qt.FocusReason.TabFocusReason,
+    Qt.FocusReason.BacktabFocusReason,
+)
+# Outside of the answer a citation is no link, and no bare number.
+_CITATION = re.compile(rf'<a href="{CITE_SCHEME}:(\d+)">.*?</a>', re.DOTALL)
+_BODY = re.compile(r"<body[^>]*>(.*)</body>", re.DOTALL)
+
+
+class BlockSelection:
+    """Of the blocks that `texts` tells, in their order; the anchor is the one of the block it began in."""
+
+    def __init__(self, view: QWidget, texts: Callable[[], Sequence[AnswerText]]) -> None:
+        """`view` is what holds the blocks: whatever has the keyboard in there, they stay selected."""
+        self._view, self._texts = view, texts
+        self._origin: AnswerText | None = None
+        self._is_dragging = self._is_extending = self._is_on_selected = False
+
+    # --- what blocks tell ---
+
+    def press(self, text: AnswerText, event: QMouseEvent) -> bool:
+        """Begins at the mouse, or with Shift goes on to there; returns whether that was all there is to do."""
+        if event.button() != Qt.MouseButton.LeftButton:
+            return False
+        where = event.globalPosition().toPoint()
+        self._is_dragging = True
+        self._is_extending = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier) and self._origin is not None
+        if self._is_extending:
+            self._extend(text, text.position_at(where))
+            return True
+        cursor = text.textCursor()
+        is_within = cursor.selectionStart() <= text.position_at(where) <= cursor.selectionEnd()
+        # It may be dragged to somewhere else; if it is not, it ends with the button.
+        self._is_on_selected = cursor.hasSelection() and is_within and len(self._selected()) > 1
+        if not self._is_on_selected:
+            self._begin(text)
+        return False
+
+    def drag(self, text: AnswerText, event: QMouseEvent) -> bool:
+        """Goes on to the mouse; returns whether that was all there is to do: within its own block Qt does it."""
+        if not self._is_dragging or not event.buttons() & Qt.MouseButton.LeftButton or self._is_on_selected:
+            return False
+        where = event.globalPosition().toPoint()
+        over = self._text_at(where)
+        if over is None or (over is text and not self._is_extending):
+            self.clear_but(text)
+            return False
+        self._extend(over, self._position_in(over, where))
+        return True
+
+    def release(self, text: AnswerText) -> None:
+        if self._is_on_selected:
+            self._begin(text)
+        self._is_dragging = self._is_extending = self._is_on_selected = False
+
+    def leave(self, reason: Qt.FocusReason) -> None:
+        """The keyboard has left a block: elsewhere by the mouse or the Tab key, and nothing is selected any more."""
+        focused = QApplication.focusWidget()
+        if reason in _LEAVING and (focused is None or not self._view.isAncestorOf(focused)):
+            self.clear()
+
+    def drop(self, texts: Sequence[AnswerText]) -> None:
+        """These blocks are no more."""
+        if self._origin is not None and self._origin in texts:
+            self._origin = None
+
+    # --- what people do ---
+
+    def select_all(self) -> None:
+        texts = self._texts()
+        for text in texts:
+            text.select_range(0, text.num_characters)
+        self._origin = texts[0] if texts else None
+
+    def clear(self) -> None:
+        for text in self._texts():
+            text.unselect()
+
+    def clear_but(self, kept: AnswerText) -> None:
+        for text in self._selected():
+            if text is not kept:
+                text.unselect()
+
+    def copy(self) -> None:
+        """Puts what is selected on the clipboard; where that is nothing, what is there stays."""
+        if self._selected():
+            QGuiApplication.clipboard().setMimeData(self.mime())
+
+    def mime(self) -> QMimeData:
+        """What is selected, as plain text and as HTML."""
+        parts = [_CITATION.sub(r"[\1]", text.textCursor().selection().toHtml()) for text in self._selected()]
+        made = QMimeData()
+        made.setText("\n\n".join(QTextDocumentFragment.fromHtml(part).toPlainText() for part in parts))
+        made.setHtml("\n".join(map(_body, parts)))
+        return made
+
+    # --- inside ---
+
+    def _begin(self, text: AnswerText) -> None:
+        self.clear_but(text)
+        self._origin = text
+
+    def _selected(self) -> list[AnswerText]:
+        return [text for text in self._texts() if text.textCursor().hasSelection()]
+
+    def _extend(self, to: AnswerText, position: int) -> None:
+        texts, origin = list(self._texts()), self._origin
+        if origin is None:
+            return
+        begin, end, anchor = texts.index(origin), texts.index(to), origin.textCursor().anchor()
+        for index, text in enumerate(texts):
+            first, last = (0, text.num_characters) if begin <= end else (text.num_characters, 0)
+            if min(begin, end) <= index <= max(begin, end):
+                text.select_range(anchor if text is origin else first, position if text is to else last)
+            else:
+                text.unselect()
+
+    def _text_at(self, where: QPoint) -> AnswerText | None:
+        """The block at the height of a point, or the next one below it; of a point below all of them the last."""
+        texts = self._texts()
+        below = (text for text in texts if text.mapFromGlobal(where).y() < text.height())
+        return next(below, texts[-1] if texts else None)
+
+    def _position_in(self, text: AnswerText, where: QPoint) -> int:
+        height = text.mapFromGlobal(where).y()
+        if height < 0:
+            return 0
+        return text.num_characters if height >= text.height() else text.position_at(where)
+
+
+def _body(html: str) -> str:
+    found = _BODY.search(html)
+    return found[1].strip() if found is not None else html
