@@ -54,6 +54,16 @@ class Block:
     language: str = ""
 
 
+def tokens_of(text: str, num_passages: int | None) -> list[Token]:
+    """What the parser makes of a whole text."""
+    return _parser().parse(text, {_NUM_PASSAGES: num_passages})
+
+
+def blocks_of(text: str, num_passages: int | None) -> list[Block]:
+    """The blocks of a whole text."""
+    return [block for _, block in _parse(text, num_passages)]
+
+
 class MarkdownStream:
     """Owns the text so far and its blocks.
 
@@ -107,8 +117,8 @@ class MarkdownStream:
 
 def _parse(text: str, num_passages: int | None) -> list[tuple[int, Block]]:
     """The top-level blocks of `text`, each with the line it starts at."""
-    tokens = _parser().parse(text, {_NUM_PASSAGES: num_passages})
-    return [(first_line, _block(group)) for first_line, group in _groups(tokens)]
+    groups = _groups(tokens_of(text, num_passages))
+    return [(first_line, _block(group)) for first_line, group in groups]
 
 
 def _line_start(text: str, line: int) -> int:

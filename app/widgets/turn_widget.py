@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QGuiApplication
-from PySide6.QtWidgets import QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QToolButton, QToolTip, QVBoxLayout, QWidget
 
 from app import theme
 from app.tips import plain_tip
 from app.widgets import bits
+from app.widgets.copy_menu import CopyMenu
 from app.widgets.figures import place_text
 from app.widgets.markdown_view import MarkdownView
 from app.widgets.outcome_line import OutcomeLine
@@ -90,12 +91,15 @@ class TurnWidget(QWidget):
         # Else, in a narrow window, the column would be as wide as this line, and the answer's words cut off.
         self.scope.setMinimumWidth(1)
         self.copy = bits.tool("copy", self.tr("Copy the answer"), self._on_copy, side=16)
+        self.copy_ways = self._copy_ways()
         self.regenerate = bits.tool("regenerate", self.tr("Answer again (Ctrl+R)"), self.retry_wanted.emit, side=16)
         self.more = bits.tool("more-answers", self.tr("Three more answers"), self._on_more, side=16)
         self._branches = self._branch_switch()
         self._foot = QWidget()
         self._foot.setLayout(
-            bits.row(self.copy, self.regenerate, self.more, self._branches, 8, self.scope, None, spacing=2)
+            bits.row(
+                self.copy, self.copy_ways, self.regenerate, self.more, self._branches, 8, self.scope, None, spacing=2
+            )
         )  # fmt: skip
         self.confined, self._confined_line = bits.label("", "small", wraps=True), QWidget()
         self.everything = bits.button(
@@ -197,6 +201,15 @@ class TurnWidget(QWidget):
         self.outcome.retry_wanted.connect(self.retry_wanted)
         self.outcome.go_on_wanted.connect(self.go_on_wanted)
 
+    def _copy_ways(self) -> QToolButton:
+        menu = CopyMenu(lambda: self._turn, self)
+        menu.copied.connect(self._on_copied)
+        made = bits.tool("chevron-down", self.tr("Other ways to copy"), side=12)
+        made.setMenu(menu)
+        made.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        bits.opens_popup(made, menu)
+        return made
+
     def _branch_switch(self) -> QWidget:
         self._branch_text = bits.label("", "small")
         self.earlier = bits.tool("chevron-left", self.tr("Earlier branch"), lambda: self.branch_wanted.emit(-1), 16)
@@ -244,7 +257,8 @@ class TurnWidget(QWidget):
 
     def _show_foot(self, turn: TurnView, is_running: bool) -> None:
         self._foot.setVisible(not is_running)
-        self.copy.setEnabled(bool(turn.text))
+        for button in (self.copy, self.copy_ways):
+            button.setEnabled(bool(turn.text))
         self.regenerate.setVisible(turn.state == "finished")  # else the outcome offers it in words
         self.more.setVisible(turn.state == "finished" and turn.model is not None)
         self.scope.setVisible(bool(turn.passages))
@@ -309,4 +323,7 @@ class TurnWidget(QWidget):
 
     def _on_copy(self) -> None:
         QGuiApplication.clipboard().setText(self._turn.text)
+        self._on_copied()
+
+    def _on_copied(self) -> None:
         theme.dress(self.copy, "check", "good", side=16)
