@@ -16,6 +16,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.chats.records import NO_MODEL
 from app.models.answering import Answering
+from app.models.chat_exports import ChatExports
 from app.models.chat_list import ChatListModel
 from app.models.chat_model import ChatModel
 from app.models.conversation import ConversationModel
@@ -49,6 +50,7 @@ class AppModels(QObject):
         pasted_folder: Where pasted text and pictures are kept as files.
         answering: The questions under way in all chats.
         each_file: The question that is put to every file.
+        exports: Writes chats to files.
         conversation, chat_list, chat_model, library, model_picker, memory, remark, sources, standings, engine_status:
             What is shown.
     """
@@ -90,6 +92,7 @@ class AppModels(QObject):
             client, chat_store.runs, self, model=lambda: NO_MODEL if self.conversation.is_careful else ""
         )
         self.chat_list = ChatListModel(chat_store, self)
+        self.exports = ChatExports(chat_store, self.conversation, self)
         self.library = LibraryModel(client, self)
         self.model_picker = ModelPickerModel(client, self)
         self.chat_model = ChatModel(self.conversation, self.model_picker, self)
@@ -131,6 +134,7 @@ class AppModels(QObject):
         """Ends open questions as cancelled and saves them; the last thing before the store is closed."""
         self.answering.close()
         self.each_file.close()
+        self.exports.stop()
 
     def _chat_of(self, question_id: str) -> str:
         return self.chat_list.title_of(self.answering.conversation_of(question_id))
@@ -161,6 +165,7 @@ class AppModels(QObject):
             self.model_picker.request_failed,
             self.conversation.store_failed,
             self.chat_list.store_failed,
+            self.exports.store_failed,
             self.each_file.request_failed,
         ):
             failed.connect(lambda sentence, way_out: self.message_told.emit("error", sentence, way_out))

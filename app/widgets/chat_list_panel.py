@@ -110,6 +110,7 @@ class ChatListPanel(QWidget):
     """Shows a ChatListModel and hands it the wishes about its chats; opening one is the window's business."""
 
     opened = Signal(str)  # conversation id
+    export_wanted = Signal(str)  # the same
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -188,6 +189,7 @@ class ChatListPanel(QWidget):
         menu.addAction(self.tr("Rename"), lambda: self.list.edit(index))
         pin = self.tr("Unpin") if is_pinned else self.tr("Pin")
         menu.addAction(pin, lambda: chats.set_pinned(chat_id, not is_pinned))
+        menu.addAction(self.tr("Export…"), lambda: self.export_wanted.emit(chat_id))
         menu.addSeparator()
         menu.addAction(self.tr("Delete"), lambda: chats.delete(chat_id))
         return menu

@@ -6,7 +6,7 @@ than the chat are made when they are first gone to, parts that the first paint d
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -98,6 +98,7 @@ class MainWindow(QMainWindow):
 
         panel = ChatListPanel()
         panel.opened.connect(self.open_chat)
+        panel.export_wanted.connect(self.export_chat)
         self.rail.put(panel)
         return panel
 
@@ -242,13 +243,17 @@ class MainWindow(QMainWindow):
             self._models.model_picker.add_all(paths)
             self.go_to("models")
 
-    def export_chat(self) -> None:
-        """Writes the branch that is shown to a Markdown file."""
-        if self._models is not None and self._models.conversation.turns:
+    def export_chat(self, conversation_id: str = "") -> None:
+        """Writes the branch that is shown of a chat, the open one if none is told, to a Markdown file."""
+        if self._models is None:
+            return
+        wanted = conversation_id or self._models.conversation.conversation_id or ""
+        if wanted:
+            from app.chats.file_stems import file_stem
             from app.windows import file_choices
 
-            name = "".join(letter if letter.isalnum() else "-" for letter in self._models.conversation.title)
-            file_choices.choose_export(self, f"{name.strip('-') or 'chat'}.md", self._export_to)
+            name = f"{file_stem(self._models.chat_list.title_of(wanted))}.md"
+            file_choices.choose_export(self, name, partial(self._export_to, conversation_id=wanted))
 
     def toggle_sidebar(self) -> None:
         self._sidebar_wanted = self.rail.is_compact
@@ -431,13 +436,14 @@ class MainWindow(QMainWindow):
         if self._models is not None:
             self._models.start_as_usual()
 
-    def _export_to(self, paths: tuple[str, ...]) -> None:
+    def _export_to(self, paths: tuple[str, ...], conversation_id: str) -> None:
         from app.exports import write_export
 
-        if self._models is None:
+        text = self._models.exports.markdown(conversation_id) if self._models is not None else None
+        if text is None:
             return
         try:
-            write_export(Path(paths[0]), self._models.conversation.export_markdown().encode())
+            write_export(Path(paths[0]), text.encode())
         except OSError as error:
             sentence = self.tr("The chat could not be written: %1.").replace("%1", str(error.strerror))
             self.notices.tell("error", sentence, self.tr("Choose another folder."))

@@ -31,11 +31,13 @@ from app.widgets.setting_controls import Control
 from app.windows import engine_rows
 from app.windows.embedder_dialog import EmbedderDialog
 from app.windows.engine_rows import Row
+from app.windows.export_line import ExportLine
 from app.windows.file_choices import choose_folder
 from app.windows.page import Page
 
 if TYPE_CHECKING:
     from app.models import AppModels
+    from app.models.chat_exports import ChatExports
 
 _CONTROL_PX = 160
 _EMBEDDER = "embedder.model"
@@ -82,7 +84,7 @@ class SettingsPage(Page):
         self._add_embedder(library)
         self._add_rows(self.tr("Search"), engine_rows.search())
         self._add_models_folder(os.path.join(data_folder, "models"))
-        self._add_data(data_folder)
+        self._add_data(data_folder, models.exports)
         self._column.addStretch(1)
         scroll = QScrollArea()
         scroll.setWidget(content)
@@ -187,7 +189,7 @@ class SettingsPage(Page):
             back,
         )
 
-    def _add_data(self, data_folder: str) -> None:
+    def _add_data(self, data_folder: str, exports: ChatExports) -> None:
         section = self._section(self.tr("Your data"))
         folder = ElidedLabel(data_folder, "muted")
         show = bits.button(
@@ -201,6 +203,9 @@ class SettingsPage(Page):
         section.addLayout(line)
         promise = self.tr("The index and your chats are kept here and nowhere else. No account, no telemetry.")
         section.addWidget(bits.label(promise, "small", wraps=True))
+        self.export = ExportLine(exports)
+        self.export.message_told.connect(self.message_told)
+        section.addWidget(self.export)
 
     def _section(self, title: str) -> QVBoxLayout:
         card = QFrame()

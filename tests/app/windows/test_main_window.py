@@ -607,7 +607,7 @@ def test_an_export_that_fails_leaves_the_earlier_one_as_it_is(window, models, cl
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", fail)
-    window._export_to((str(file),))
+    window._export_to((str(file),), models.conversation.conversation_id)
     assert "could not be written" in window.message_bar.sentence
     assert [(one.name, one.read_text()) for one in file.parent.iterdir()] == [("chat.md", "An earlier one.")]
 
@@ -656,7 +656,7 @@ def test_a_problem_of_the_settings_is_told_once(window, models):
 
 def test_an_export_that_fails_is_told(window, models, client, tmp_path):
     finish(client, ask(models, client))
-    window._export_to((str(tmp_path / "no such folder" / "chat.md"),))
+    window._export_to((str(tmp_path / "no such folder" / "chat.md"),), models.conversation.conversation_id)
     assert "could not be written" in window.message_bar.sentence
 
 

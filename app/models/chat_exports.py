@@ -1,0 +1,121 @@
+"""Chats as Markdown files: one of them as a text, or all of them into a new folder, a few at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.chats import Conversation, markdown_of
+from app.chats.branches import branch
+from app.chats.file_stems import compared, file_stem
+from app.exports import write_export
+from engine.protocol import RagdollError
+
+if TYPE_CHECKING:
+    from app.chats import ChatStore
+    from app.models.conversation import ConversationModel
+
+_FOLDER = "Ragdoll chats"
+# In one go; in between there is time for whoever types.
+_STEP_S = 0.02
+_PAUSE_MS = 5
+
+
+class ChatExports(QObject):
+    """Reads chats as they are stored, the open one as it is shown; of each the branch that is shown."""
+
+    progressed = Signal(int, int)  # chats that are written, of how many
+    finished = Signal(int, str)  # how many there are now, the folder they are in
+    failed = Signal(int, int, str)  # how many had been written, of how many, what the disk said
+    store_failed = Signal(str, str)  # a sentence, a way out
+
+    def __init__(self, store: ChatStore, open_chat: ConversationModel, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store, self._open_chat = store, open_chat
+        self._num_written = self._num_chats = 0
+        self._writing: Iterator[int] | None = None
+        self._folder = Path()
+        self._timer = QTimer(self, interval=_PAUSE_MS)
+        self._timer.timeout.connect(self._on_due)
+
+    @property
+    def is_writing(self) -> bool:
+        return self._writing is not None
+
+    def markdown(self, conversation_id: str) -> str | None:
+        """A chat as Markdown; None where it is gone or cannot be read, which is told."""
+        try:
+            chat = self._store.conversation(conversation_id)
+            return None if chat is None else self._markdown(chat)
+        except RagdollError as error:
+            self.store_failed.emit(error.sentence, error.way_out)
+            return None
+
+    def write_all(self, parent: Path) -> None:
+        """Begins to write all chats into a new folder below `parent`; nothing that is there is touched."""
+        if self._writing is None:
+            self._num_written = self._num_chats = 0
+            self._writing = self._written(parent)
+            self._timer.start()
+
+    def stop(self) -> None:
+        """Before the store is closed; what is written stays."""
+        self._timer.stop()
+        self._writing = None
+
+    # --- inside ---
+
+    def _on_due(self) -> None:
+        until = time.monotonic() + _STEP_S
+        try:
+            self._write_until(until)
+        except OSError as error:
+            self.stop()
+            self.failed.emit(self._num_written, self._num_chats, str(error.strerror or error))
+        except RagdollError as error:
+            self.stop()
+            self.failed.emit(self._num_written, self._num_chats, error.sentence.rstrip("."))
+
+    def _write_until(self, until: float) -> None:
+        for num_written in self._writing or ():
+            self._num_written = num_written
+            if time.monotonic() >= until:
+                self.progressed.emit(self._num_written, self._num_chats)
+                return
+        self.stop()
+        self.finished.emit(self._num_written, str(self._folder))
+
+    def _written(self, parent: Path) -> Iterator[int]:
+        """Writes a chat at each step, and tells how many there are by then."""
+        chats, taken = self._store.conversations(), set[str]()
+        if not chats:
+            return
+        self._num_chats = len(chats)
+        self._folder = _new_folder(parent)
+        for place, chat in enumerate(chats, start=1):
+            stem = file_stem(chat.title, taken)
+            taken.add(compared(stem))
+            write_export(self._folder / f"{stem}.md", self._markdown(chat).encode())
+            yield place
+
+    def _markdown(self, chat: Conversation) -> str:
+        if chat.conversation_id == self._open_chat.conversation_id:
+            return self._open_chat.export_markdown()
+        return markdown_of(chat.title, branch(self._store.turns(chat.conversation_id), chat.leaf_id))
+
+
+def _new_folder(parent: Path) -> Path:
+    """A folder that was not there before. Raises OSError."""
+    number = 1
+    while True:
+        folder = parent / (_FOLDER if number == 1 else f"{_FOLDER} ({number})")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return folder
