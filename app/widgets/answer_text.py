@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QMimeData, QPoint, QUrl
-from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QKeySequence, QMouseEvent, QTextCursor
-from PySide6.QtWidgets import QFrame, QMenu, QSizePolicy, QTextBrowser, QWidget
+from PySide6.QtCore import QMimeData, QPoint, QRect, QUrl
+from PySide6.QtGui import QColor, QContextMenuEvent, QFocusEvent, QKeyEvent, QKeySequence, QMouseEvent, QTextCursor
+from PySide6.QtWidgets import QFrame, QMenu, QSizePolicy, QTextBrowser, QTextEdit, QWidget
+
+from app import theme
+from app.models.matches import Span, in_units, spans_of
 
 if TYPE_CHECKING:
     from app.widgets.block_selection import BlockSelection
+
+_ASIDE_PX = 24
 
 
 class AnswerText(QTextBrowser):
@@ -18,6 +23,7 @@ class AnswerText(QTextBrowser):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._selection: BlockSelection | None = None
+        self._spans: list[Span] = []
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setOpenLinks(False)
         self.setAcceptDrops(False)
@@ -74,6 +80,25 @@ class AnswerText(QTextBrowser):
                 action.triggered.connect(self._selection.select_all)
         return menu
 
+    def seek(self, sought: str) -> int:
+        """How many matches there are; `mark` marks them."""
+        text = self.document().toRawText()
+        self._spans = in_units(text, spans_of(text, sought))
+        return len(self._spans)
+
+    def mark(self, current: int | None = None) -> None:
+        """Marks what was found, and the match of that number as the one that is looked at."""
+        if self._spans or self.extraSelections():
+            self.setExtraSelections([_mark(self._cursor(*span), n == current) for n, span in enumerate(self._spans)])
+
+    def place_of(self, number: int) -> QRect:
+        """Where a match is, and in long lines of code brings it into sight."""
+        cursor, bar = self._cursor(self._spans[number][0]), self.horizontalScrollBar()
+        left = self.cursorRect(cursor).left()
+        if not 0 <= left < self.viewport().width() - _ASIDE_PX:
+            bar.setValue(bar.value() + left - self.viewport().width() // 2)
+        return self.cursorRect(cursor)
+
     # --- Qt ---
 
     def loadResource(self, _kind: int, _name: QUrl | str) -> object:
@@ -120,3 +145,13 @@ class AnswerText(QTextBrowser):
         menu = self.menu_at(event.pos())
         menu.exec(event.globalPos())
         menu.deleteLater()
+
+
+def _mark(cursor: QTextCursor, is_current: bool) -> QTextEdit.ExtraSelection:
+    look, made = theme.current(), QTextEdit.ExtraSelection()
+    made.cursor = cursor
+    made.format.setBackground(QColor(look.accent if is_current else look.mark))
+    if is_current:
+        made.format.setForeground(QColor(look.on_accent))
+        made.format.setFontUnderline(True)
+    return made

@@ -24,6 +24,8 @@ _NUM_AT_FIRST = 3
 _COLUMN_PX = 760
 _NEAR_EDGE_PX = 120
 _AT_END_PX = 24
+_NEAR_MATCH_PX = 32
+_NUM_LOOKS = 3
 
 
 class ConversationView(QScrollArea):
@@ -62,6 +64,11 @@ class ConversationView(QScrollArea):
         self.verticalScrollBar().rangeChanged.connect(self._on_range_changed)
         self._shift = QTimer(self, singleShot=True, interval=0)
         self._shift.timeout.connect(self._shift_window)
+        self._sought = ""
+        self._at: tuple[str, int] | None = None
+        self._num_looks = 0
+        self._looks = QTimer(self, singleShot=True, interval=0)
+        self._looks.timeout.connect(self._on_look_due)
 
     @property
     def is_following(self) -> bool:
@@ -123,6 +130,32 @@ class ConversationView(QScrollArea):
         if view is not None:
             view.append_thoughts(turn, piece)
 
+    def mark(self, sought: str, at: tuple[str, int] | None = None) -> None:
+        """Marks what is looked for in all turns, also in those that come; "" marks nothing.
+
+        `at` is the match that one is at: the id of its turn, and which one it is in there.
+        """
+        self._sought, self._at = sought, at
+        for view in self._views:
+            self._mark(view)
+
+    def show_match(self, sought: str, at: tuple[str, int]) -> None:
+        """Marks likewise, and brings the match that one is at into sight, also where its turn is no widget yet."""
+        self._follows = False
+        if self.widget_of(at[0]) is None:
+            self._bring(at[0])
+        self.mark(sought, at)
+        self._look_at_match()
+        # Blocks that were just made get their heights in several rounds.
+        self._num_looks = _NUM_LOOKS
+        self._looks.start()
+
+    def first_in_sight(self) -> int:
+        """The index of the first turn that is seen, or the number of turns where there is none."""
+        top = self.verticalScrollBar().value()
+        seen = (n for n, view in enumerate(self._views) if view.y() + view.height() > top)
+        return self._first + next(seen, len(self._views))
+
     def scroll_to_end(self) -> None:
         self._follows = True
         self._to_end()
@@ -148,6 +181,39 @@ class ConversationView(QScrollArea):
         if event.button() == Qt.MouseButton.LeftButton:
             for view in self._views:
                 view.clear_selection()
+
+    def _mark(self, view: TurnWidget) -> None:
+        at = self._at
+        view.mark(self._sought, at[1] if at is not None and at[0] == view.turn.turn_id else None)
+
+    def _bring(self, turn_id: str) -> None:
+        """Has a turn that is far from what is shown, and its neighbours, in the place of these."""
+        index = next((n for n, turn in enumerate(self._turns) if turn.turn_id == turn_id), None)
+        if index is not None:
+            self._drop(0)
+            self._first = max(0, index - 1)
+            for near in range(self._first, min(index + _STEP, len(self._turns))):
+                self._append(near)
+            self._column.activate()
+            self._content.adjustSize()
+            self._shift.start()
+
+    def _look_at_match(self) -> None:
+        view = self.widget_of(self._at[0]) if self._at is not None else None
+        found = view.place_found() if view is not None else None
+        if found is None:
+            return
+        widget, place = found
+        bar, height = self.verticalScrollBar(), self.viewport().height()
+        top = widget.mapTo(self._content, place.topLeft()).y()
+        if not _NEAR_MATCH_PX <= top - bar.value() <= height - place.height() - _NEAR_MATCH_PX:
+            bar.setValue(top - height // 3)
+
+    def _on_look_due(self) -> None:
+        self._num_looks -= 1
+        self._look_at_match()
+        if self._num_looks > 0:
+            self._looks.start()
 
     def _keep(self, turn: TurnView) -> None:
         # The turn that changes is nearly always the last.
@@ -187,6 +253,8 @@ class ConversationView(QScrollArea):
         view.edited.connect(lambda text: self.edited.emit(turn_id, text))
         view.everything_wanted.connect(lambda: self.everything_wanted.emit(turn_id))
         view.branch_wanted.connect(lambda step: self._switch_branch(view, step))
+        if self._sought:
+            self._mark(view)
         return view
 
     def _go_on(self, view: TurnWidget) -> None:

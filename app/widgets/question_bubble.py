@@ -7,11 +7,11 @@ from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.widgets import bits
+from app.widgets.marked_label import MarkedLabel
 from app.widgets.prompt_edit import PromptEdit
+from app.widgets.turn_texts import shown_question
 
 _WIDEST_SHARE = 0.82
-# Characters; all of it is copied, edited and asked.
-_MOST_SHOWN = 4000
 
 
 class QuestionBubble(QWidget):
@@ -22,9 +22,8 @@ class QuestionBubble(QWidget):
     def __init__(self, question: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._question = question
-        # A log that was pasted would be measured and wrapped at each step of a window that is resized.
-        self._shown = question if len(question) <= _MOST_SHOWN else f"{question[:_MOST_SHOWN]}…"
-        self._text = bits.label(self._shown, wraps=True, selectable=True)
+        self._shown = shown_question(question)
+        self._text = MarkedLabel(self._shown, selectable=True)
         self._bubble = QFrame()
         self._bubble.setProperty("card", "bubble")
         inner = QVBoxLayout(self._bubble)
@@ -44,6 +43,10 @@ class QuestionBubble(QWidget):
     @property
     def question(self) -> str:
         return self._question
+
+    @property
+    def text(self) -> MarkedLabel:
+        return self._text
 
     def set_editable(self, is_editable: bool) -> None:
         self._edit.setEnabled(is_editable)

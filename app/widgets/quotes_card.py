@@ -13,8 +13,10 @@ from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import place_text, printable
+from app.widgets.marked_label import MarkedLabel
 from app.widgets.opening_frame import OpeningFrame
 from app.widgets.standing_chip import StandingChip
+from app.widgets.turn_texts import shown_quote
 
 if TYPE_CHECKING:
     from app.models.standings import Standing
@@ -33,14 +35,14 @@ class QuoteLine(OpeningFrame):
         self.standing = StandingChip()
         self.setAccessibleDescription(quote.text)
         self.setToolTip(plain_tip(printable(quote.document)))
-        text = " ".join(quote.text.split())
+        self.text = MarkedLabel(shown_quote(quote.text))
         foot = bits.row(bits.chip(str(quote.passage + 1), "accent"), spacing=8)
         foot.addWidget(ElidedLabel(place, "small"), 1)
         foot.addWidget(self.standing)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 2, 8, 2)
         layout.setSpacing(6)
-        layout.addWidget(bits.label(text, wraps=True))
+        layout.addWidget(self.text)
         layout.addLayout(foot)
 
     def show_standing(self, standing: Standing) -> None:

@@ -6,16 +6,18 @@ from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, Signal
+from PySide6.QtCore import QPoint, QRect, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QGuiApplication
 from PySide6.QtWidgets import QToolButton, QToolTip, QVBoxLayout, QWidget
 
 from app import theme
 from app.tips import plain_tip
 from app.widgets import bits
+from app.widgets.answer_text import AnswerText
 from app.widgets.copy_menu import CopyMenu
 from app.widgets.figures import place_text
 from app.widgets.markdown_view import MarkdownView
+from app.widgets.marked_label import MarkedLabel
 from app.widgets.outcome_line import OutcomeLine
 from app.widgets.question_bubble import QuestionBubble
 from app.widgets.quotes_card import QuotesCard
@@ -35,6 +37,7 @@ from app.widgets.turn_sentences import (
     unfounded_sentence,
     writer_sentence,
 )
+from app.widgets.turn_texts import is_of_quotes
 
 if TYPE_CHECKING:
     from app.models.standings import Standing
@@ -79,6 +82,8 @@ class TurnWidget(QWidget):
         self._turn = turn
         self._standing_of, self._follows_sources, self._has_model = standing_of, follows_sources, has_model
         self._was_running, self._is_new = not turn.has_ended, True
+        self._marked: tuple[str, int | None, TurnView, theme.Theme] = ("", None, turn, theme.current())
+        self._found: tuple[MarkedLabel | AnswerText, int] | None = None
         self.bubble = QuestionBubble(turn.question)
         self._spinner, self._state = Spinner(), bits.label("", "muted")
         self._state_line = QWidget()
@@ -153,6 +158,30 @@ class TurnWidget(QWidget):
         self.markdown.selection.clear()
         self.thoughts.clear_selection()
 
+    def mark(self, sought: str, current: int | None = None) -> None:
+        """Marks what is looked for in question and answer; `current` is the match of all these that one is at."""
+        wanted = (sought, current, self._turn, theme.current())
+        if wanted == self._marked:
+            return
+        self._marked = wanted
+        self._found, number = None, 0
+        for text in self._marked_texts():
+            count = text.seek(sought)
+            own = current - number if current is not None and number <= current < number + count else None
+            text.mark(own)
+            if own is not None:
+                self._found = (text, own)
+            number += count
+
+    def place_found(self) -> tuple[QWidget, QRect] | None:
+        """Where the match is that one is at, in which widget; unfolds what it is in."""
+        if self._found is None or self._found[0] not in self._marked_texts():
+            return None
+        text, number = self._found
+        if self.quotes.isAncestorOf(text):
+            self.quotes.set_open(True)
+        return text, text.place_of(number)
+
     def focus_branches(self, step: int) -> None:
         """Puts the keyboard where the next branch in that direction is, or the last one."""
         wanted, other = (self.later, self.earlier) if step > 0 else (self.earlier, self.later)
@@ -180,6 +209,11 @@ class TurnWidget(QWidget):
     def state_sentence(self) -> str:
         """What the state line says; "" once the answer has ended."""
         return self._state.text() if self._was_running else ""
+
+    def _marked_texts(self) -> list[MarkedLabel | AnswerText]:
+        if is_of_quotes(self._turn):
+            return [self.bubble.text, *(line.text for line in self.quotes.quote_lines())]
+        return [self.bubble.text, *self.markdown.texts()]
 
     def _arrange(self) -> None:
         layout = QVBoxLayout(self)
@@ -219,8 +253,7 @@ class TurnWidget(QWidget):
         return switch
 
     def _show_answer(self, turn: TurnView, is_running: bool) -> None:
-        # Without a model the quotes are the answer; its text would say the same again.
-        is_extractive = turn.state == "finished" and turn.model is None and bool(turn.quotes)
+        is_extractive = is_of_quotes(turn)
         text = "" if is_extractive else turn.text
         self.markdown.set_num_passages(len(turn.passages))
         if text != self.markdown.text:

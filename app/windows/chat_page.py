@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from app.widgets.conversation_view import ConversationView
     from app.widgets.first_run import FirstRun
     from app.widgets.source_pane import SourcePane
+    from app.windows.finding import Finding
 
 _COLUMN_PX = 760
 _VIEWER_PX = 520
@@ -43,6 +44,8 @@ class ChatPage(QWidget):
         self.setObjectName("page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._models: AppModels | None = None
+        self._finding: Finding | None = None
+        self._finding_in: str | None = None
         self._sources_px = 340
         self._sources_wanted = True
         self.model_picker, self.collection_picker = ModelPicker(), CollectionPicker(makes_new=True)
@@ -145,11 +148,14 @@ class ChatPage(QWidget):
     # --- what the window and its shortcuts do ---
 
     def stop(self) -> bool:
-        """Stops the answers under way, else closes the page that is open; False when there was neither."""
+        """Stops the answers under way, else closes what was opened last to look; False when there was neither."""
         running = [turn for turn in self._turns() if not turn.has_ended]
         if self._models is not None and running:
             for turn in running:
                 self._models.conversation.stop(turn.turn_id)
+            return True
+        if self._finding is not None and self._finding.is_open:
+            self._close_finding()
             return True
         if self._models is not None and self.sources.is_viewing:
             self.sources.close_page()
@@ -161,6 +167,20 @@ class ChatPage(QWidget):
         turns = self._turns()
         if self._models is not None and turns and turns[-1].has_ended:
             self._models.conversation.regenerate(turns[-1].turn_id)
+
+    def open_finding(self) -> None:
+        """Opens the line in which one looks for something in this chat."""
+        if self._turns():
+            self._made_finding().open()
+
+    def find_next(self, step: int) -> None:
+        if self._finding is not None and self._finding.is_open:
+            self._finding.step(step)
+
+    def seek(self, words: str) -> None:
+        """Goes to the first match of what chats were searched for."""
+        if words.strip() and self._turns():
+            self._made_finding().seek(words)
 
     def toggle_sources(self) -> None:
         if self._models is None:
@@ -211,10 +231,10 @@ class ChatPage(QWidget):
         foot.addStretch(1)
         side = QWidget()
         side.setMinimumWidth(_MIN_CONVERSATION_PX)
-        layout = bits.column(spacing=0)
-        layout.addWidget(self._centre, 1)
-        layout.addWidget(self._foot)
-        side.setLayout(layout)
+        self._side = bits.column(spacing=0)
+        self._side.addWidget(self._centre, 1)
+        self._side.addWidget(self._foot)
+        side.setLayout(self._side)
         return side
 
     def _connect(self) -> None:
@@ -234,6 +254,7 @@ class ChatPage(QWidget):
         self._show_centre()
         self._show_busy()
         self._show_sources()
+        self._find_again()
 
     def _show_standings(self) -> None:
         if self._models is not None:
@@ -248,11 +269,13 @@ class ChatPage(QWidget):
         if turn is not None:
             self.conversation.update_turn(turn)
         self._show_busy()
+        self._find_again()
 
     def _on_text_appended(self, turn_id: str, piece: str) -> None:
         turn = self._models.conversation.turn(turn_id) if self._models is not None else None
         if turn is not None:
             self.conversation.append_text(turn, piece)
+            self._find_again()
 
     def _on_thoughts_appended(self, turn_id: str, piece: str) -> None:
         turn = self._models.conversation.turn(turn_id) if self._models is not None else None
@@ -345,3 +368,33 @@ class ChatPage(QWidget):
         if not self.sources.is_viewing:
             self._sources_px = self._split.sizes()[1]
             self._width_timer.start()
+
+    # --- finding ---
+
+    def _made_finding(self) -> Finding:
+        if self._finding is None:
+            from app.widgets.find_bar import FindBar
+            from app.windows.finding import Finding
+
+            bar = FindBar()
+            self._side.insertWidget(0, bar)
+            bar.closed.connect(self._close_finding)
+            self._finding = Finding(bar, self.conversation, self._turns)
+        self._finding_in = self._chat_id
+        return self._finding
+
+    @property
+    def _chat_id(self) -> str | None:
+        return self._models.conversation.conversation_id if self._models is not None else None
+
+    def _close_finding(self) -> None:
+        if self._finding is not None:
+            self.prompt.setFocus()
+            self._finding.close()
+
+    def _find_again(self) -> None:
+        """What has changed may match as well; in another chat something else will be looked for."""
+        if self._finding is not None and self._finding_in == self._chat_id:
+            self._finding.on_changed()
+        elif self._finding is not None:
+            self._finding.close()

@@ -97,7 +97,7 @@ class MainWindow(QMainWindow):
         from app.widgets.chat_list_panel import ChatListPanel
 
         panel = ChatListPanel()
-        panel.opened.connect(self.open_chat)
+        panel.opened.connect(self._open_listed)
         panel.export_wanted.connect(self.export_chat)
         self.rail.put(panel)
         return panel
@@ -351,6 +351,9 @@ class MainWindow(QMainWindow):
             Shortcut("Ctrl+/", self.tr("Keyboard shortcuts"), self.show_shortcuts, "keyboard"),
             Shortcut("Ctrl+L", self.tr("Go to the question"), self.focus_prompt, "chats"),
             Shortcut("Ctrl+R", self.tr("Answer the last question again"), self._regenerate, "regenerate"),
+            Shortcut("Ctrl+F", self.tr("Find in this chat"), self._find, "search"),
+            Shortcut("F3", self.tr("Next match"), lambda: self._find_next(1), "chevron-down"),
+            Shortcut("Shift+F3", self.tr("Match before"), lambda: self._find_next(-1), "chevron-up"),
             Shortcut("Esc", self.tr("Stop the answer"), self._stop_answer, "stop"),
             Shortcut("F6", self.tr("Next pane"), self.next_pane, "sources"),
         ]
@@ -371,6 +374,12 @@ class MainWindow(QMainWindow):
         """Whether what is dragged is over the page of the open chat, whose next questions are then about it."""
         where = self.chat.mapFrom(self, event.position().toPoint())
         return self.chat.isVisible() and self.chat.has_prompt and self.chat.rect().contains(where)
+
+    def _open_listed(self, conversation_id: str) -> None:
+        """A chat of the list; where that is searched, at what was found in the chat."""
+        self.open_chat(conversation_id)
+        if self._models is not None:
+            self.chat.seek(self._models.chat_list.filter)
 
     def _target_collection(self) -> str:
         chosen = self._models.conversation.collection if self._models is not None else None
@@ -398,6 +407,14 @@ class MainWindow(QMainWindow):
     def _stop_answer(self) -> None:
         if self._place == "chats":
             self.chat.stop()
+
+    def _find(self) -> None:
+        if self._place == "chats":
+            self.chat.open_finding()
+
+    def _find_next(self, step: int) -> None:
+        if self._place == "chats":
+            self.chat.find_next(step)
 
     def _on_sources_width(self, width_px: int) -> None:
         store = self._store()

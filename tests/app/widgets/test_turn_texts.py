@@ -1,0 +1,91 @@
+"""Tests for app.widgets.turn_texts: what is counted without widgets is what is marked in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.models.matches import count_of
+from app.widgets.turn_texts import bare_texts, may_hold
+from app.widgets.turn_widget import TurnWidget
+from tests.helpers.shown_values import passage, quote, turn
+
+ANSWER = """# The notice
+
+A **no**tice of _three_ months & more [1], notice.
+
+- notice
+- and `notice_period`
+- 1 < 2
+
+| notice | b |
+|---|---|
+| no | tice notice |
+
+```python
+notice = "notice"  # notice
+```
+
+> notice\\_period, a [notice](https://example.org/notice)
+"""
+
+
+def num_marked(widget: TurnWidget, sought: str) -> int:
+    return sum(text.seek(sought) for text in widget._marked_texts())
+
+
+@pytest.mark.parametrize(
+    ("sought", "count"),
+    [
+        ("notice", 12),
+        ("NOTICE_P", 2),
+        ("three months", 1),
+        ("months & more", 1),
+        ("1 < 2", 1),
+        ("question 1", 1),
+        ("no tice", 0),
+        ("zzz", 0),
+    ],
+)
+def test_what_is_counted_is_what_is_marked(qtbot, sought, count):
+    shown = turn(1, text=ANSWER, passages=(passage(1),))
+    widget = TurnWidget(shown)
+    qtbot.addWidget(widget)
+    assert sum(count_of(text, sought) for text in bare_texts(shown)) == count
+    assert num_marked(widget, sought) == count
+    assert may_hold(shown, sought) or not count
+
+
+def test_of_an_answer_of_quotes_the_quotes_are_looked_through(qtbot):
+    shown = turn(1, text="Hidden words.", model=None, passages=(passage(1),), quotes=(quote(0, "Shown\n words."),))
+    widget = TurnWidget(shown)
+    qtbot.addWidget(widget)
+    assert sum(count_of(text, "words") for text in bare_texts(shown)) == num_marked(widget, "words") == 1
+    widget.quotes.set_open(False)
+    widget.mark("shown words", 0)
+    text, _ = widget.place_found()
+    assert widget.quotes.is_open
+    assert text is widget.quotes.quote_lines()[0].text
+
+
+def test_marks_come_and_go(qtbot):
+    widget = TurnWidget(turn(1, text="Notice.\n\n```\nnotice\n```"))
+    qtbot.addWidget(widget)
+    widget.mark("notice", 1)
+    prose, code = widget.markdown.texts()
+    assert [len(text.extraSelections()) for text in (prose, code)] == [1, 1]
+    (seen,), (looked_at,) = prose.extraSelections(), code.extraSelections()
+    assert (seen.format.fontUnderline(), looked_at.format.fontUnderline()) == (False, True)
+    widget.mark("")
+    assert [len(text.extraSelections()) for text in (prose, code)] == [0, 0]
+
+
+def test_a_question_is_shown_letter_by_letter_also_with_marks(qtbot):
+    asked = turn(1, text="Yes.")
+    widget = TurnWidget(asked)
+    qtbot.addWidget(widget)
+    label = widget.bubble.text
+    plain = label.text()
+    widget.mark("question", 0)
+    assert "Question</span> 1?" in label.text()
+    widget.mark("")
+    assert label.text() == plain == asked.question
