@@ -13,6 +13,7 @@ from PySide6.QtGui import QGuiApplication, QMouseEvent, QTextDocumentFragment
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.widgets.answer_text import AnswerText
+from app.widgets.edge_scroll import EdgeScroll
 from app.widgets.markdown_blocks import CITE_SCHEME
 
 _LEAVING = (
@@ -33,6 +34,8 @@ class BlockSelection:
         self._view, self._texts = view, texts
         self._origin: AnswerText | None = None
         self._is_dragging = self._is_extending = self._is_on_selected = False
+        self._edge = EdgeScroll(view)
+        self._edge.scrolled.connect(self._on_scrolled)
 
     # --- what blocks tell ---
 
@@ -59,6 +62,7 @@ class BlockSelection:
         if not self._is_dragging or not event.buttons() & Qt.MouseButton.LeftButton or self._is_on_selected:
             return False
         where = event.globalPosition().toPoint()
+        self._edge.follow(where)
         over = self._text_at(where)
         if over is None or (over is text and not self._is_extending):
             self.clear_but(text)
@@ -70,6 +74,7 @@ class BlockSelection:
         if self._is_on_selected:
             self._begin(text)
         self._is_dragging = self._is_extending = self._is_on_selected = False
+        self._edge.stop()
 
     def leave(self, reason: Qt.FocusReason) -> None:
         """The keyboard has left a block: elsewhere by the mouse or the Tab key, and nothing is selected any more."""
@@ -81,6 +86,7 @@ class BlockSelection:
         """These blocks are no more."""
         if self._origin is not None and self._origin in texts:
             self._origin = None
+            self._edge.stop()
 
     # --- what people do ---
 
@@ -132,6 +138,10 @@ class BlockSelection:
                 text.select_range(anchor if text is origin else first, position if text is to else last)
             else:
                 text.unselect()
+
+    def _on_scrolled(self) -> None:
+        if (over := self._text_at(self._edge.where)) is not None:
+            self._extend(over, self._position_in(over, self._edge.where))
 
     def _text_at(self, where: QPoint) -> AnswerText | None:
         """The block at the height of a point, or the next one below it; of a point below all of them the last."""

@@ -330,3 +330,20 @@ def test_the_tab_key_marks_a_link_and_ends_what_was_selected(answer):
     answer.selection.select_all()
     QTest.keyClick(first, Qt.Key.Key_Tab)
     assert selected(answer)[1:] == ["", "", ""]
+
+
+def test_a_drag_beyond_the_edge_scrolls_on_and_selects_what_comes(view, qtbot):
+    view.show_text("\n\n".join(f"Paragraph {number}." for number in range(60)))
+    QApplication.processEvents()
+    first, bar = view.texts()[0], view.host.verticalScrollBar()
+    press(first, point(first, 3))
+    move(first, first.viewport().mapFromGlobal(view.host.viewport().mapToGlobal(QPoint(50, 900))))
+    qtbot.wait_until(lambda: bar.value() == bar.maximum())
+    assert selected(view)[0] == "agraph 0."
+    assert selected(view)[1:] == [f"Paragraph {number}." for number in range(1, 60)]
+    move(first, point(first, 5))
+    assert not view.selection._edge._timer.isActive()
+    move(first, QPoint(0, -900))
+    assert view.selection._edge._timer.isActive()
+    release(first, QPoint(0, -900))
+    assert not view.selection._edge._timer.isActive()
