@@ -1,17 +1,21 @@
-"""Tests for exporting chats from the list and from the settings."""
+"""Tests for getting answers out of the window: copied, and exported from the list and from the settings."""
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog
 
 from engine import protocol
 from engine.protocol import Answer, Scope
+from tests.helpers.shown_values import passage
 
 
 def ask(models, client, question: str, text: str) -> str:
     """Asks in the open chat, and has it answered; the chat's id."""
     models.conversation.ask(question)
-    found = {"passages": (), "quotes": (), "scope": Scope(0, 0, 0)}
+    found = {"passages": (passage(1), passage(2)), "quotes": (), "scope": Scope(2, 2, 2)}
     timings = protocol.Timings(
         queued_s=0, retrieval_s=0, prefill_s=0, ttft_s=0, total_s=0, prompt_tokens=0, generated_tokens=0
     )
@@ -25,6 +29,18 @@ def choose(parent, path) -> None:
     (dialog,) = parent.findChildren(QFileDialog)
     dialog.filesSelected.emit([str(path)])
     dialog.close()
+
+
+def test_an_answer_is_copied_as_a_whole_and_with_its_sources(window, models, client):
+    ask(models, client, "What notice?", "**Three** months [2].\n\n- or more")
+    view = window.chat.conversation.turn_views()[-1]
+    last = view.markdown.texts()[-1]
+    last.setFocus()
+    QTest.keyClick(last, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    QTest.keyClick(last, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == "Three months [2].\n\nor more"
+    view.copy_ways.menu().with_sources.trigger()
+    assert QGuiApplication.clipboard().text().endswith("- or more\n\nSources:\n[2] file-2.pdf, p. 7")
 
 
 def test_a_chat_of_the_list_is_exported_without_being_opened(window, models, client, tmp_path):
