@@ -23,6 +23,12 @@ _LEAVING = (
 )
 # Outside of the answer a citation is no link, and no bare number.
 _CITATION = re.compile(rf'<a href="{CITE_SCHEME}:(\d+)">.*?</a>', re.DOTALL)
+# Those of our theme, which are not to be read where something else is behind them.
+_COLOUR = re.compile(r' bgcolor="#\w+"|[\w-]*color:#\w+;')
+_TAG = re.compile(r"<[^>]*>")
+_CELL_END = re.compile(r"</p></td>\s*<td[^>]*>\s*<p[^>]*>")
+# In the place of a tab, which HTML takes for a space.
+_TAB = "\ue000"
 _BODY = re.compile(r"<body[^>]*>(.*)</body>", re.DOTALL)
 
 
@@ -114,8 +120,8 @@ class BlockSelection:
         """What is selected, as plain text and as HTML."""
         parts = [_CITATION.sub(r"[\1]", text.textCursor().selection().toHtml()) for text in self._selected()]
         made = QMimeData()
-        made.setText("\n\n".join(QTextDocumentFragment.fromHtml(part).toPlainText() for part in parts))
-        made.setHtml("\n".join(map(_body, parts)))
+        made.setText("\n\n".join(map(_plain, parts)))
+        made.setHtml("\n".join(_TAG.sub(lambda tag: _COLOUR.sub("", tag[0]), _body(part)) for part in parts))
         return made
 
     # --- inside ---
@@ -154,6 +160,12 @@ class BlockSelection:
         if height < 0:
             return 0
         return text.num_characters if height >= text.height() else text.position_at(where)
+
+
+def _plain(html: str) -> str:
+    """As Qt has it, but a row of a table is a line."""
+    fragment = QTextDocumentFragment.fromHtml(_CELL_END.sub(_TAB, html))
+    return fragment.toPlainText().replace(_TAB, "\t").strip("\n")
 
 
 def _body(html: str) -> str:

@@ -180,6 +180,7 @@ def _x(line: QTextLine, position: int) -> float:
 def document_style(look: theme.Theme) -> str:
     """CSS for QTextDocument, which knows a small part of it, in the theme's colours."""
     mono = ", ".join(f"'{family}'" for family in theme.mono_families())
+    # Of the spaces in a citation, which are narrow and do not break, Qt would make plain ones, and one with the next.
     return f"""
       p {{ line-height: 118%; margin: 0; }}
       li {{ line-height: 118%; margin-bottom: 4px; }}
@@ -187,7 +188,7 @@ def document_style(look: theme.Theme) -> str:
       h1, h2, h3, h4 {{ margin: 4px 0 0 0; font-weight: 600; }}
       h1 {{ font-size: x-large; }} h2 {{ font-size: large; }} h3, h4 {{ font-size: medium; }}
       a {{ color: {look.accent}; text-decoration: none; }}
-      a.cite {{ color: {look.accent}; font-weight: 600; font-size: small; }}
+      a.cite {{ color: {look.accent}; font-weight: 600; font-size: small; white-space: pre; }}
       code {{ font-family: {mono}; background-color: {look.sunken}; }}
       pre {{ font-family: {mono}; background-color: {look.sunken}; }}
       blockquote {{ color: {look.muted}; margin: 0 0 0 16px; }}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 4000
 _TAG = re.compile(r"<[^>]*>")
 # Those that Qt makes one of.
-_SPACES = re.compile(r"[^\S\n\xa0]+")
+_SPACES = re.compile(r"[ \t]+")
 _MARKDOWN = str.maketrans("", "", "*_`~\\")
 
 

@@ -216,7 +216,7 @@ def answer(view):
 def test_a_drag_goes_on_from_block_to_block_also_through_code(answer):
     first, _, points, _ = answer.texts()
     drag(first, 6, points, 5)
-    assert selected(answer) == ["months apply 1 .", "x = 1", "first", ""]
+    assert selected(answer) == ["months apply \u202f1\u202f.", "x = 1", "first", ""]
     QTest.keyClick(first, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     copied = QGuiApplication.clipboard().mimeData()
     assert copied.text() == "months apply [1].\n\nx = 1\n\nfirst"
@@ -227,7 +227,7 @@ def test_a_drag_goes_on_from_block_to_block_also_through_code(answer):
 def test_a_drag_may_go_upwards_and_come_back(answer):
     first, code, _, last = answer.texts()
     drag(last, 3, first, 6)
-    assert selected(answer) == ["months apply 1 .", "x = 1", "first\u2029second", "The"]
+    assert selected(answer) == ["months apply \u202f1\u202f.", "x = 1", "first\u2029second", "The"]
     click(last, 6)
     press(last, point(last, 3))
     move(last, over(last, code, 4))
@@ -250,9 +250,9 @@ def test_shift_and_a_click_extend_what_is_selected(answer):
     first, code, _, last = answer.texts()
     click(first, 6)
     click(last, 3, Qt.KeyboardModifier.ShiftModifier)
-    assert selected(answer) == ["months apply 1 .", "x = 1", "first\u2029second", "The"]
+    assert selected(answer) == ["months apply \u202f1\u202f.", "x = 1", "first\u2029second", "The"]
     click(code, 1, Qt.KeyboardModifier.ShiftModifier)
-    assert selected(answer) == ["months apply 1 .", "x", "", ""]
+    assert selected(answer) == ["months apply \u202f1\u202f.", "x", "", ""]
 
 
 def test_everything_of_an_answer_is_selected_and_copied(answer):
@@ -347,3 +347,25 @@ def test_a_drag_beyond_the_edge_scrolls_on_and_selects_what_comes(view, qtbot):
     assert view.selection._edge._timer.isActive()
     release(first, QPoint(0, -900))
     assert not view.selection._edge._timer.isActive()
+
+
+def test_what_is_copied_can_be_pasted_anywhere(view):
+    look = theme.appearance()
+    try:
+        look.choose("dark")
+        view.show_text(
+            "A `word` [1] and *more* [2][3].\n\n| a | b |\n|---|---|\n| 1 | `x` [1] |\n\n```\np { color:#fff; }\n```"
+        )
+        view.selection.select_all()
+        copied = view.selection.mime()
+    finally:
+        look.choose("light")
+    assert copied.text() == "A word [1] and more [2][3].\n\na\tb\n1\tx [1]\n\np { color:#fff; }"
+    assert "color:#" not in copied.html().replace("p { color:#fff; }", "")
+    assert "p { color:#fff; }" in copied.html()
+    assert "bgcolor" not in copied.html()
+
+
+def test_a_citation_does_not_take_the_space_behind_it(view):
+    view.show_text("Three months [1] and more.")
+    assert view.texts()[0].toPlainText() == "Three months \u202f1\u202f and more."
