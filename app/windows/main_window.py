@@ -378,7 +378,8 @@ class MainWindow(QMainWindow):
     def _open_listed(self, conversation_id: str) -> None:
         """A chat of the list; where that is searched, at what was found in the chat."""
         self.open_chat(conversation_id)
-        if self._models is not None:
+        # Where it could not be read, the one before is open still.
+        if self._models is not None and self._models.conversation.conversation_id == conversation_id:
             self.chat.seek(self._models.chat_list.filter)
 
     def _target_collection(self) -> str:

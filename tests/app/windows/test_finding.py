@@ -8,6 +8,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app import theme
+from app.chats.errors import ChatsUnusable
 from app.chats.records import Outcome
 from engine import protocol
 
@@ -174,6 +175,18 @@ def test_a_chat_that_was_found_by_its_title_opens_as_ever(window, models, long_c
     search(window, "haystack")
     assert window.chat._finding is None or not bar_of(window).isVisible()
     assert models.conversation.conversation_id == long_chat
+
+
+def test_a_chat_that_cannot_be_read_is_not_looked_through(window, models, long_chat, monkeypatch):
+    add_chat(models, "Unread", ["A thimble here."])
+
+    def fail(_conversation_id: str) -> None:
+        raise ChatsUnusable("The chats cannot be used just now.", "Try again.")
+
+    monkeypatch.setattr(models.conversation._store, "turns", fail)
+    search(window, "thimble")
+    assert models.conversation.conversation_id == long_chat
+    assert window.chat._finding is None
 
 
 def test_an_empty_chat_and_other_pages_have_nothing_to_find(window, models, long_chat):
