@@ -61,7 +61,7 @@ def test_what_is_thought_is_told_apart_from_the_answer_however_it_is_cut(pieces)
     ],
 )
 def test_an_answer_may_stand_behind_no_thoughts(marks, is_open, nothing):
-    assert Manner(marks, is_open).nothing == nothing
+    assert Manner(marks, is_open, is_sure=True).nothing == nothing
 
 
 def test_a_prompt_that_ends_within_thoughts_has_them_begin_at_once():
