@@ -192,7 +192,7 @@ def test_an_answer_that_goes_on_is_not_thought_about_again(desk, says, template:
     cut = answer_of(desk)
     thought = told(desk, ThoughtsGenerated)
     begun = Unfinished(cut.text, passages=cut.passages, segments=cut.segments, thoughts=cut.thoughts)
-    desk.ask("How?", "on", unfinished=begun, max_tokens=40)
+    desk.ask("How?", "on", unfinished=begun, max_tokens=80)
     answer = answer_of(desk, "on")
     # Whatever it writes is told as the answer.
     assert answer.text.startswith(cut.text)
