@@ -368,6 +368,7 @@ class Question:
     `priority` says who waits for the answer. `model` is the file of the model that is to answer, "" for the chosen one,
     "none" for quotes. `instructions` are what the user wants of every answer, beside what the model is told anyway.
     With `unfinished`, an answer to it that broke off goes on, and nothing is searched for.
+    Unless it `searches`, it is put to the model alone, without the user's files.
     """
 
     question_id: str
@@ -382,6 +383,7 @@ class Question:
     model: str = ""
     instructions: str = ""
     unfinished: Unfinished | None = None
+    searches: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from engine.core import (
     PageView,
     Question,
     SamplingParams,
+    Scope,
     Unfinished,
 )
 from engine.each_file import ask_each, confined_to
@@ -45,6 +46,7 @@ from engine.events import (
     AnswerCancelled,
     AnswerEnded,
     AnswerFinished,
+    AnswerStateChanged,
     IndexFinished,
     MeasuringProgressed,
     ProblemFound,
@@ -72,6 +74,7 @@ from engine.waiting import finished, in_turn
 log = logging.getLogger(__name__)
 # Of one search, each with its text.
 MAX_TOP_K = 10_000
+_NOTHING_SEARCHED = Evidence((), (), Scope(0, 0, 0))
 
 
 class Engine:
@@ -420,7 +423,17 @@ class Engine:
             return
         if self._questions.hand_over(in_flight):
             self._parts.goodput.asked(in_flight.question)
-            self._parts.answer(in_flight)
+            if in_flight.question.searches or in_flight.question.unfinished is not None:
+                self._parts.answer(in_flight)
+            else:
+                self._put_to_model(in_flight)
+
+    def _put_to_model(self, in_flight: QuestionInFlight) -> None:
+        """Hands a question to whoever writes, with nothing to go by: it waits for no search, and needs no index."""
+        in_flight.timeline.mark("retrieval_started")
+        in_flight.timeline.mark("retrieval_ended")
+        self._listeners.publish(AnswerStateChanged(in_flight.question.question_id, "queued"))
+        self._parts.generation.submit(in_flight, _NOTHING_SEARCHED)
 
     def cancel(self, question_id: str) -> None:
         """Stops a question soon, and waits for nothing; harmless when it has ended."""

@@ -239,6 +239,7 @@ def _question(engine: Engine, params: protocol.Ask) -> Question:
         model=params.model,
         instructions=settings.instructions if params.instructions is None else params.instructions,
         unfinished=params.unfinished,
+        searches=params.searches,
     )
 
 

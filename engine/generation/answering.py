@@ -258,9 +258,9 @@ class Answering:
         # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of. What
         # it thought is left out there, as its own template does: the text is what counts then.
         is_gone = written.num_thought_tokens > 0 and not self._speaker.keeps_thoughts
-        question, tokens = self.in_flight.question.text, () if is_gone else written.tokens
+        question, tokens = self.in_flight.question, () if is_gone else written.tokens
         turn = Turn(
-            question,
+            question.text,
             prompt.passages,
             written.text,
             tokens,
@@ -268,6 +268,7 @@ class Answering:
             asked_on=prompt.asked_on,
             first_number=prompt.first_number,
             also=prompt.also,
+            searches=question.searches,
         )
         thoughts = renumbered(written.thoughts, prompt.numbers)
         return Alternative(text, citations, written.finish_reason, transcript_of(turn), thoughts)

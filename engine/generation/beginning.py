@@ -85,7 +85,7 @@ class Beginning:
             if task.in_flight.cancelled.is_set():
                 self._publish(AnswerCancelled(question_id))
             elif member is None or loaded is None:
-                _check_for_quotes(task.in_flight.question)
+                _check_quotable(task.in_flight.question)
                 self._publish(quoted(task.in_flight, self._evidence(task), self._quote_answer, self._publish))
             else:
                 member.under_way.hand_in(task.in_flight, self._evidence(task), loaded)
@@ -107,10 +107,15 @@ class Beginning:
         return evidence
 
 
-def _check_for_quotes(question: Question) -> None:
-    """Quotes have the form that they have, and are whole."""
+def _check_quotable(question: Question) -> None:
+    """Quotes come from files, have the form that they have, and are whole."""
     if question.unfinished is not None:
         raise BadRequest("Without a model no answer goes on.", "Choose a model, and continue it then.")
+    if not question.searches:
+        raise BadRequest(
+            "Without a model answers are quotes from your files, and this question leaves them out.",
+            "Choose a model, or ask your files.",
+        )
     if question.sampling.grammar or question.sampling.json_schema:
         raise BadRequest(
             "Without a model no answer follows a grammar or a JSON schema.",

@@ -90,7 +90,7 @@ class Turn:
     passages came while it was being written, the rest of it is in `continuations`. `asked_on` is the day that the model
     was told with the question, None where it was told none. Its passages are numbered from `first_number` on; `also`
     are the numbers of earlier turns' passages that were found for it, and `num_left` of its own have left the library.
-    One that `is_bare` has lost its passages.
+    One that `is_bare` has lost its passages. Unless it `searches`, it was put to the model without the user's files.
     """
 
     question: str
@@ -104,6 +104,7 @@ class Turn:
     also: tuple[int, ...] = ()
     num_left: int = 0
     is_bare: bool = False
+    searches: bool = True
 
     @property
     def numbered(self) -> tuple[tuple[int, EvidencePassage], ...]:
@@ -147,6 +148,9 @@ class Turn:
 
     def messages(self, is_own: bool = False) -> tuple[Message, ...]:
         """The turn as it stands in a prompt; with its tokens if the model that reads it wrote it."""
+        if not self.searches:
+            own = self.tokens if is_own else ()
+            return asking_alone(self.question, self.asked_on), answering(self.answer, own)
         if self.is_bare:
             return Message("user", (_question(self.question, self.asked_on),)), answering(self.answer)
         asked = asking(self.question, self.passages, self.asked_on, self.first_number, self.also)
@@ -160,8 +164,8 @@ class Turn:
 
     def bare(self) -> Turn:
         """Question and answer alone, which cites nothing any more."""
-        answer = " ".join(self.answers)
-        return Turn(self.question, (), without_markers(answer).strip(), asked_on=self.asked_on, is_bare=True)
+        words = without_markers(" ".join(self.answers)).strip()
+        return Turn(self.question, (), words, asked_on=self.asked_on, is_bare=True, searches=self.searches)
 
 
 def asking(
@@ -180,10 +184,18 @@ def asking(
     return Message("user", (*blocks, *nothing, _question(question, asked_on, also)))
 
 
+def asking_alone(words: str, asked_on: date | None = None) -> Message:
+    """What is put to the model alone, in the user's own words: it need not be a question."""
+    return Message("user", (PromptPart(f"{_day(asked_on)}{words}"),))
+
+
 def _question(question: str, asked_on: date | None, also: Sequence[int] = ()) -> PromptPart:
     above = FOUND_ABOVE.format("".join(f"[{number}]" for number in also)) if also else ""
-    day = f"Today is {asked_on.day} {asked_on:%B %Y}.\n" if asked_on is not None else ""
-    return PromptPart(f"{above}{day}Question: {question}")
+    return PromptPart(f"{above}{_day(asked_on)}Question: {question}")
+
+
+def _day(asked_on: date | None) -> str:
+    return f"Today is {asked_on.day} {asked_on:%B %Y}.\n" if asked_on is not None else ""
 
 
 def answering(text: str, tokens: tuple[int, ...] = ()) -> Message:
@@ -270,8 +282,9 @@ def transcript_of(turn: Turn) -> tuple[dict[str, Any], ...]:
     day = {"asked_on": turn.asked_on.isoformat()} if turn.asked_on is not None else {}
     numbers = {"first_number": turn.first_number} if turn.first_number != 1 else {}
     also = {"also": list(turn.also)} if turn.also else {}
+    told = {**day, **numbers, **also, **({} if turn.searches else {"searches": False})}
     pieces: list[dict[str, Any]] = [
-        {"role": "user", "question": turn.question, "passages": _evidence(turn.passages), **day, **numbers, **also},
+        {"role": "user", "question": turn.question, "passages": _evidence(turn.passages), **told},
         _written(turn.answer, turn.tokens, turn.fingerprint),
     ]
     for more in turn.continuations:
@@ -368,4 +381,5 @@ def _turn(
         first_number=int(user.get("first_number", 1)),
         also=tuple(int(number) for number in user.get("also", ())),
         num_left=len(user["passages"]) - len(passages),
+        searches=bool(user.get("searches", True)),
     )

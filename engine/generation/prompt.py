@@ -2,7 +2,7 @@
 
 Instructions come first, then the turns that are kept, then the passages, each numbered, then the question: whatever
 two prompts share, they begin with. Passages that stand in the turns are named by their numbers; the others go on from
-there, in the order they are read in.
+there, in the order they are read in. What is put to the model alone has instructions of its own, and no passages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cache, partial
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -24,6 +24,7 @@ from engine.generation.conversation import (
     Turn,
     as_they_stand,
     asking,
+    asking_alone,
     first_kept,
     next_number,
     number_above,
@@ -38,9 +39,13 @@ MIN_PASSAGE_TOKENS = 24
 # Earlier turns get at most this share of the context, and never so much that the evidence gets less than its own.
 HISTORY_SHARE = 0.5
 EVIDENCE_SHARE = 0.25
+# Where there is no evidence, they get more.
+HISTORY_SHARE_ALONE = 0.75
 # And what the user wants of every answer, with our own words, at most this share.
 WISHES_SHARE = 1 / 3
-_FULL, _SHORT = "prompts/answer.txt", "prompts/answer_short.txt"
+# Our own words, the fullest first.
+_FROM_FILES = ("prompts/answer.txt", "prompts/answer_short.txt")
+_ALONE = ("prompts/chat.txt",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,25 +135,31 @@ def compose(
     reordering: Reordering | None = None,
     today: date | None = None,
     wishes: str = "",
+    *,
+    searches: bool = True,
 ) -> Prompt:
     """The longest prompt that fits: instructions, newest turns, passages best first (the last one cut), the question.
 
     Of a document that is read through, passages from all of it. Of all, those that do not stand in the turns. `wishes`
-    are what the user wants of every answer; they end the instructions.
+    are what the user wants of every answer; they end the instructions. Unless it `searches`, the question is for the
+    model alone, and has no passages.
 
     Raises:
         PromptTooLong: Even the bare question does not fit.
     """
     budget = speaker.context_tokens - reserve_tokens
     asked_on = today if speaker.tells_day else None
-    bare = asking(question, (), asked_on)
-    before, turns = opening(bare, history, speaker, budget, wishes)
+    bare = asking(question, (), asked_on) if searches else asking_alone(question, asked_on)
+    before, turns = opening(bare, history, speaker, budget, wishes, searches=searches)
     evidence = [EvidencePassage.of(passage) for passage in passages]
     numbers = [number_above(passage, turns) for passage in evidence]
     first_number = next_number(history)
     # Of several that stand there as one, the best is told.
     above = {number: place for place, number in reversed(list(enumerate(numbers))) if number is not None}
-    ask = partial(asking, question, asked_on=asked_on, first_number=first_number, also=sorted(above))
+
+    def ask(read: Sequence[EvidencePassage]) -> Message:
+        return asking(question, read, asked_on, first_number, sorted(above)) if searches else bare
+
     places = [place for place, number in enumerate(numbers) if number is None]
     room = budget - _count([*before, ask(())], speaker)
     if follow_text(passages):
@@ -183,15 +194,17 @@ def compose(
 
 
 def opening(
-    question: Message, history: Sequence[Turn], speaker: Speaker, budget: int, wishes: str
+    question: Message, history: Sequence[Turn], speaker: Speaker, budget: int, wishes: str, *, searches: bool = True
 ) -> tuple[list[Message], tuple[Turn, ...]]:
     """What comes before a question and its evidence, instructions and earlier turns; and these turns.
+
+    Unless it `searches`, there is no evidence.
 
     Raises:
         PromptTooLong: Even the bare question is longer than `budget`.
     """
-    before = _instructions(wishes, question, speaker, budget)
-    turns = _turns_kept(before, history, question, speaker, budget)
+    before = _instructions(_FROM_FILES if searches else _ALONE, wishes, question, speaker, budget)
+    turns = _turns_kept(before, history, question, speaker, budget, searches=searches)
     return [*before, *_messages(turns, speaker)], turns
 
 
@@ -231,7 +244,7 @@ def order_along(prompt: Prompt, evidence: Sequence[Passage], speaker: Speaker, r
     return tuple(prompt.order[best_first[place]] for place in order)
 
 
-def _instructions(wishes: str, question: Message, speaker: Speaker, budget: int) -> list[Message]:
+def _instructions(ours: Sequence[str], wishes: str, question: Message, speaker: Speaker, budget: int) -> list[Message]:
     """The fullest instructions that leave most of the context to question and passages; wishes rather than words.
 
     Of wishes that are too long for this model their beginning, which is the same for every question.
@@ -252,27 +265,33 @@ def _instructions(wishes: str, question: Message, speaker: Speaker, budget: int)
 
     if wishes:
         most = min(int(budget * WISHES_SHARE), (budget - bare) // 2)
-        for words in (_FULL, _SHORT):
+        for words in ours:
             if fits(message(wishes, words), most):
                 return [message(wishes, words)]
-        length = bisect_left(range(len(wishes)), True, key=lambda end: not fits(message(wishes[:end], _SHORT), most))
+        length = bisect_left(range(len(wishes)), True, key=lambda end: not fits(message(wishes[:end], ours[-1]), most))
         if begun := _whole_words(wishes[: max(0, length - 1)]):
-            return [message(begun, _SHORT)]
-    for words in (_FULL, _SHORT):
+            return [message(begun, ours[-1])]
+    for words in ours:
         if fits(message("", words), (budget - bare) // 4):
             return [message("", words)]
     return []
 
 
 def _turns_kept(
-    before: Sequence[Message], history: Sequence[Turn], question: Message, speaker: Speaker, budget: int
+    before: Sequence[Message],
+    history: Sequence[Turn],
+    question: Message,
+    speaker: Speaker,
+    budget: int,
+    *,
+    searches: bool,
 ) -> tuple[Turn, ...]:
     """The newest turns, cut in large steps (see `first_kept`); fewer where the question itself is long."""
     bare_turns = [turn.bare() for turn in history]
     lengths, bare_lengths = ([_turn_tokens(turn, speaker) for turn in turns] for turns in (history, bare_turns))
     bare = _count([*before, question], speaker)
-    for_all_but_evidence = budget - int((budget - bare) * EVIDENCE_SHARE)
-    history_budget = int(budget * HISTORY_SHARE)
+    for_all_but_evidence = budget - int((budget - bare) * EVIDENCE_SHARE) if searches else budget
+    history_budget = int(budget * (HISTORY_SHARE if searches else HISTORY_SHARE_ALONE))
     while True:
         first, first_whole = first_kept(lengths, bare_lengths, history_budget)
         turns = tuple(as_they_stand((*bare_turns[first:first_whole], *history[first_whole:])))

@@ -76,8 +76,9 @@ class Refreshes:
 
     def begin(self, answering: Answering, loaded: LoadedModel) -> None:
         """Sees to an answer from now on, if its question, the model and the settings allow it."""
-        policy = self._source.policy() if self._source is not None else None
-        sampling = answering.in_flight.question.sampling
+        question = answering.in_flight.question
+        policy = self._source.policy() if self._source is not None and question.searches else None
+        sampling = question.sampling
         if self._source is None or policy is None or policy.most_refreshes == 0 or not loaded.keeps_beginnings:
             return
         # Whoever thinks before an answer would have to do so again before each piece of it.

@@ -113,7 +113,7 @@ class UnderWay:
             loaded.loop.submit(answering.request)
         self._answering[question.question_id] = answering
         self.num_moves += 1
-        if prompt.begun is None:
+        if prompt.begun is None and question.searches:
             self._hot.note(prompt, loaded.speaker)
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], loaded: LoadedModel) -> None:
@@ -357,6 +357,7 @@ class UnderWay:
             reordering,
             date.today(),
             question.instructions.strip(),
+            searches=question.searches,
         )
 
     def _reordering(self, trail: Trail) -> Reordering:

@@ -20,6 +20,7 @@ from engine.generation.conversation import (
     EvidencePassage,
     Turn,
     asking,
+    asking_alone,
     documents_in_transcript,
     next_number,
     number_above,
@@ -54,7 +55,7 @@ def going_on_with(
     transcript = question.transcript
     history = turns_of_transcript(transcript, documents_in_transcript(transcript))
     asked_on = today if speaker.tells_day else None
-    segments = unfinished.segments or transcript_of(_lost(unfinished, question.text, history, asked_on))
+    segments = unfinished.segments or transcript_of(_lost(unfinished, question, history, asked_on))
     documents = documents_in_transcript(segments)
     (*_, whole), (*_, turn) = (turns_of_transcript(segments, ids) for ids in (documents, known_documents(documents)))
     places = _places(whole, history, unfinished.passages)
@@ -79,7 +80,9 @@ class _Reading:
         speaker = self._speaker
         if not (is_own := speaker.knows(turn.all_tokens, turn.fingerprint)):
             turn, whole = turn.in_words(), whole.in_words()
-        before, turns = opening(_bare(turn), self._history, speaker, budget, self._wishes)
+        before, turns = opening(
+            _bare(turn), self._history, speaker, budget, self._wishes, searches=turn.searches
+        )
         standing = tuple(one for kept in turns for one in kept.numbered)
         numbers = {number for number, _ in standing}
         turn = replace(turn, also=tuple(number for number in turn.also if number in numbers))
@@ -121,10 +124,10 @@ class _Reading:
 
 
 def _bare(turn: Turn) -> Message:
-    return asking(turn.question, (), turn.asked_on)
+    return asking(turn.question, (), turn.asked_on) if turn.searches else asking_alone(turn.question, turn.asked_on)
 
 
-def _lost(unfinished: Unfinished, question: str, history: Sequence[Turn], asked_on: date | None) -> Turn:
+def _lost(unfinished: Unfinished, question: Question, history: Sequence[Turn], asked_on: date | None) -> Turn:
     """The turn of an answer of which nothing was returned: as if its passages had been read as they were found."""
     evidence = [EvidencePassage.of(passage) for passage in unfinished.passages]
     above, first_number = [number_above(passage, history) for passage in evidence], next_number(history)
@@ -132,12 +135,13 @@ def _lost(unfinished: Unfinished, question: str, history: Sequence[Turn], asked_
     # As `renumbered` takes them: one less than the number itself.
     read_as = {place: (number or next(numbers)) - 1 for place, number in enumerate(above, start=1)}
     return Turn(
-        question,
+        question.text,
         tuple(passage for passage, number in zip(evidence, above, strict=True) if number is None),
         renumbered(unfinished.text, read_as),
         asked_on=asked_on,
         first_number=first_number,
         also=tuple(sorted({number for number in above if number is not None})),
+        searches=question.searches,
     )
 
 

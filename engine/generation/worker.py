@@ -118,6 +118,8 @@ class GenerationWorker:
         )
         self._beginning = Beginning(self.models, self._turns, known_documents, quote_answer, publish)
         self._places = Places(publish)
+        # Whoever hands in a question is told at once that it has come too late, or it is answered.
+        self._taking_questions, self._is_closed = threading.Lock(), False
         loader.tell_when_scanned(self.forget_removed)
         loader.while_loading = self._let_wait_no_longer
         # What came during a load and is not for the questions' turns.
@@ -137,7 +139,12 @@ class GenerationWorker:
         ahead = self._inbox.qsize()
         if ahead:
             self._publish(AnswerStateChanged(in_flight.question.question_id, "queued", ahead))
-        self._put(Task(in_flight, evidence))
+        with self._taking_questions:
+            is_late = self._is_closed
+            if not is_late:
+                self._put(Task(in_flight, evidence))
+        if is_late:
+            self._publish(AnswerCancelled(in_flight.question.question_id))
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage]) -> None:
         """Says what a question will probably come with, so that its prompt can be read while its search goes on."""
@@ -217,6 +224,8 @@ class GenerationWorker:
 
     def stop(self) -> None:
         """Ends the thread after the questions it has; call it once all of them are cancelled."""
+        with self._taking_questions:
+            self._is_closed = True
         self.models.close()
         self._put(Stop())
         if self._thread.is_alive():

@@ -16,6 +16,7 @@ class Ask(Message):
     `priority` says who waits for the answer. `model` is the file of the model that is to answer, "" for the one
     that is chosen, "none" for quotes. `unfinished` is an answer to this very question, behind this transcript, that is
     to go on: nothing is searched for, `answer.tokens` come behind its text, and the finished answer is all of it.
+    Unless it `searches`, the question is put to the model alone, without the user's files.
     """
 
     question_id: str
@@ -31,6 +32,7 @@ class Ask(Message):
     model: str = ""
     instructions: str | None = None
     unfinished: Unfinished | None = None
+    searches: bool = True
 
 
 class CancelQuestion(Message):

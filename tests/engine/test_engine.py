@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.core import Question, Unfinished
+from engine.core import Question, SamplingParams, Scope, Unfinished
 from engine.engine import Engine
 from engine.errors import BadRequest, ModelError, NothingThere
-from engine.events import AnswerCancelled, AnswerFailed, Event, LibraryChanged, ProblemFound
+from engine.events import AnswerCancelled, AnswerFailed, AnswerStateChanged, Event, LibraryChanged, ProblemFound
 from engine.generation.load_trials import LoadTrials
 from engine.generation.worker import GenerationWorker
 from engine.retrieval.worker import RetrievalWorker
@@ -50,6 +50,24 @@ def test_a_question_that_is_stopped_while_its_model_is_looked_at_ends_once(
     monkeypatch.setattr(engine._choice, "asked_for", stopped_meanwhile)
     engine.submit(Question("q", "Why?"))
     assert heard == [AnswerCancelled("q")]
+    assert engine._questions.all() == ()
+
+
+def test_the_model_alone_is_asked_without_a_search_or_an_embedding_model(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(engine._parts.retrieval, "submit", lambda in_flight: pytest.fail("it was searched for"))
+    with pytest.raises(BadRequest, match="Choose a model"):
+        engine.ask("Say hello.", searches=False)
+    engine.use_model(write_tiny_model(tmp_path / "tiny.gguf"), remember=False)
+    heard: list[Event] = []
+    engine.subscribe(heard.append)
+    (end,) = engine.ask_many(["Say hello."], searches=False, sampling=SamplingParams(max_tokens=4, seed=1))
+    assert (end.answer.passages, end.answer.scope, end.answer.model) == ((), Scope(0, 0, 0), "tiny-llama")
+    assert end.timings.retrieval_s < end.timings.total_s
+    states = [event.state for event in heard if isinstance(event, AnswerStateChanged)]
+    assert (states[0], states[-1]) == ("queued", "writing")
+    assert not {"searching", "reading"} & set(states)
     assert engine._questions.all() == ()
 
 

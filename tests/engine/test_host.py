@@ -56,6 +56,7 @@ class SlowPages:
         self.shown: list[int | None] = []
         self.changed: list[dict[str, Any]] = []
         self.asked: list[str] = []
+        self.searches: list[bool] = []
         self.cancelled: list[str] = []
         self.chosen: list[Path | None] = []
         self.begun, self.go_on = threading.Event(), threading.Event()
@@ -83,6 +84,7 @@ class SlowPages:
         def look() -> None:
             assert question.model == "" or self.go_on.wait(PATIENCE_S)
             self.asked.append(question.question_id)
+            self.searches.append(question.searches)
 
         return look
 
@@ -169,6 +171,16 @@ def test_a_model_that_hangs_holds_up_no_ping_and_no_setting(host: Host, engine: 
     assert set(lines.replies) == {3, 4}
     engine.go_on.set()
     lines.wait_for(1, 2)
+
+
+def test_a_question_is_searched_for_unless_it_says_otherwise(host: Host, engine: SlowPages, lines: Lines) -> None:
+    asked(
+        host,
+        (protocol.ASK, protocol.Ask(question_id="a", text="Who?")),
+        (protocol.ASK, protocol.Ask(question_id="b", text="Say hello.", searches=False)),
+    )
+    lines.wait_for(1, 2)
+    assert dict(zip(engine.asked, engine.searches, strict=True)) == {"a": True, "b": False}
 
 
 def test_a_question_to_a_model_that_hangs_can_be_stopped_and_another_model_asked(

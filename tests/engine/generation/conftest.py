@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,9 +77,17 @@ class Desk:
         unfinished: Unfinished | None = None,
         **sampling,
     ) -> QuestionInFlight:
+        question = Question(question_id, text, transcript=transcript, unfinished=unfinished)
+        return self.put(question, evidence, **sampling)
+
+    def ask_alone(self, text: str, question_id: str = "q", transcript=(), **sampling) -> QuestionInFlight:
+        """Without files: the model alone."""
+        question = Question(question_id, text, transcript=transcript, searches=False)
+        return self.put(question, Evidence((), (), Scope(0, 0, 0)), **sampling)
+
+    def put(self, question: Question, evidence: Evidence, **sampling) -> QuestionInFlight:
         params = SamplingParams(**{"max_tokens": 24, "temperature": 0.0, "seed": 7, **sampling})
-        question = Question(question_id, text, transcript=transcript, sampling=params, unfinished=unfinished)
-        in_flight = QuestionInFlight(question)
+        in_flight = QuestionInFlight(replace(question, sampling=params))
         self.worker.submit(in_flight, evidence)
         return in_flight
 

@@ -54,6 +54,20 @@ def test_a_turn_comes_back_from_its_transcript():
     assert turns_of_transcript(transcript_of(turn), {1, 2}) == (turn,)
 
 
+def test_a_turn_of_the_model_alone_comes_back_and_is_told_in_the_users_own_words():
+    turn = Turn("Translate this.", (), "Übersetze das [1].", (5, 6), "model", first_number=3, searches=False)
+    transcript = json.loads(json.dumps(transcript_of(turn)))
+    assert turns_of_transcript(transcript, ()) == (turn,)
+    for told in (turn, turn.bare()):
+        asked, _ = told.messages()
+        assert [part.text for part in asked.parts] == ["Translate this."]
+    assert turn.bare().answer == "Übersetze das."
+    assert turn.messages(is_own=True)[1].parts[0].tokens == (5, 6)
+    assert next_number((turn,)) == 3
+    # What an older version left behind was searched for.
+    assert turns_of_transcript(transcript_of(Turn("Why?", (), "So.")), ())[0].searches
+
+
 def test_where_a_passage_stands_comes_back_with_its_turn():
     source = Passage("r7", 7, "/docs/na\udcefve.md", 3, 2, 10, 19, "Head", "Whole text.", 0.5, "Sheet 1")
     transcript = json.loads(

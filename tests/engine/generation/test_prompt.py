@@ -96,6 +96,28 @@ def test_what_the_user_wants_of_every_answer_ends_the_instructions(speaker, word
     assert wishing.segments[0].kind == "instructions"
 
 
+def test_the_model_alone_gets_instructions_of_its_own_and_the_users_own_words(speaker, words):
+    history = [turn_of("One?", compose("One?", PASSAGES[:1], (), speaker(4096), 100), "Yes [1].")]
+    alone = compose("Say it politely.", (), history, speaker(4096, DAY), 100, None, SUNDAY, "In verse.", searches=False)
+    text = words.text(alone)
+    assert "numbered passages" not in text.partition("One?")[0]
+    assert "Do what the user asks" in text
+    assert text.index("In verse.") < text.index("[1] file1.md") < text.index("Yes [1].")
+    assert "Today is 22 November 2026. \n Say it politely." in text
+    assert "No passage" not in text
+    assert "Question: Say" not in text
+    assert alone.passages == ()
+    # It may cite what stands above.
+    assert [number for number, _ in alone.standing] == [1]
+
+
+def test_a_chat_without_files_remembers_more_of_itself(speaker, words):
+    history = [Turn(f"question{n}", (), "answer " * 40, searches=False) for n in range(10)]
+    text = words.text(compose("Why?", (), history, speaker(800), 100, searches=False))
+    assert text.count("question") > words.text(compose("Why?", (), history, speaker(800), 100)).count("question")
+    assert "question9" in text
+
+
 def test_of_a_small_context_our_words_leave_before_the_users(speaker, words):
     text = words.text(compose("Why?", PASSAGES[:1], (), speaker(200), 20, wishes="Answer in verse."))
     assert "Answer from the passages. Cite them like [1]. \n \n Answer in verse." in text
@@ -111,9 +133,13 @@ def test_of_a_small_context_our_words_leave_before_the_users(speaker, words):
 def test_the_prompt_never_exceeds_what_the_answer_leaves(speaker, words, context_tokens, template, question):
     reserve = answer_reserve(512, context_tokens)
     history = [Turn(f"q{n}", (), "an answer " * 20) for n in range(5)]
-    prompt = compose(question, PASSAGES, history, speaker(context_tokens, template), reserve)
-    assert prompt.num_tokens == len(tokens_of(prompt.segments)) <= context_tokens - reserve
-    assert "Why is that so?" in words.text(prompt)
+    for searches in (True, False):
+        found = PASSAGES if searches else ()
+        prompt = compose(
+            question, found, history, speaker(context_tokens, template), reserve, wishes="In verse.", searches=searches
+        )
+        assert prompt.num_tokens == len(tokens_of(prompt.segments)) <= context_tokens - reserve
+        assert "Why is that so?" in words.text(prompt)
 
 
 def test_the_passage_that_does_not_fit_is_cut_and_the_worse_ones_left_out(speaker):

@@ -116,6 +116,13 @@ def test_a_long_answer_goes_on_from_what_is_found_while_it_is_written(refreshed,
     assert end.answer.scope.files == 7
 
 
+def test_nothing_is_looked_for_while_the_model_alone_answers(refreshed, retrieval, biases):
+    refreshed.ask_alone("How?", max_tokens=120, temperature=1.0, logit_bias=biases, repeat_penalty=1.0)
+    end = refreshed.end_of()
+    assert end.timings.generated_tokens == 120
+    assert (retrieval.looks, end.answer.refreshes, end.answer.passages) == ([], (), ())
+
+
 def test_the_text_that_was_told_is_the_answer_and_breaks_at_sentence_ends(refreshed, write):
     end = write()
     assert text_told(refreshed) == end.answer.text

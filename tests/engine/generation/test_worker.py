@@ -387,6 +387,37 @@ def test_what_a_follow_up_cites_of_an_earlier_turn_is_among_its_passages(desk, t
     assert answer.segments[1]["text"] == "As [1] says, [3], [4] and [2, 1]."
 
 
+def test_the_model_alone_answers_and_may_cite_what_earlier_turns_found(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("First?", "a", evidence=Evidence(PASSAGES[:2], (), Scope(2, 8, 2)))
+    first = desk.end_of("a")
+    cites = 'root ::= "As [2] says."'
+    desk.ask_alone("Say it politely.", "b", first.answer.segments, grammar=cites, max_tokens=60)
+    answer = desk.end_of("b").answer
+    assert (answer.text, answer.passages) == ("As [1] says.", (PASSAGES[1],))
+    assert (answer.scope, answer.quotes) == (Scope(0, 0, 0), ())
+    assert [event.question_id for event in desk.events if isinstance(event, PassagesFound)] == []
+    # The next question's passages are numbered as if it had not been there.
+    third = Evidence(PASSAGES[2:], (), Scope(1, 8, 1))
+    desk.ask("Second?", "c", (*first.answer.segments, *answer.segments), third, grammar='root ::= "Yes [3]."')
+    assert desk.end_of("c").answer.text == "Yes [1]."
+
+
+def test_without_a_model_nobody_answers_without_files_and_there_is_a_way_out(desk):
+    desk.ask_alone("Translate this.")
+    end = desk.end_of()
+    assert isinstance(end, AnswerFailed)
+    assert "quotes from your files" in end.error.sentence
+    assert end.error.way_out.startswith("Choose a model")
+    assert written(desk) == ""
+
+
+def test_a_question_that_comes_once_the_worker_has_ended_is_cancelled(desk):
+    desk.worker.stop()
+    desk.ask_alone("Too late?")
+    assert desk.end_of() == AnswerCancelled("q")
+
+
 @pytest.mark.parametrize("form", [{"json_schema": "{}"}, {"grammar": 'root ::= "yes"'}])
 def test_without_a_model_a_form_is_not_passed_over(desk, form: dict[str, str]):
     desk.worker.use(UseModel(None))
