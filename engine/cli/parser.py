@@ -54,6 +54,7 @@ def _declare_questions(command: AddCommand) -> None:
     ask.add_argument("question", nargs="?", metavar="QUESTION")
     ask.add_argument("--model", metavar="FILE.gguf", help="answer with this model, this time")
     _add_filters(ask)
+    ask.add_argument("--no-files", action="store_true", help="the model alone answers; nothing is searched")
     ask.add_argument("--max-tokens", type=_positive, metavar="N")
     ask.add_argument("--seed", type=_seed, metavar="N")
     ask.add_argument("--temperature", type=float, metavar="T", help="0 always chooses the likeliest token")

@@ -49,6 +49,7 @@ def _search_batch(engine: Engine, options: argparse.Namespace, out: Output) -> N
 
 
 def ask(options: argparse.Namespace, out: Output) -> None:
+    _check_no_files(options)
     with opened() as engine:
         if options.model:
             engine.use_model(Path(options.model), remember=False)
@@ -56,6 +57,7 @@ def ask(options: argparse.Namespace, out: Output) -> None:
             "collection": options.collection,
             "filters": _filters(options),
             "sampling": _sampling(options, engine.settings),
+            "searches": not options.no_files,
         }
         if options.instructions is not None:
             asking["instructions"] = options.instructions
@@ -71,7 +73,7 @@ def ask(options: argparse.Namespace, out: Output) -> None:
     if out.is_json:
         out.json(documents.of_answer(end))
     else:
-        words.tell_answer(end, out)
+        words.tell_answer(end, out, searched=not options.no_files)
 
 
 def _ask_batch(engine: Engine, file: str, asking: dict[str, Any], out: Output) -> None:
@@ -93,6 +95,12 @@ def _ask_each_file(engine: Engine, question: str, asking: dict[str, Any], out: O
             else:
                 words.tell_file_answer(document.path, end, out)
             out.flush()
+
+
+def _check_no_files(options: argparse.Namespace) -> None:
+    """Whoever names files, too, would wonder where their answers come from."""
+    if options.no_files and (options.each_file or options.collection or _filters(options) != Filters()):
+        raise BadRequest("With --no-files nothing is searched.", "Leave out --no-files, or what says where to search.")
 
 
 def _sampling(options: argparse.Namespace, settings: Settings) -> SamplingParams:

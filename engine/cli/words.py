@@ -70,9 +70,10 @@ def tell_passages(passages: Sequence[Passage], out: Output) -> None:
         out.line(f"[{number}] {_place(passage)}  ({passage.score:.3f})\n    {start}\n")
 
 
-def tell_answer(end: AnswerFinished, out: Output) -> None:
+def tell_answer(end: AnswerFinished, out: Output, *, searched: bool = True) -> None:
+    """What was answered and what that rests on; unless files were `searched`, that is what the model knows."""
     answer = end.answer
-    out.line(answer.text.strip() or "Not found in your files.")
+    out.line(answer.text.strip() or ("Not found in your files." if searched else "The model wrote nothing."))
     for number, other in enumerate(answer.alternatives, start=2):
         out.line(f"\n--- answer {number} ---\n{other.text.strip()}")
     out.line()
@@ -82,6 +83,9 @@ def tell_answer(end: AnswerFinished, out: Output) -> None:
     for index in dict.fromkeys(citation.passage for citation in citations):
         out.line(f"[{index + 1}] {_place(answer.passages[index])}")
     scope = answer.scope
+    if not searched:
+        out.line("From the model alone: your files were not searched.")
+        return
     for recognised in scope.recognised:
         out.line(f"From the question: {recognised}.")
     out.line(_scope_sentence(answer))

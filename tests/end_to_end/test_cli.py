@@ -115,6 +115,19 @@ def test_ask_with_a_trained_model_of_512_tokens(library):
     assert answer["timeline"]["prompt_tokens"] + answer["timeline"]["generated_tokens"] <= 512
 
 
+def test_ask_without_files_needs_a_model_and_searches_nothing(library, tmp_path: Path):
+    ragdoll, _, _ = library
+    model = write_tiny_model(tmp_path / "tiny.gguf")
+    answer = ragdoll.json("ask", "--no-files", "Say hello.", "--model", model, "--max-tokens", "8", "--seed", "3")
+    assert set(answer) == ANSWER_FIELDS
+    assert (answer["model"], answer["passages"], answer["quotes"]) == ("tiny-llama", [], [])
+    assert answer["scope"]["chunks_searched"] == 0
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text(json.dumps({"id": 1, "question": "Say hello."}) + "\n")
+    (line,) = ragdoll.run_here("ask", "--no-files", "--batch", batch).lines
+    assert line["error"]["way_out"].startswith("Choose a model")
+
+
 def test_a_batch_of_questions_gives_a_line_each(library, tmp_path: Path):
     ragdoll, _, _ = library
     batch = tmp_path / "batch.jsonl"
@@ -226,6 +239,8 @@ FAILURES = [
     (["settings", "=9"], BAD_ARGUMENTS),
     (["ask", "x", "--sampling", "wit=9"], BAD_ARGUMENTS),
     (["ask", "x", "--temperature", "nan"], BAD_ARGUMENTS),
+    (["ask", "x", "--no-files"], BAD_ARGUMENTS),
+    (["ask", "x", "--no-files", "--each-file"], BAD_ARGUMENTS),
     (["nonsense"], BAD_ARGUMENTS),
     ([], BAD_ARGUMENTS),
 ]

@@ -17,6 +17,13 @@ from engine.errors import BadRequest
 from engine.events import AnswerEnded, AnswerFailed
 
 
+@pytest.mark.parametrize("more", [["--each-file"], ["--collection", "Flat"], ["--in", "/docs"], ["--type", "pdf"]])
+def test_without_files_nothing_can_be_said_of_where_to_search(more: list[str]):
+    options = make_parser().parse_args(["ask", "Who?", "--no-files", *more])
+    with pytest.raises(BadRequest, match="nothing is searched"):
+        questions.ask(options, Output(io.BytesIO(), is_json=True))
+
+
 def test_whoever_stops_a_batch_has_what_was_answered_by_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def answer_one_and_stop(*_: object, **__: object) -> Iterator[AnswerEnded]:
         yield AnswerFailed("1", BadRequest("The question is empty."))

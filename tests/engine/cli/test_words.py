@@ -115,6 +115,14 @@ def test_an_answer_that_breaks_off_says_so(first: FinishReason, second: FinishRe
     assert documents.of_answer(end)["finish_reason"] == first
 
 
+@pytest.mark.parametrize(("text", "told"), [("Hello.", "Hello."), (" ", "The model wrote nothing.")])
+def test_an_answer_of_the_model_alone_is_told_as_such(text: str, told: str) -> None:
+    end = AnswerFinished("q", Answer(text, (), (), (), Scope(0, 0, 0), "tiny", "stop"), TOOK)
+    stream = io.BytesIO()
+    words.tell_answer(end, Output(stream, is_json=False), searched=False)
+    assert stream.getvalue().decode() == f"{told}\n\nFrom the model alone: your files were not searched.\n"
+
+
 def test_passages_that_came_while_an_answer_was_written_are_told_of() -> None:
     passages = (passage("One."), passage("Two.", document_id=2), passage("Three.", document_id=3))
     answer = Answer(
