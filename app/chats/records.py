@@ -19,7 +19,7 @@ class Conversation:
     """One chat. Times are seconds since 1970; `collection` None searches all; `leaf_id` is the last turn shown.
 
     `filters` confine its next questions. `model` is the file of the model that answers them, "" the one that is chosen
-    at the time, "none" quotes.
+    at the time, "none" quotes. Unless it `searches`, they are put to the model alone, without files.
     """
 
     conversation_id: str
@@ -31,6 +31,7 @@ class Conversation:
     leaf_id: str | None = None
     filters: Json = field(default_factory=dict)
     model: str = ""
+    searches: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Outcome:
 class Turn:
     """A question and its answer; `parent_id` is the turn before it on its branch, None for the first.
 
-    `filters` are what this question was confined to.
+    `filters` are what this question was confined to. Unless it `searches`, it was put to the model alone.
     """
 
     turn_id: str
@@ -66,6 +67,7 @@ class Turn:
     created: float
     outcome: Outcome = Outcome()
     filters: Json = field(default_factory=dict)
+    searches: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,6 +270,11 @@ def _m007_thoughts(connection: sqlite3.Connection) -> None:
         connection.execute(f"ALTER TABLE {table} ADD COLUMN thoughts TEXT NOT NULL DEFAULT ''")
 
 
+def _m008_without_files(connection: sqlite3.Connection) -> None:
+    for table in ("conversations", "turns"):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN searches INTEGER NOT NULL DEFAULT 1")
+
+
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_conversations_and_turns,
     _m002_filters,
@@ -278,4 +283,5 @@ _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m005_places,
     _m006_model_of_a_chat,
     _m007_thoughts,
+    _m008_without_files,
 )

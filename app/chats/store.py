@@ -17,8 +17,9 @@ from app.chats.errors import OF_CHATS, ChatsUnusable, Words, is_damage, telling
 from app.chats.records import INTERRUPTED, OUTCOME_FIELDS, Conversation, Json, Outcome, Turn
 from app.chats.runs import RunStore
 
-_CONVERSATION = "conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model"
-_TURN = "turn_id, conversation_id, parent_id, question, created, filters"
+_CONVERSATION = "conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model, searches"
+_TURN = "turn_id, conversation_id, parent_id, question, created, filters, searches"
+_NUM_TURN = len(_TURN.split(", "))
 _TIDYING = Words("The chats", "nothing new can be saved of the chats", "Free some space.")
 
 
@@ -89,47 +90,63 @@ class ChatStore:
         return None if row is None else _conversation(row)
 
     def create_conversation(
-        self, title: str, collection: str | None = None, filters: Json | None = None, model: str = ""
+        self,
+        title: str,
+        collection: str | None = None,
+        filters: Json | None = None,
+        model: str = "",
+        *,
+        searches: bool = True,
     ) -> Conversation:
-        made_id, now = uuid4().hex, time.time()
+        now = time.time()
         made = Conversation(
-            made_id, storable(title), now, now, collection=collection, filters=filters or {}, model=model
+            uuid4().hex,
+            storable(title),
+            now,
+            now,
+            collection=collection,
+            filters=filters or {},
+            model=model,
+            searches=searches,
         )
+        begun = (made.conversation_id, made.title, now, now, collection)
         with self._change():
             self._connection.execute(
-                "INSERT INTO conversations (conversation_id, title, created, updated, collection, filters, model) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (made_id, made.title, now, now, collection, json.dumps(made.filters), json.dumps(model)),
+                "INSERT INTO conversations "
+                "(conversation_id, title, created, updated, collection, filters, model, searches) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*begun, json.dumps(made.filters), json.dumps(model), searches),
             )
         return made
 
     def rename(self, conversation_id: str, title: str) -> None:
-        self._set(conversation_id, "title", storable(title))
+        self._set(conversation_id, title=storable(title))
 
     def set_pinned(self, conversation_id: str, is_pinned: bool) -> None:
-        self._set(conversation_id, "is_pinned", is_pinned)
+        self._set(conversation_id, is_pinned=is_pinned)
 
-    def set_collection(self, conversation_id: str, collection: str | None) -> None:
-        self._set(conversation_id, "collection", collection)
+    def set_collection(self, conversation_id: str, collection: str | None, *, searches: bool = True) -> None:
+        """Where the next questions of a conversation are searched, and whether they are; see `Conversation`."""
+        self._set(conversation_id, collection=collection, searches=searches)
 
     def set_filters(self, conversation_id: str, filters: Json) -> None:
         """What the next questions of a conversation are confined to."""
-        self._set(conversation_id, "filters", json.dumps(filters))
+        self._set(conversation_id, filters=json.dumps(filters))
 
     def set_model(self, conversation_id: str, model: str) -> None:
         """Which model answers the next questions of a conversation; see `Conversation`."""
-        self._set(conversation_id, "model", json.dumps(model))
+        self._set(conversation_id, model=json.dumps(model))
 
     def set_leaf(self, conversation_id: str, leaf_id: str) -> None:
         """Remembers which branch is shown."""
-        self._set(conversation_id, "leaf_id", leaf_id)
+        self._set(conversation_id, leaf_id=leaf_id)
 
     def delete(self, conversation_id: str) -> None:
         """Hides a conversation; it can be restored until the store is opened again."""
-        self._set(conversation_id, "deleted_at", time.time())
+        self._set(conversation_id, deleted_at=time.time())
 
     def restore(self, conversation_id: str) -> None:
-        self._set(conversation_id, "deleted_at", None)
+        self._set(conversation_id, deleted_at=None)
 
     # --- turns ---
 
@@ -142,12 +159,27 @@ class ChatStore:
             ).fetchall()
         return tuple(_turn(row) for row in rows)
 
-    def add_turn(self, conversation_id: str, parent_id: str | None, question: str, filters: Json | None = None) -> Turn:
+    def add_turn(
+        self,
+        conversation_id: str,
+        parent_id: str | None,
+        question: str,
+        filters: Json | None = None,
+        *,
+        searches: bool = True,
+    ) -> Turn:
         """Records a question as asked, and makes its branch the one that is shown."""
-        now = time.time()
-        turn = Turn(uuid4().hex, conversation_id, parent_id, storable(question), now, filters=filters or {})
+        turn = Turn(
+            uuid4().hex,
+            conversation_id,
+            parent_id,
+            storable(question),
+            time.time(),
+            filters=filters or {},
+            searches=searches,
+        )
         asked = (turn.turn_id, conversation_id, parent_id, turn.question, turn.created, json.dumps(turn.filters))
-        values = (*asked, *columns_of(turn.outcome))
+        values = (*asked, searches, *columns_of(turn.outcome))
         marks = ", ".join("?" * len(values))
         with self._change():
             self._connection.execute(f"INSERT INTO turns ({_TURN}, {OUTCOME}) VALUES ({marks})", values)
@@ -165,7 +197,7 @@ class ChatStore:
         with self._change():
             self._connection.execute(
                 f"INSERT INTO turns ({_TURN}, {OUTCOME}) "
-                f"SELECT ?, conversation_id, parent_id, question, created, filters, {marks} "
+                f"SELECT ?, conversation_id, parent_id, question, created, filters, searches, {marks} "
                 "FROM turns WHERE turn_id = ?",
                 (turn_id, *columns_of(outcome), beside_id),
             )
@@ -179,10 +211,11 @@ class ChatStore:
 
     # --- inside ---
 
-    def _set(self, conversation_id: str, column: str, value: object) -> None:
+    def _set(self, conversation_id: str, **values: object) -> None:
+        places = ", ".join(f"{column} = ?" for column in values)
         with self._change():
             self._connection.execute(
-                f"UPDATE conversations SET {column} = ? WHERE conversation_id = ?", (value, conversation_id)
+                f"UPDATE conversations SET {places} WHERE conversation_id = ?", (*values.values(), conversation_id)
             )
 
     def _set_index_up(self, has_full_text: bool) -> None:
@@ -250,7 +283,7 @@ class ChatStore:
 
 
 def _conversation(row: tuple[Any, ...]) -> Conversation:
-    conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model = row
+    conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model, searches = row
     return Conversation(
         conversation_id,
         title,
@@ -261,9 +294,11 @@ def _conversation(row: tuple[Any, ...]) -> Conversation:
         leaf_id,
         parsed(filters, {}),
         parsed(model, ""),
+        bool(searches),
     )
 
 
 def _turn(row: tuple[Any, ...]) -> Turn:
-    turn_id, conversation_id, parent_id, question, created, filters = row[:6]
-    return Turn(turn_id, conversation_id, parent_id, question, created, outcome_from(row[6:]), parsed(filters, {}))
+    turn_id, conversation_id, parent_id, question, created, filters, searches = row[:_NUM_TURN]
+    outcome = outcome_from(row[_NUM_TURN:])
+    return Turn(turn_id, conversation_id, parent_id, question, created, outcome, parsed(filters, {}), bool(searches))

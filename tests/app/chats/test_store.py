@@ -405,10 +405,26 @@ def test_chats_from_before_each_had_a_model_follow_the_choice_and_can_have_one(t
     assert (chat.title, chat.filters, chat.model) == ("Lease", {"formats": ["pdf"]}, "")
     assert store.turns("c1")[0].outcome.model == "tiny"
     assert store.turns("c1")[0].outcome.thoughts == ""
+    assert (chat.searches, store.turns("c1")[0].searches) == (True, True)
     assert [run.question for run in store.runs.runs()] == ["Who pays?"]
     store.set_model("c1", "/m/tiny.gguf")
     again = reopened(store, file)
     assert again.conversation("c1").model == "/m/tiny.gguf"
+    again.close()
+
+
+def test_that_a_chat_or_a_question_leaves_files_out_comes_back(store, tmp_path):
+    alone = store.create_conversation("one", "Flat", searches=False)
+    turn = store.add_turn(alone.conversation_id, None, "Say hello.", searches=False)
+    store.add_variant("variant", turn.turn_id, FINISHED)
+    back = store.create_conversation("two", searches=False)
+    store.set_collection(back.conversation_id, "Flat")
+    left = store.create_conversation("three")
+    store.set_collection(left.conversation_id, None, searches=False)
+    again = reopened(store, tmp_path / "chats.sqlite")
+    chats = [again.conversation(chat.conversation_id) for chat in (alone, back, left)]
+    assert [(chat.collection, chat.searches) for chat in chats] == [("Flat", False), ("Flat", True), (None, False)]
+    assert [turn.searches for turn in again.turns(alone.conversation_id)] == [False, False]
     again.close()
 
 
