@@ -87,6 +87,7 @@ class AppModels(QObject):
             self,
             answers_wanted=lambda: settings.settings.answers_per_question,
             chosen_model=lambda: self.model_picker.chosen_or_unknown,
+            has_files=lambda: not self.library.is_empty,
         )
         self.each_file = EachFileModel(
             client, chat_store.runs, self, model=lambda: NO_MODEL if self.conversation.is_careful else ""
@@ -177,9 +178,9 @@ class AppModels(QObject):
             self.problem_found.emit(notice.sentence)
 
     def _on_collections_changed(self) -> None:
-        chosen = self.conversation.collection
+        chosen, is_new = self.conversation.collection, self.conversation.conversation_id is None
         # A new chat asks what there is; one that was begun says that its collection is gone.
-        if chosen is not None and self.library.is_gone(chosen) and self.conversation.conversation_id is None:
+        if chosen is not None and self.library.is_gone(chosen) and is_new and self.conversation.searches:
             self.conversation.set_collection(None)
 
     def _on_collection_changed(self) -> None:

@@ -30,6 +30,7 @@ class ConversationModel(QObject):
         conversation_id: The open chat's, None for a new one.
         title: Its title, "" for a new one.
         collection: Where questions are searched; None searches all collections.
+        searches: Whether they are searched at all; else they are put to the model alone.
         filters: What they are confined to besides.
         model: The file of the model that answers them, "none" for quotes; "" for the one that is chosen at the time.
         is_careful: Quotes answer, whatever the model, until somebody chooses one.
@@ -41,7 +42,7 @@ class ConversationModel(QObject):
     thoughts_appended = Signal(str, str)  # the same of what is thought before the text
     conversation_changed = Signal()  # another chat or another branch: all turns are to be shown anew
     title_changed = Signal(str)  # the new title
-    collection_changed = Signal()  # collection
+    collection_changed = Signal()  # collection or searches
     filters_changed = Signal()  # filters
     model_changed = Signal()  # model
     conversation_saved = Signal(str)  # conversation id; lists of chats should look again
@@ -55,6 +56,7 @@ class ConversationModel(QObject):
         parent: QObject | None = None,
         answers_wanted: Callable[[], int] = lambda: 1,
         chosen_model: Callable[[], str | None] = lambda: "",
+        has_files: Callable[[], bool] = lambda: True,
     ) -> None:
         """An empty chat.
 
@@ -64,9 +66,10 @@ class ConversationModel(QObject):
             parent: As Qt has it.
             answers_wanted: How many answers a question gets, if nobody says otherwise.
             chosen_model: The model that a new chat begins with and keeps; "" for none, None while that is not known.
+            has_files: Whether there is anything to search; else a question is for the model alone.
         """
         super().__init__(parent)
-        self._answers_wanted, self._chosen_model = answers_wanted, chosen_model
+        self._answers_wanted, self._chosen_model, self._has_files = answers_wanted, chosen_model, has_files
         self._without_model: list[str] = []  # new chats, from before it was known what they begin with
         self._answering = answering
         self._store = store
@@ -75,6 +78,7 @@ class ConversationModel(QObject):
         self.conversation_id: str | None = None
         self.title = ""
         self.collection: str | None = None
+        self.searches = True
         self.filters = Filters()
         self.model = ""
         self.is_careful = False
@@ -97,10 +101,15 @@ class ConversationModel(QObject):
     def is_answering(self) -> bool:
         return any(not view.has_ended for view in self._views.values())
 
+    @property
+    def asks_files(self) -> bool:
+        """Whether the next question will be searched for."""
+        return self.searches and self._has_files()
+
     # --- which chat ---
 
     def new_chat(self) -> None:
-        """An empty chat; the collection stays chosen, filters and the model do not."""
+        """An empty chat; the collection stays chosen, or that there is none; filters and the model do not."""
         self._take(None, ())
 
     def open(self, conversation_id: str) -> None:
@@ -115,12 +124,19 @@ class ConversationModel(QObject):
 
     def set_collection(self, collection: str | None) -> None:
         """Where the next questions of this chat are searched; None searches all."""
-        if collection == self.collection:
+        self._search_in(collection, searches=True)
+
+    def leave_files_out(self) -> None:
+        """Has the model alone answer the next questions of this chat."""
+        self._search_in(self.collection, searches=False)
+
+    def _search_in(self, collection: str | None, *, searches: bool) -> None:
+        if (collection, searches) == (self.collection, self.searches):
             return
-        self.collection = collection
+        self.collection, self.searches = collection, searches
         if self.conversation_id is not None:
             conversation_id = self.conversation_id
-            self._try(lambda: self._store.set_collection(conversation_id, collection))
+            self._try(lambda: self._store.set_collection(conversation_id, collection, searches=searches))
         self.collection_changed.emit()
 
     def set_filters(self, filters: Filters) -> None:
@@ -194,7 +210,8 @@ class ConversationModel(QObject):
 
     def ask(self, text: str) -> None:
         """Asks at the end of the branch; white space alone asks nothing."""
-        if not self._ask(next(reversed(self._views), None), text, self.filters):
+        parent_id = next(reversed(self._views), None)
+        if not self._ask(parent_id, text, self.filters, searches=self.asks_files):
             self.question_refused.emit(text)
 
     def stop(self, turn_id: str) -> None:
@@ -226,18 +243,18 @@ class ConversationModel(QObject):
         """Asks the same again, as a new variant beside the old one, or as `num_answers` of them."""
         turn = self._tree.find(turn_id)
         if turn is not None:
-            self._ask(turn.parent_id, turn.question, self.filters, num_answers)
+            self._ask(turn.parent_id, turn.question, self.filters, num_answers, searches=turn.searches)
 
     def search_everything(self, turn_id: str) -> None:
         """Asks the same again without any filter, chosen or read out of its words, as a new variant beside it."""
         turn = self._tree.find(turn_id)
         if turn is not None:
-            self._ask(turn.parent_id, turn.question, Filters(reads_question=False))
+            self._ask(turn.parent_id, turn.question, Filters(reads_question=False), searches=True)
 
     def edit(self, turn_id: str, text: str) -> None:
         """Asks something else in a turn's place, as a new variant beside the old one."""
         turn = self._tree.find(turn_id)
-        if turn is not None and not self._ask(turn.parent_id, text, self.filters):
+        if turn is not None and not self._ask(turn.parent_id, text, self.filters, searches=turn.searches):
             self.question_refused.emit(text)
 
     def switch_branch(self, turn_id: str, step: int) -> None:
@@ -252,18 +269,18 @@ class ConversationModel(QObject):
     # --- inside ---
 
     def _take(self, conversation: Conversation | None, turns: tuple[Turn, ...]) -> None:
-        was_collection, was_filters, was_model = self.collection, self.filters, self.model
+        was_scope, was_filters, was_model = (self.collection, self.searches), self.filters, self.model
         self._tree, self._views = TurnTree(tuple(map(self._as_ended, turns))), {}
         self.conversation_id = conversation.conversation_id if conversation else None
         self.title = conversation.title if conversation else ""
         if conversation is not None:
-            self.collection = conversation.collection
+            self.collection, self.searches = conversation.collection, conversation.searches
         self.filters = filters_of(conversation.filters) if conversation else Filters()
         self.model = conversation.model if conversation else ""
         self._show(conversation.leaf_id if conversation else None)
         self.conversation_changed.emit()
         self.title_changed.emit(self.title)
-        if self.collection != was_collection:
+        if (self.collection, self.searches) != was_scope:
             self.collection_changed.emit()
         if self.filters != was_filters:
             self.filters_changed.emit()
@@ -292,14 +309,18 @@ class ConversationModel(QObject):
         text: str,
         filters: Filters,
         num_answers: int | None = None,
+        *,
+        searches: bool,
     ) -> bool:
         """Asks, and stops answers that are not seen any more then; False where it cannot be written down."""
         text, num_answers = text.strip(), num_answers or self._answers_wanted()
         if not text:
             return True
+        # What confines a search is for those that are searched for.
+        collection, filters = (self.collection, filters) if searches else (None, Filters())
         try:
             conversation_id = self._stored_conversation(text)
-            turn = self._store.add_turn(conversation_id, parent_id, text, stored_filters(filters))
+            turn = self._store.add_turn(conversation_id, parent_id, text, stored_filters(filters), searches=searches)
         except RagdollError as error:
             self.store_failed.emit(error.sentence, error.way_out)
             return False
@@ -318,12 +339,13 @@ class ConversationModel(QObject):
             protocol.Ask(
                 question_id=turn.turn_id,
                 text=turn.question,
-                collection=self.collection,
+                collection=collection,
                 conversation_id=conversation_id,
                 transcript=self._tree.transcript(parent_id),
                 num_answers=num_answers,
                 filters=filters,
                 model=NO_MODEL if self.is_careful else self.model,
+                searches=searches,
             ),
         )
         return True
@@ -333,7 +355,9 @@ class ConversationModel(QObject):
             filters = stored_filters(self.filters)
             chosen = self._chosen_model()
             model = self.model or chosen or ""
-            made = self._store.create_conversation(title_from(question), self.collection, filters, model)
+            made = self._store.create_conversation(
+                title_from(question), self.collection, filters, model, searches=self.searches
+            )
             if not model and chosen is None:
                 self._without_model.append(made.conversation_id)
             self.conversation_id, self.title = made.conversation_id, made.title

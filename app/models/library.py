@@ -71,6 +71,11 @@ class LibraryModel(QObject):
         return sum(sum(collection.documents_by_state.values()) for collection in self.collections)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to ask, and nothing on its way; while nothing is known, there may be."""
+        return self.is_known and not self.num_documents and self.progress is None
+
+    @property
     def fraction(self) -> float | None:
         """How far the job is; None while its files are being counted, and when there is none."""
         return self._share.fraction if self.progress is not None else None

@@ -22,10 +22,10 @@ class SourcesModel(QObject):
     """`passages` of the turn that was shown last; `selected` is the index of the opened one, or None.
 
     `refreshes` tell which of them came while the answer was being written, `unread` are the indices of those that the
-    model had no room for.
+    model had no room for. Unless the turn `searches`, there are none, or those of earlier turns that it cites.
     """
 
-    passages_changed = Signal()  # passages, refreshes, unread, turn_id
+    passages_changed = Signal()  # passages, refreshes, unread, searches, turn_id
     selection_changed = Signal()  # selected
     page_requested = Signal(object)  # the Passage whose page is on its way
     page_ready = Signal(object)  # protocol.PageReply
@@ -42,6 +42,7 @@ class SourcesModel(QObject):
         self.passages: tuple[Passage, ...] = ()
         self.refreshes: tuple[Refresh, ...] = ()
         self.unread: tuple[int, ...] = ()
+        self.searches = True
         self.selected: int | None = None
         self._is_without_page = False
         self._marked_page: int | None = None
@@ -67,6 +68,7 @@ class SourcesModel(QObject):
             return
         has_grown = turn_id == self.turn_id and passages[: len(self.passages)] == self.passages
         self.turn_id, self.passages, self.refreshes, self.unread = turn_id, passages, refreshes, unread
+        self.searches = turn is None or turn.searches
         if not has_grown:
             self._newest += 1
             self._select(None)

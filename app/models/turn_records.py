@@ -59,6 +59,7 @@ def view_of(turn: Turn, branch_index: int = 0, num_branches: int = 1) -> TurnVie
         branch_index=branch_index,
         num_branches=num_branches,
         filters=filters_of(turn.filters),
+        searches=turn.searches,
     )
 
 

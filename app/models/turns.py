@@ -23,10 +23,10 @@ class TurnView:
     `thoughts` are what the model thought before its text.
     `model` is None while nothing is finished and when the quotes are the answer. `ahead` counts the questions
     before this one while it is queued, `awaited` are files and folders that are read before it is asked (`is_paused`:
-    not just now). `branch_index` is 0-based among the `num_branches` variants of this turn.
-    `filters` are what the user confined the question to. `num_answers` were asked for, and `num_alike` of them came
-    out as another one did, word for word. `was_reading`: files were still being read when the answer was complete.
-    These three are of interest now, and not stored.
+    not just now). `branch_index` is 0-based among the `num_branches` variants of this turn. `filters` are what the user
+    confined the question to; unless it `searches`, it was put to the model alone. `num_answers` were asked for, and
+    `num_alike` of them came out as another one did, word for word. `was_reading`: files were still being read when the
+    answer was complete. These three are of interest now, and not stored.
     """
 
     turn_id: str
@@ -53,6 +53,7 @@ class TurnView:
     num_answers: int = 1
     num_alike: int = 0
     was_reading: bool = False
+    searches: bool = True
 
     @property
     def id(self) -> str:

@@ -29,7 +29,10 @@ _NUM_LOOKS = 3
 
 
 class ConversationView(QScrollArea):
-    """Give it all turns with `show_turns`, single ones with `update_turn`; signals begin with the turn's id."""
+    """Give it all turns with `show_turns`, single ones with `update_turn`; signals begin with the turn's id.
+
+    `has_files` says whether there is anything to search.
+    """
 
     source_wanted = Signal(str, int)  # turn id, index of the passage
     selected = Signal(str)
@@ -49,6 +52,7 @@ class ConversationView(QScrollArea):
         self._turns: list[TurnView] = []
         self._standing_of: Callable[[Passage], Standing] | None = None
         self._has_model = True
+        self.has_files: Callable[[], bool] = lambda: True
         self._first = 0
         self._views: list[TurnWidget] = []
         self._follows = True
@@ -243,6 +247,7 @@ class ConversationView(QScrollArea):
             self._standing_of,
             follows_sources=lambda: any(turn.passages for turn in self._turns[:index]),
             has_model=lambda: self._has_model,
+            has_files=lambda: self.has_files(),
         )
         turn_id = view.turn.turn_id
         view.source_wanted.connect(lambda passage: self.source_wanted.emit(turn_id, passage))

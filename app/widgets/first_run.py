@@ -1,9 +1,10 @@
-"""The first page of a new user: put files in, perhaps choose a model, and what will never happen."""
+"""The first page of a new user: put files in, perhaps choose a model, or ask one, and what will never happen."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from app import theme
 from app.widgets import bits
@@ -12,7 +13,7 @@ from app.widgets.picture import Picture
 _WIDTH_PX = 560
 
 
-class FirstRun(QWidget):
+class FirstRun(QScrollArea):
     """Shown while the library is empty and nothing was asked; it takes no drops itself, the window does."""
 
     folder_wanted = Signal()
@@ -32,7 +33,7 @@ class FirstRun(QWidget):
             "muted",
             wraps=True,
         )
-        column = QWidget()
+        self._column = column = QWidget()
         column.setFixedWidth(_WIDTH_PX)
         inner = bits.column(spacing=0)
         for part, gap in ((self._cat, 16), (title, 8), (words, 28)):
@@ -46,11 +47,40 @@ class FirstRun(QWidget):
         inner.addSpacing(20)
         inner.addLayout(self._promise())
         column.setLayout(inner)
-        layout = QVBoxLayout(self)
+        content = QWidget()
+        content.setObjectName("column")
+        layout = QVBoxLayout(content)
         layout.addStretch(2)
         # Between stretches and not merely aligned: else its height would be that of the whole page's width.
         layout.addLayout(bits.row(None, column, None))
         layout.addStretch(3)
+        self.setWidget(content)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        theme.appearance().changed.connect(self._fit)
+        self.show_model("")
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def show_model(self, name: str) -> None:
+        """The model that can be asked already, below and without files; "" where there is none."""
+        if name:
+            self._model.setText(self.tr("%1 can be asked already").replace("%1", name))
+            self._offer.setText(self.tr("Write below. Until there are files, it answers from what it knows."))
+            text = self.tr("Choose another…")
+        else:
+            self._model.setText(self.tr("A language model, if you like"))
+            self._offer.setText(self.tr("Without one, answers are quotes from your files."))
+            text = self.tr("Choose a model…")
+        self.choose_model.setText(text)
+        self.choose_model.setAccessibleName(text)
+        self._fit()
+
+    def _fit(self) -> None:
+        """In a low window it is scrolled: a layout would rather cut words that take two lines."""
+        self._column.setMinimumHeight(self._column.heightForWidth(_WIDTH_PX))
 
     def _drop_card(self) -> QWidget:
         card = bits.card("drop")
@@ -71,13 +101,8 @@ class FirstRun(QWidget):
     def _model_card(self) -> QWidget:
         card = bits.card("soft")
         self.choose_model = bits.button(self.tr("Choose a model…"), clicked=self.model_wanted.emit)
-        words = bits.column(
-            None,
-            bits.label(self.tr("A language model, if you like"), "strong", wraps=True),
-            bits.label(self.tr("Without one, answers are quotes from your files."), "small", wraps=True),
-            None,
-            spacing=2,
-        )
+        self._model, self._offer = bits.label("", "strong", wraps=True), bits.label("", "small", wraps=True)
+        words = bits.column(None, self._model, self._offer, None, spacing=2)
         inner = bits.row(Picture("models", "muted"), spacing=14)
         inner.addLayout(words, 1)
         inner.addWidget(self.choose_model)

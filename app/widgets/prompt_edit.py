@@ -113,7 +113,7 @@ class PromptEdit(QFrame):
         self.setProperty("focused", True)
         self._is_busy = False
         self.field = _Field(self)
-        self.field.setPlaceholderText(self.tr("Ask your files…"))
+        self.show_asked()
         self.field.setAccessibleName(self.tr("Your question"))
         self.field.setAccessibleDescription(self.tr("Enter sends, Shift and Enter begins a new line"))
         self.button = bits.tool("send", self.tr("Send (Enter)"), self._on_button, side=20)
@@ -173,6 +173,10 @@ class PromptEdit(QFrame):
         cursor.removeSelectedText()
         self.paste_offer.hide()
         self.field.setFocus()
+
+    def show_asked(self, *, is_model: bool = False) -> None:
+        """Says whom the question is put to, as long as there is none: the user's files, or the model alone."""
+        self.field.setPlaceholderText(self.tr("Ask the model…") if is_model else self.tr("Ask your files…"))
 
     def put_below(self, widget: QWidget) -> None:
         """Puts something into the card, below the field."""

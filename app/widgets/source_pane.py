@@ -69,6 +69,7 @@ class SourcePane(QWidget):
     def _on_passages_changed(self) -> None:
         if self._sources is not None:
             self.panel.show_passages(self._sources.passages, self._sources.refreshes)
+            self.panel.show_searches(self._sources.searches)
             self.panel.show_unread(self._sources.unread)
             self._show_standings()
             if self._sources.selected is None:

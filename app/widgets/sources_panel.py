@@ -45,13 +45,14 @@ class SourcesPanel(QWidget):
         self._column.setSpacing(8)
         self._column.addStretch(1)
         self._scroll.setWidget(column)
-        self._empty = EmptyState("quote", self.tr("The passages an answer rests on appear here."))
+        self.empty = EmptyState("quote", "")
+        self.show_searches(True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addLayout(head)
         layout.addWidget(self._scroll, 1)
-        layout.addWidget(self._empty, 1)
+        layout.addWidget(self.empty, 1)
         self._show_which()
 
     @property
@@ -91,6 +92,11 @@ class SourcesPanel(QWidget):
         for index, card in enumerate(self._cards):
             card.show_unread(index in unread)
 
+    def show_searches(self, searches: bool) -> None:
+        """Whether passages may come; else nothing is searched for this answer."""
+        awaited = self.tr("The passages an answer rests on appear here.")
+        self.empty.show_sentence(awaited if searches else self.tr("Your files are not searched for this answer."))
+
     def select(self, index: int | None) -> None:
         """Marks the card at `index` and scrolls to it; None marks none."""
         for position, card in enumerate(self._cards):
@@ -124,4 +130,4 @@ class SourcesPanel(QWidget):
 
     def _show_which(self) -> None:
         self._scroll.setVisible(bool(self._passages))
-        self._empty.setVisible(not self._passages)
+        self.empty.setVisible(not self._passages)

@@ -38,6 +38,8 @@ def scope_sentence(turn: TurnView) -> str:
         return ""
     if scope.reads_through and turn.passages:
         return _read_sentence(scope.passages_used, scope.passages_found, _short(file_name(turn.passages[0].document)))
+    if not turn.searches:
+        return _tr("with passages of earlier answers")
     words = _tr("from %1 of %2 passages in 1 file") if scope.files == 1 else _tr("from %1 of %2 passages in %3 files")
     figures = (scope.passages_used, scope.passages_found, scope.files)
     for place, figure in zip(("%1", "%2", "%3"), figures, strict=True):
@@ -84,6 +86,8 @@ def refreshed_sentence(turn: TurnView) -> str:
 
 def confined_sentence(turn: TurnView) -> str:
     """`Only: PDF files · changed since 2025-01-01`: what the user chose, and what the question's words said."""
+    if not turn.searches:
+        return _tr("Your files were not searched for this answer.") if turn.text else ""
     chosen = [chip.text for chip in chips(turn.filters)]
     recognised = list(turn.scope.recognised) if turn.scope else []
     parts = [_tr("Searched: %1").replace("%1", " · ".join(chosen)) if chosen else ""]
@@ -105,7 +109,7 @@ def unfounded_sentence(turn: TurnView, follows_sources: bool = False) -> str:
 
     A follow-up may rest on what was found for a turn before it, of which the model is told again.
     """
-    if turn.state != "finished" or turn.model is None or turn.passages or not turn.text:
+    if turn.state != "finished" or turn.model is None or turn.passages or not turn.text or not turn.searches:
         return ""
     if follows_sources and turn.was_reading:
         return _tr("Nothing new was found for this question in what had been read of your files by then.")

@@ -68,19 +68,22 @@ class TurnWidget(QWidget):
         parent: QWidget | None = None,
         follows_sources: Callable[[], bool] = lambda: False,
         has_model: Callable[[], bool] = lambda: True,
+        has_files: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Prepares.
+        """Shows it.
 
         Args:
-            turn: What is shown.
+            turn: What is shown first.
             standing_of: Tells how the document of a passage stands now.
             parent: As Qt has it.
             follows_sources: Whether turns before have any sources.
             has_model: Whether a model answers here, so that one could go on with an answer.
+            has_files: Whether there is anything to search.
         """
         super().__init__(parent)
         self._turn = turn
-        self._standing_of, self._follows_sources, self._has_model = standing_of, follows_sources, has_model
+        self._standing_of, self._follows_sources = standing_of, follows_sources
+        self._has_model, self._has_files = has_model, has_files
         self._was_running, self._is_new = not turn.has_ended, True
         self._marked: tuple[str, int | None, TurnView, theme.Theme] = ("", None, turn, theme.current())
         self._found: tuple[MarkedLabel | AnswerText, int] | None = None
@@ -278,6 +281,8 @@ class TurnWidget(QWidget):
         """That no sentence of the files answers it; what comes nearest may be worth a look all the same."""
         if turn.thoughts:
             return self.tr("The model ended without an answer. Ask again, or allow longer thoughts in the settings.")
+        if not turn.searches:
+            return self.tr("The model wrote nothing.")
         words = self.tr("Not found in your files.")
         if turn.was_reading:
             words = self.tr("Not found in what had been read by then. Ask again when all files are.")
@@ -298,9 +303,15 @@ class TurnWidget(QWidget):
         self.scope.setText(scope_sentence(turn))
         self.scope.setAccessibleName(scope_sentence(turn))
         details = (writer_sentence(turn), timing_sentence(turn), searched_sentence(turn), refreshed_sentence(turn))
-        self.scope.setToolTip(plain_tip("\n".join(part for part in details if part)))
+        tip = plain_tip("\n".join(part for part in details if part))
+        self.scope.setToolTip(tip)
         words = confined_sentence(turn)
         self.confined.setText(words)
+        self.confined.setToolTip(tip if not turn.searches else "")
+        instead = self.tr("Search everything instead") if turn.searches else self.tr("Search your files instead")
+        self.everything.setText(instead)
+        self.everything.setAccessibleName(instead)
+        self.everything.setVisible(turn.searches or self._has_files())
         self._confined_line.setVisible(bool(words) and not is_running)
         self._branches.setVisible(turn.num_branches > 1)
         self._branch_text.setText(f"{turn.branch_index + 1}/{turn.num_branches}")

@@ -48,7 +48,7 @@ class ChatPage(QWidget):
         self._finding_in: str | None = None
         self._sources_px = 340
         self._sources_wanted = True
-        self.model_picker, self.collection_picker = ModelPicker(), CollectionPicker(makes_new=True)
+        self.model_picker, self.collection_picker = ModelPicker(), CollectionPicker(is_of_chat=True)
         self.hero, self.prompt = Hero(), PromptEdit()
         self.filters = FilterBar()
         self.prompt.put_below(self.filters)
@@ -132,6 +132,9 @@ class ChatPage(QWidget):
         self.prompt.submitted.connect(conversation.ask)
         conversation.question_refused.connect(self.take_back)
         self.collection_picker.chosen.connect(conversation.set_collection)
+        self.collection_picker.none_chosen.connect(conversation.leave_files_out)
+        models.chat_model.changed.connect(self._show_centre)
+        self.conversation.has_files = lambda: not library.is_empty
         self.conversation.retry_wanted.connect(conversation.regenerate)
         self.conversation.go_on_wanted.connect(conversation.go_on)
         self.conversation.more_wanted.connect(conversation.regenerate)
@@ -288,20 +291,32 @@ class ChatPage(QWidget):
     def _show_centre(self) -> None:
         if self._models is None:
             return
-        library = self._models.library
-        is_empty = library.is_known and not library.num_documents and library.progress is None
-        is_first_run = is_empty and not self._turns()
-        self.hero.show_sentence(self._scope_sentence())
+        is_first_run = self._models.library.is_empty and not self._turns()
+        # Without files and without a model there is nobody to ask.
+        can_ask = not is_first_run or bool(self._models.chat_model.path)
+        asks_files = self._models.conversation.asks_files
+        self.hero.show_sentence(self._scope_sentence() if asks_files else self._alone_sentence())
+        self.prompt.show_asked(is_model=not asks_files)
+        self.filters.setVisible(asks_files)
         shown = self.conversation if self._turns() else self.first_run if is_first_run else self.hero
+        if is_first_run:
+            name = self._models.chat_model.name or self.tr("The model")
+            self.first_run.show_model(name if can_ask else "")
         # What has the keyboard, or will have it: the window need not be the active one yet.
         focused = self.window().focusWidget()
         had_focus = focused is not None and focused is self._centre.currentWidget()
         self._centre.setCurrentWidget(shown)
-        if focused is self.prompt.field and is_first_run:
+        if focused is self.prompt.field and not can_ask:
             shown.setFocus()
-        self._foot.setVisible(not is_first_run)
-        if had_focus and not is_first_run:
+        self._foot.setVisible(can_ask)
+        if had_focus and can_ask:
             self.prompt.setFocus()
+
+    def _alone_sentence(self) -> str:
+        """Whom a question is put to that no file is searched for."""
+        if self._models is None or not self._models.chat_model.path:
+            return self.tr("Without files and without a model nobody answers. Choose one of them above.")
+        return self.tr("The model answers from what it knows; your files are not searched.")
 
     def _scope_sentence(self) -> str:
         if self._models is None or not self._models.library.is_known:
@@ -330,14 +345,17 @@ class ChatPage(QWidget):
         if self._models is not None:
             library, current = self._models.library, self._models.conversation.collection
             names = [collection.name for collection in library.collections]
-            is_gone = current is not None and library.is_gone(current)
-            self.collection_picker.show_collections(names, current, is_gone=is_gone)
+            asks_none = not self._models.conversation.searches
+            is_gone = current is not None and library.is_gone(current) and not asks_none
+            self.collection_picker.show_collections(names, current, is_gone=is_gone, asks_none=asks_none)
             self._show_centre()
 
     def _show_sources(self) -> None:
-        is_shown = self._sources_wanted and bool(self._turns())
+        # Where the model alone has answered, there will be none.
+        may_have_any = any(turn.searches for turn in self._turns())
+        is_shown = self._sources_wanted and may_have_any
         self.sources_button.setChecked(is_shown)
-        self.sources_button.setEnabled(bool(self._turns()))
+        self.sources_button.setEnabled(may_have_any)
         if self._models is None:
             return
         if is_shown and self.sources.isHidden():

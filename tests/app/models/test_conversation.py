@@ -10,7 +10,7 @@ from app.models.conversation import ConversationModel
 from app.models.titles import title_from
 from app.models.turns import TurnView
 from engine import protocol
-from engine.protocol import Alternative
+from engine.protocol import Alternative, Filters
 from tests.helpers.answers import finished, found, passage, tokens
 
 DEATH = "The engine crashed (SIGABRT). It is being started again."
@@ -662,3 +662,50 @@ def test_an_answer_the_disk_refused_is_part_of_the_conversation_that_is_opened_a
 )
 def test_a_title_is_the_first_line_cut_at_a_word(question, title):
     assert title_from(question) == title
+
+
+def test_a_chat_that_leaves_files_out_asks_the_model_alone_and_is_so_when_it_is_opened_again(desk, client, store):
+    desk.model.set_collection("Flat")
+    desk.model.set_filters(Filters(formats=("pdf",)))
+    desk.model.leave_files_out()
+    turn_id = desk.ask("Say it politely.")
+    (ask,) = desk.asked()
+    assert (ask.searches, ask.collection, ask.filters) == (False, None, Filters())
+    assert not desk.view(turn_id).searches
+    again = Desk(client, store)
+    again.model.open(desk.model.conversation_id)
+    assert (again.model.searches, again.model.collection, again.view(turn_id).searches) == (False, "Flat", False)
+    # What is chosen now counts for what is asked next.
+    again.model.set_collection("Flat")
+    assert (again.model.searches, store.conversation(again.model.conversation_id).searches) == (True, True)
+    assert again.view(again.ask("And in my lease?")).searches
+    assert (again.asked()[-1].searches, again.asked()[-1].collection) == (True, "Flat")
+
+
+def test_what_is_asked_again_or_anew_in_its_place_is_asked_as_it_was(desk):
+    desk.model.leave_files_out()
+    alone = desk.ask("Say it politely.")
+    desk.client.tell(finished(alone))
+    desk.model.set_collection(None)
+    desk.model.regenerate(alone)
+    desk.client.tell(finished(desk.model.turns[-1].turn_id))
+    desk.model.edit(alone, "Say it.")
+    desk.client.tell(finished(desk.model.turns[-1].turn_id))
+    desk.model.search_everything(alone)
+    assert [ask.searches for ask in desk.asked()] == [False, False, False, True]
+    searched = desk.model.turns[-1].turn_id
+    desk.client.tell(finished(searched))
+    desk.model.leave_files_out()
+    desk.model.regenerate(searched)
+    assert desk.asked()[-1].searches
+
+
+def test_without_any_files_the_model_alone_is_asked_until_there_are_some(client, store):
+    has_files = False
+    answering = Answering(client, store.record)
+    model = ConversationModel(answering, store, has_files=lambda: has_files)
+    model.ask("one")
+    client.tell(finished(model.turns[-1].turn_id))
+    has_files = True
+    model.ask("two")
+    assert [ask.searches for ask in client.asked(protocol.ASK)] == [False, True]

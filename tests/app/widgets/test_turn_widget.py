@@ -151,3 +151,17 @@ def test_thoughts_without_an_answer_are_not_told_as_nothing_found(qtbot):
     widget = TurnWidget(turn(1, text="", thoughts="They ask."))
     qtbot.addWidget(widget)
     assert widget.nothing.text().startswith("The model ended without an answer.")
+
+
+def test_an_answer_of_the_model_alone_says_that_no_files_were_searched(qtbot):
+    widget = TurnWidget(turn(1, model="Tiny", searches=False, scope=Scope(0, 0, 0)))
+    qtbot.addWidget(widget)
+    assert (widget._note.isHidden(), widget.scope.isHidden()) == (True, True)
+    assert widget.confined.text() == "Your files were not searched for this answer."
+    assert widget.confined.toolTip() == "Written by Tiny"
+    assert widget.everything.text() == "Search your files instead"
+    # It may cite what an earlier turn found.
+    widget.show_turn(turn(1, searches=False, scope=Scope(0, 0, 0), passages=(passage(1),)))
+    assert widget.scope.text() == "with passages of earlier answers"
+    widget.show_turn(turn(1, searches=False, text=""))
+    assert widget.nothing.text() == "The model wrote nothing."

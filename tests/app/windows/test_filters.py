@@ -160,6 +160,17 @@ def test_how_much_of_a_long_document_was_read_is_said_under_its_summary_and_when
     assert turn.scope.text() == told
 
 
+def test_what_was_put_to_the_model_alone_can_be_searched_for_instead(window, models, client):
+    models.conversation.leave_files_out()
+    first = ask(window, "Why?")
+    finish(client, first.question_id, Scope(0, 0, 0))
+    (turn,) = window.chat.conversation.turn_views()
+    assert turn.everything.isVisible()
+    turn.everything.click()
+    again = client.asked(protocol.ASK)[-1]
+    assert (again.text, again.searches) == ("Why?", True)
+
+
 def test_many_chips_go_on_in_the_next_line(bar, window, models, qtbot):
     for path in range(12):
         filters = models.conversation.filters

@@ -18,6 +18,7 @@ from app.windows.embedder_dialog import EmbedderDialog
 from app.windows.model_dialog import ModelDialog
 from engine import protocol
 from engine.protocol import Collection, Span
+from tests.helpers.answers import finished
 from tests.helpers.shown_values import GIB, gpu_tier
 from tests.helpers.told_library import tell_library
 
@@ -51,6 +52,38 @@ def test_an_empty_library_shows_the_first_run_page(window, client, monkeypatch):
     assert asked[-1] == ""
 
 
+def test_on_the_first_run_a_model_can_be_asked_without_files(window, client):
+    tell_library(client)
+    tell_models(client, TINY, current=TINY.path)
+    first_run, prompt = window.chat.first_run, window.chat.prompt
+    assert (first_run.isVisible(), prompt.isVisible()) == (True, True)
+    assert window.focusWidget() is prompt.field
+    assert prompt.field.placeholderText() == "Ask the model…"
+    assert "Tiny can be asked already" in [label.text() for label in first_run.findChildren(QLabel)]
+    prompt.set_text("Say hello.")
+    prompt.button.click()
+    assert not first_run.isVisible()
+    (ask,) = client.asked(protocol.ASK)
+    assert not ask.searches
+    client.tell(finished(ask.question_id, "Hello.", passages=(), quotes=(), citations=()))
+    turn = window.chat.conversation.widget_of(ask.question_id)
+    assert (turn.confined.isVisible(), turn.everything.isVisible()) == (True, False)
+    # Once there are files, the same chat asks them.
+    tell_library(client, COLLECTION)
+    assert prompt.field.placeholderText() == "Ask your files…"
+
+
+def test_in_a_low_window_the_first_page_is_scrolled_and_no_words_are_cut(window, client, qtbot):
+    tell_library(client)
+    tell_models(client, TINY, current=TINY.path)
+    window.resize(800, 520)
+    first_run = window.chat.first_run
+    qtbot.wait_until(lambda: first_run.verticalScrollBar().maximum() > 0)
+    for label in first_run.findChildren(QLabel):
+        needed = label.heightForWidth(label.width()) if label.wordWrap() else label.sizeHint().height()
+        assert label.height() >= needed, label.text()
+
+
 def test_files_on_their_way_end_the_first_run(window, client):
     tell_library(client)
     client.tell(protocol.IndexProgress(documents_done=0, documents_total=9, chunks_done=0))
@@ -79,9 +112,46 @@ def test_an_empty_chat_says_how_far_reading_has_come(window, client):
 def test_the_collection_is_chosen_at_the_top_of_the_chat(window, client, models):
     tell_library(client, COLLECTION)
     actions = window.chat.collection_picker.menu().actions()
-    assert [action.text() for action in actions] == ["All files", "Documents", "", "New collection…"]
+    none = "No files · the model alone"
+    assert [action.text() for action in actions] == ["All files", "Documents", "", none, "", "New collection…"]
     actions[1].trigger()
     assert models.conversation.collection == "Documents"
+
+
+def test_no_files_can_be_chosen_at_the_top_of_the_chat_and_taken_back(window, client, models):
+    tell_library(client, COLLECTION)
+    tell_models(client, TINY, current=TINY.path)
+    chat = window.chat
+    chat.collection_picker.menu().actions()[3].trigger()
+    assert chat.collection_picker.text() == " No files · the model alone"
+    assert chat.collection_picker.menu().actions()[3].isChecked()
+    assert chat.prompt.field.placeholderText() == "Ask the model…"
+    assert chat.hero.sentence == "The model answers from what it knows; your files are not searched."
+    assert not chat.filters.isVisible()
+    chat.prompt.set_text("Say it politely.")
+    chat.prompt.button.click()
+    (ask,) = client.asked(protocol.ASK)
+    assert (ask.text, ask.searches) == ("Say it politely.", False)
+    # There are no sources to wait for.
+    assert not chat.sources.isVisible()
+    assert not chat.sources_button.isEnabled()
+    client.tell(finished(ask.question_id, "Would you kindly", passages=(), quotes=(), citations=()))
+    chat.collection_picker.menu().actions()[0].trigger()
+    assert chat.prompt.field.placeholderText() == "Ask your files…"
+    assert chat.filters.isVisible()
+    models.conversation.ask("What notice applies?")
+    assert client.asked(protocol.ASK)[-1].searches
+    assert chat.sources.isVisible()
+    models.sources.show_turn(models.conversation.turns[0])
+    assert chat.sources.panel.empty.sentence == "Your files are not searched for this answer."
+
+
+def test_without_files_and_without_a_model_it_is_said_that_nobody_answers(window, client, models):
+    tell_library(client, COLLECTION)
+    models.conversation.leave_files_out()
+    assert "nobody answers" in window.chat.hero.sentence
+    tell_models(client, TINY, current=TINY.path)
+    assert "from what it knows" in window.chat.hero.sentence
 
 
 def test_a_new_collection_gets_a_name_and_a_folder_and_is_asked_from_then_on(window, client, models):
