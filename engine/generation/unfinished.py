@@ -80,9 +80,7 @@ class _Reading:
         speaker = self._speaker
         if not (is_own := speaker.knows(turn.all_tokens, turn.fingerprint)):
             turn, whole = turn.in_words(), whole.in_words()
-        before, turns = opening(
-            _bare(turn), self._history, speaker, budget, self._wishes, searches=turn.searches
-        )
+        before, turns = opening(_bare(turn), self._history, speaker, budget, self._wishes, searches=turn.searches)
         standing = tuple(one for kept in turns for one in kept.numbered)
         numbers = {number for number, _ in standing}
         turn = replace(turn, also=tuple(number for number in turn.also if number in numbers))
