@@ -104,7 +104,7 @@ class ConversationModel(QObject):
     @property
     def asks_files(self) -> bool:
         """Whether the next question will be searched for."""
-        return self.searches and self._has_files()
+        return self.searches and (self._has_files() or bool(self.filters.paths))
 
     # --- which chat ---
 
@@ -151,6 +151,7 @@ class ConversationModel(QObject):
 
     def attach(self, paths: Iterable[str]) -> None:
         """Confines the next questions of this chat to these folders and files, beside those that it is confined to."""
+        self._search_in(self.collection, searches=True)
         self.set_filters(with_attached(self.filters, paths))
 
     def detach(self, paths: Collection[str]) -> None:
@@ -236,6 +237,7 @@ class ConversationModel(QObject):
                 num_answers=1,
                 model=NO_MODEL if self.is_careful else self.model,
                 unfinished=view.unfinished,
+                searches=turn.searches,
             ),
         )
 

@@ -709,3 +709,22 @@ def test_without_any_files_the_model_alone_is_asked_until_there_are_some(client,
     has_files = True
     model.ask("two")
     assert [ask.searches for ask in client.asked(protocol.ASK)] == [False, True]
+
+
+def test_a_file_that_is_attached_to_a_chat_is_asked_also_where_files_were_left_out_or_there_were_none(client, store):
+    model = ConversationModel(Answering(client, store.record), store, has_files=lambda: False)
+    model.leave_files_out()
+    assert not model.asks_files
+    model.attach(["/docs/lease.pdf"])
+    assert (model.searches, model.asks_files) == (True, True)
+
+
+def test_an_answer_of_the_model_alone_goes_on_alone(desk):
+    desk.model.leave_files_out()
+    turn_id = desk.ask("Say it politely.")
+    desk.client.tell(tokens(turn_id, "Would you "))
+    desk.client.tell(finished(turn_id, "Would you ", finish_reason="length"))
+    desk.model.set_collection(None)
+    desk.model.go_on(turn_id)
+    ask = desk.asked()[-1]
+    assert (ask.unfinished is not None, ask.searches) == (True, False)

@@ -64,6 +64,16 @@ def asked(speaker: Speaker) -> Prompt:
     return compose("How long?", FOUND, (), speaker, 100)
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_an_answer_of_the_model_alone_goes_on_behind_the_words_it_was_asked_with(speaker: Speaker, is_lost: bool):
+    asked = compose("How long?", (), (), speaker, 100, searches=False)
+    turn = replace(turn_of(asked, "Three", (900, 901)), searches=False)
+    unfinished = Unfinished("Three", segments=() if is_lost else transcript_of(turn))
+    question = Question("q", "How long?", unfinished=unfinished, searches=False)
+    prompt = going_on_with(unfinished, question, lambda ids: ids, speaker, 100, DAY)
+    assert prompt.segments[:-1] == asked.segments
+
+
 def test_the_answer_stands_behind_all_that_it_was_written_behind(speaker: Speaker, asked: Prompt):
     segments = transcript_of(turn_of(asked, "Three [1", (900, 901)))
     prompt = read(Unfinished("Three [1", passages=FOUND, segments=segments), speaker)
@@ -352,7 +362,7 @@ def test_one_that_is_stopped_again_leaves_all_of_it(desk: Desk, endless: Path):
 
 def test_what_was_held_back_of_a_stopped_answer_is_told(desk: Desk, second):
     _, transcript = second(60, "whole")
-    in_flight = desk.ask("How?", "stopped", transcript, LATER, max_tokens=1500, grammar='root ::= "Sö " "[5"+')
+    in_flight = desk.ask("How?", "stopped", transcript, LATER, max_tokens=1500, grammar='root ::= "Sö " "[5"{700}')
     desk.wait_for(lambda event: isinstance(event, TokensGenerated) and event.question_id == "stopped")
     in_flight.cancelled.set()
     end = desk.end_of("stopped")
