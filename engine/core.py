@@ -192,8 +192,9 @@ class Filters:
     """What a search is confined to besides a collection; an empty field confines nothing.
 
     `paths` are folders or files, `formats` as in `Document.format`; the dates are ISO days ("2026-03-31") of a
-    file's last change, both inclusive. `reads_question` False searches without what the question's own words
-    would confine ("in the PDFs …"). `document_ids` are documents wherever they lie by now: a renamed file keeps its id.
+    file's last change, both inclusive. `reads_question` False searches for the question's own words, without
+    what they would confine ("in the PDFs …") and without the questions before it. `document_ids` are documents
+    wherever they lie by now: a renamed file keeps its id.
     """
 
     paths: tuple[PathText, ...] = ()
@@ -364,7 +365,7 @@ QUOTES_ONLY = "none"
 class Question:
     """What the user asked.
 
-    `transcript` is what earlier answers of the same conversation returned, opaque to all but the prompt.
+    `transcript` is what earlier answers of the same conversation returned, opaque to all but the prompt and the search.
     `priority` says who waits for the answer. `model` is the file of the model that is to answer, "" for the chosen one,
     "none" for quotes. `instructions` are what the user wants of every answer, beside what the model is told anyway.
     With `unfinished`, an answer to it that broke off goes on, and nothing is searched for.

@@ -47,6 +47,12 @@ class Asked(Protocol):
     def text(self) -> str: ...
 
     @property
+    def together(self) -> str: ...
+
+    @property
+    def inherits(self) -> bool: ...
+
+    @property
     def collection(self) -> str | None: ...
 
     @property
@@ -69,6 +75,7 @@ NOWHERE_SAID = Place()
 class Confinement:
     """What a query is confined to: `document_ids` None means nothing. `text` is what is left to search for.
 
+    `together` is that of a follow-up with the questions before it, "" where there are none.
     `recognised` says for people what was read out of the question's own words and is in force, `given_up` what was
     read and is not; `surely` is what is left without those words of the former that may have meant something else.
     `only_document` is the one that there is to find, None where there are more.
@@ -81,6 +88,7 @@ class Confinement:
     given_up: tuple[str, ...] = ()
     surely: Place = NOWHERE_SAID
     only_document: int | None = None
+    together: str = ""
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -92,7 +100,13 @@ class Confinement:
         place = self.surely if self.surely.recognised != self.recognised else Place(query.collection, query.filters)
         lost = (told for told in self.recognised if told not in place.recognised)
         confinement = _looked_up(query.text, place.collection, place.filters, documents)
-        return replace(confinement, recognised=place.recognised, given_up=(*self.given_up, *lost), surely=place)
+        return replace(
+            confinement,
+            recognised=place.recognised,
+            given_up=(*self.given_up, *lost),
+            surely=place,
+            together=self.together,
+        )
 
 
 def searched_without(recognised: Sequence[str]) -> str:
@@ -103,15 +117,28 @@ def searched_without(recognised: Sequence[str]) -> str:
 def confined(query: Asked, documents: KnownDocuments, reads_filters: bool) -> Confinement:
     """What a query is confined to; its own words are read when `reads_filters` and the query itself allow it.
 
+    A follow-up that names nothing itself may stay in what the questions before it named, unless nothing is found there.
+
     Raises:
         NothingThere: There is no such collection.
         BadRequest: A date is none.
     """
+    alone = _confined(query, query.text, documents, reads_filters)
+    if not query.together:
+        return alone
+    both = _confined(query, query.together, documents, reads_filters)
+    if query.inherits and both.recognised and not alone.recognised:
+        anywhere = Place(query.collection, query.filters)
+        return replace(both, text=alone.text, together=both.text, surely=anywhere)
+    return replace(alone, together=both.text)
+
+
+def _confined(query: Asked, words: str, documents: KnownDocuments, reads_filters: bool) -> Confinement:
     if not (reads_filters and query.filters.reads_question):
-        return _looked_up(query.text, query.collection, query.filters, documents)
-    found = recognise(query.text, documents.collection_names(), documents.paths_named, date.today())
+        return _looked_up(words, query.collection, query.filters, documents)
+    found = recognise(words, documents.collection_names(), documents.paths_named, date.today())
     place = _combined(query, found)
-    text = found.text if place.recognised else query.text
+    text = found.text if place.recognised else words
     confinement = _looked_up(text, place.collection, place.filters, documents)
     return replace(confinement, recognised=place.recognised, surely=_combined(query, found.surely))
 

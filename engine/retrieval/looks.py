@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from engine.looking_again import FoundAgain, LookAgain, TellFound
 from engine.retrieval.breadth import Breadth, LookCosts, broadest
+from engine.retrieval.followups import subject_of
 from engine.retrieval.newness import new_passages
 from engine.retrieval.search import Query, Searcher
 
@@ -55,7 +56,16 @@ class Looks:
 
 
 def _query(look: LookAgain, breadth: Breadth) -> Query:
-    question = look.question
+    question, subject = look.question, subject_of(look.question)
     # What the answer has already will be among what is found.
     limit = look.limit + len(look.evidence)
-    return Query(look.window, question.collection, limit, question.filters, asked=question.text, breadth=breadth)
+    return Query(
+        look.window,
+        question.collection,
+        limit,
+        question.filters,
+        asked=subject.text,
+        breadth=breadth,
+        together=subject.together,
+        inherits=subject.inherits,
+    )

@@ -37,6 +37,22 @@ def fused(
     return [(rows[id_], scores[id_]) for id_ in sorted(scores, key=lambda id_: (-scores[id_], id_))]
 
 
+def averaged(rankings: Sequence[Sequence[tuple[Found, float]]]) -> list[tuple[Found, float]]:
+    """One ranking of several: all their rows with the mean of their scores, best first; equals by their ids.
+
+    A row that one of them lacks has the least score there that any has. So what is far ahead in one, and alone there,
+    stays before what the others have far down.
+    """
+    rows = {row.row_id: row for ranking in rankings for row, _ in ranking}
+    totals = dict.fromkeys(rows, 0.0)
+    for ranking in rankings:
+        scores = {row.row_id: score for row, score in ranking}
+        least = min(scores.values(), default=0.0)
+        for id_ in totals:
+            totals[id_] += scores.get(id_, least)
+    return [(rows[id_], totals[id_] / len(rankings)) for id_ in sorted(rows, key=lambda id_: (-totals[id_], id_))]
+
+
 def distinct(hits: Iterable[Hit]) -> list[Hit]:
     """The hits without those that repeat a better one: the same words, or mostly the same span of a page."""
     kept: list[Hit] = []

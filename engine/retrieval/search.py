@@ -21,8 +21,9 @@ from engine.retrieval.asks_whole import Wanted, asks_whole
 from engine.retrieval.breadth import Breadth, breadths
 from engine.retrieval.calibration import Strength
 from engine.retrieval.confining import ANYWHERE, NOWHERE_SAID, Confinement, KnownDocuments, Place, confined
+from engine.retrieval.followups import ABOUT_THE_ANSWER
 from engine.retrieval.joining import Room, passages_of, with_small_documents_whole
-from engine.retrieval.rank import distinct, diverse, fused
+from engine.retrieval.rank import averaged, distinct, diverse, fused
 from engine.retrieval.whole import MAX_CHUNKS, Reading, is_looked_into, reading_of, steps_of
 from engine.retrieval.words import is_mostly_latin, terms
 
@@ -82,6 +83,7 @@ class Query:
     """A search for `text` in one collection, or in all; `limit` None means as many passages as the settings say.
 
     `asked` is the text whose words confine the search, where that is another one. `breadth` None is the broadest.
+    `together`, `inherits`, `above` and `told` as in `followups.Subject`.
     """
 
     text: str
@@ -90,6 +92,10 @@ class Query:
     filters: Filters = ANYWHERE
     asked: str = ""
     breadth: Breadth | None = None
+    together: str = ""
+    inherits: bool = False
+    above: tuple[Passage, ...] = ()
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +104,8 @@ class SearchResult:
 
     Where one document is read through (`Scope.reads_through`), they come in the order of its text.
     `recognised`: the filters in force that were read out of the query's own words, as in `Scope`; `surely` what is
-    left without those that may have been meant otherwise. `asks_whole`: all of the document was asked for.
+    left without those that may have been meant otherwise. `asks_whole`: all of the document was asked for. `follows`
+    says for people what of a conversation it is about.
     """
 
     passages: tuple[Passage, ...]
@@ -107,6 +114,13 @@ class SearchResult:
     recognised: tuple[str, ...] = ()
     surely: Place = NOWHERE_SAID
     asks_whole: bool = False
+    follows: str = ""
+
+    @property
+    def told(self) -> Scope:
+        """The scope as people are told of it."""
+        follows = (self.follows,) if self.follows else ()
+        return replace(self.scope, recognised=(*follows, *self.scope.recognised))
 
     @property
     def has_given_up(self) -> bool:
@@ -130,7 +144,8 @@ class SearchResult:
 class _Ranked:
     """What both rankings of a query say together: `scores` of the rows that are to be read, the best first.
 
-    `best` are the highest scores of each ranking, of the `num_found` rows that they name.
+    `best` are the highest scores by words and by meaning, for each text that was searched for with its number of terms,
+    of the `num_found` rows that they name.
     """
 
     query: Query
@@ -138,8 +153,12 @@ class _Ranked:
     documents: Mapping[int, Located]
     scores: Mapping[str, float]
     num_found: int
-    num_terms: int
-    best: tuple[float, float]
+    best: tuple[tuple[float, float, int], ...]
+
+    def strength(self, num_chunks: int) -> Strength:
+        """Of what fits best, whichever text it fits."""
+        each = [Strength.of(*best, num_chunks) for best in self.best]
+        return Strength(max(one.words for one in each), max(one.meaning for one in each))
 
 
 @dataclass(slots=True)
@@ -193,6 +212,31 @@ class Searcher:
             EmbedderUnavailable: The embedding model cannot be loaded.
             LibraryError: The index cannot be read.
         """
+        standing = [self._standing(query) for query in queries]
+        searched = [query for query, result in zip(queries, standing, strict=True) if result is None]
+        found = iter(self._searched_wider(searched, pauses))
+        return [result or next(found) for result in standing]
+
+    def _standing(self, query: Query) -> SearchResult | None:
+        """What stands above and is wanted again, as far as the library and the filters still have it; None: nothing."""
+        if not query.above:
+            return None
+        documents = self._documents.located({passage.document_id for passage in query.above})
+        ids = self._documents.ids_in_scope(query.collection, query.filters)
+        passages = tuple(
+            replace(passage, document=located.path, is_offline=located.is_offline)
+            for passage in query.above
+            if (located := documents.get(passage.document_id)) and (ids is None or passage.document_id in ids)
+        )[: query.limit]
+        if not passages:
+            return None
+        scope = Scope(len(passages), len(passages), len({passage.document_id for passage in passages}))
+        # They were found for the question before, which is read for again.
+        best = min(1.0, max(passage.score for passage in passages))
+        return SearchResult(passages, scope, Strength(best, best), follows=ABOUT_THE_ANSWER)
+
+    def _searched_wider(self, queries: Sequence[Query], pauses: Pauses | None) -> list[SearchResult]:
+        """Confined to what their words say, and without that where nothing is found there."""
         confinements = [self._confined(query) for query in queries]
         pauses = pauses or Pauses()
         results = self._searched(queries, confinements, pauses)
@@ -225,12 +269,18 @@ class Searcher:
     ) -> list[SearchResult]:
         if not queries:
             return []
-        by_meaning = self._by_meaning(queries, confinements, pauses)
+        each = [_each(query, confinement) for query, confinement in zip(queries, confinements, strict=True)]
+        every = [one for some in each for one in some]
+        by_meaning = iter(self._by_meaning([query for query, _ in every], [one for _, one in every], pauses))
         # What BM25 knows of how rare a word is it has from all chunks, wherever a query is confined to.
         num_chunks = self._documents.extent(None, ANYWHERE).chunks
         ranked = [
-            self._ranked(query, confinement, self._by_words(query, confinement, pauses), found)
-            for query, confinement, found in zip(queries, confinements, by_meaning, strict=True)
+            self._ranked(
+                query,
+                confinement,
+                [(one.text, self._by_words(text, one, pauses), next(by_meaning)) for text, one in some],
+            )
+            for query, confinement, some in zip(queries, confinements, each, strict=True)
         ]
         results: list[SearchResult] = []
         for start in range(0, len(ranked), _READ_AT_ONCE):
@@ -276,13 +326,19 @@ class Searcher:
         return bool(text.strip()) and (is_mostly_latin(text) or not self.embedder.is_english_only)
 
     def _ranked(
-        self, query: Query, confinement: Confinement, by_words: Sequence[Found], by_meaning: Sequence[Found]
+        self, query: Query, confinement: Confinement, found: Sequence[tuple[str, Sequence[Found], Sequence[Found]]]
     ) -> _Ranked:
+        """From what was `found` for each text, by its words and by its meaning."""
         only = [confinement.only_document] if confinement.only_document is not None else []
-        documents = self._documents.located({*(row.document_id for row in (*by_words, *by_meaning)), *only})
-        rankings = [[row for row in ranking if row.document_id in documents] for ranking in (by_words, by_meaning)]
-        num_terms = len(terms(confinement.text))
-        ranked = fused(rankings[0], rankings[1], num_terms, self._settings.words_weight)
+        rows_of_all = {row.document_id for _, *both in found for rows in both for row in rows}
+        documents = self._documents.located({*rows_of_all, *only})
+        fused_each, best = list[list[tuple[Found, float]]](), list[tuple[float, float, int]]()
+        for text, *both in found:
+            by_words, by_meaning = ([row for row in rows if row.document_id in documents] for rows in both)
+            num_terms = len(terms(text))
+            fused_each.append(fused(by_words, by_meaning, num_terms, self._settings.words_weight))
+            best.append((_best(by_words), _best(by_meaning), num_terms))
+        ranked = averaged(fused_each)
         limit = self._limit(query)
         num_read = max(_MIN_READ, _READ_PER_PASSAGE * limit) if limit else 0
         return _Ranked(
@@ -291,8 +347,7 @@ class Searcher:
             documents,
             scores={row.row_id: score for row, score in ranked[:num_read]},
             num_found=len(ranked),
-            num_terms=num_terms,
-            best=(_best(rankings[0]), _best(rankings[1])),
+            best=tuple(best),
         )
 
     def _result(self, ranked: _Ranked, texts: Mapping[str, Hit], num_chunks: int) -> SearchResult:
@@ -309,10 +364,9 @@ class Searcher:
             recognised=confinement.told,
             reads_through=reading is not None,
         )
-        words, meaning = ranked.best
-        strength = Strength.of(words, meaning, ranked.num_terms, num_chunks)
+        strength, told = ranked.strength(num_chunks), ranked.query.told
         asks_all = reading is not None and wanted is not None
-        return SearchResult(passages, scope, strength, confinement.recognised, confinement.surely, asks_all)
+        return SearchResult(passages, scope, strength, confinement.recognised, confinement.surely, asks_all, told)
 
     def _read_through(self, ranked: _Ranked, texts: Mapping[str, Hit]) -> tuple[Wanted | None, Reading | None]:
         """What the query wants of all of the one document it can find; and what to read of that, None for what ranks.
@@ -345,7 +399,7 @@ class Searcher:
         limit = self._limit(query)
         hits = distinct(replace(texts[id_], score=scores[id_]) for id_ in scores if id_ in texts)
         if query.breadth is None or query.breadth.reranks:
-            hits = self._reranked(query.text, hits)
+            hits = self._reranked(query.together or query.text, hits)
         hits = self._diversified(hits, limit)
         passages = passages_of(hits, limit, self._room)
         num_chunks = {document_id: located.num_chunks for document_id, located in ranked.documents.items()}
@@ -377,6 +431,15 @@ class Searcher:
         """At least as many as are wanted in the end, however few are asked for."""
         candidates = self._settings.candidates if query.breadth is None else query.breadth.candidates
         return max(candidates, self._limit(query))
+
+
+def _each(query: Query, confinement: Confinement) -> list[tuple[Query, Confinement]]:
+    """What is searched for: the query, and a follow-up with the questions before it as well."""
+    # A look searches for what was written of an answer; the questions only confine it.
+    if not confinement.together or query.asked:
+        return [(query, confinement)]
+    together = replace(query, text=query.together), replace(confinement, text=confinement.together)
+    return [(query, confinement), together]
 
 
 def _best(ranking: Sequence[Found]) -> float:

@@ -26,6 +26,7 @@ from engine.retrieval.batching import MAX_BATCH
 from engine.retrieval.breadth import LookCosts, first_stage
 from engine.retrieval.confining import ANYWHERE, searched_without
 from engine.retrieval.cost import CostModel
+from engine.retrieval.followups import subject_of
 from engine.retrieval.look_thread import LookThread
 from engine.retrieval.reader import Candidate, Reader
 from engine.retrieval.rehearsal import Searched, rehearsed
@@ -321,11 +322,11 @@ class RetrievalWorker:
         reader = Reader(found[0][0].embedder, self._sentence_vectors)
         try:
             listed = [
-                (in_flight, reader.listed(in_flight.question.text, result.passages))
+                (in_flight, reader.listed(_query(in_flight).text, result.passages))
                 for _, in_flight, result in found
                 if not in_flight.cancelled.is_set()
             ]
-            for _ in reader.embedded_ahead([(in_flight.question.text, some) for in_flight, some in listed]):
+            for _ in reader.embedded_ahead([(_query(in_flight).text, some) for in_flight, some in listed]):
                 self._let_people_by(found[0][1])
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to each question that is read
             log.info("nothing could be embedded ahead: %s", reported(error))
@@ -354,8 +355,8 @@ class RetrievalWorker:
             self._fail([in_flight], error)
             return
         in_flight.timeline.mark("retrieval_ended")
-        self._publish(PassagesFound(question.question_id, result.passages, quotes, result.scope))
-        self._hand_over(in_flight, Evidence(result.passages, quotes, result.scope, result.has_given_up))
+        self._publish(PassagesFound(question.question_id, result.passages, quotes, result.told))
+        self._hand_over(in_flight, Evidence(result.passages, quotes, result.told, result.has_given_up))
 
     def _quoted(
         self,
@@ -371,13 +372,13 @@ class RetrievalWorker:
         that name a file, of which tables answer as well, and all where `search`, which looks elsewhere, fails.
         """
         reader = Reader(searcher.embedder, self._sentence_vectors)
-        quotes = reader.read(query.text, result.passages, result.strength, listed)
+        quotes = _read_for(reader, query, result, listed)
         if quotes or not result.is_doubtful:
             return result, quotes
         try:
             filters = replace(result.surely.filters, reads_question=False)
             [wider] = search([replace(query, collection=result.surely.collection, filters=filters)])
-            wider_quotes = reader.read(query.text, wider.passages, wider.strength)
+            wider_quotes = _read_for(reader, query, wider)
         except SweepPaused:
             raise
         except Exception as error:  # noqa: BLE001 - what was found is found
@@ -417,8 +418,27 @@ class RetrievalWorker:
 
 
 def _query(in_flight: QuestionInFlight) -> Query:
-    question = in_flight.question
-    return Query(question.text, question.collection, question.top_k, question.filters)
+    question, subject = in_flight.question, subject_of(in_flight.question)
+    return Query(
+        subject.text,
+        question.collection,
+        question.top_k,
+        question.filters,
+        together=subject.together,
+        inherits=subject.inherits,
+        above=subject.above,
+        told=subject.told,
+    )
+
+
+def _read_for(
+    reader: Reader, query: Query, result: SearchResult, listed: Sequence[Candidate] | None = None
+) -> tuple[Quote, ...]:
+    """The quotes; a follow-up may say too little by itself to be answered by a sentence."""
+    quotes = reader.read(query.text, result.passages, result.strength, listed)
+    if quotes or not query.together:
+        return quotes
+    return reader.read(query.together, result.passages, result.strength)
 
 
 def _is_forsaken(batch: Sequence[QuestionInFlight]) -> bool:

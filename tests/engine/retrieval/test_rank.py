@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.partitions.rows import Found
-from engine.retrieval.rank import FULL_SCORE_PER_TERM, distinct, diverse, fused
+from engine.retrieval.rank import FULL_SCORE_PER_TERM, averaged, distinct, diverse, fused
 from tests.helpers.chunk_rows import hit
 
 
@@ -92,3 +92,26 @@ def test_equal_spans_of_other_pages_and_documents_are_no_repetition():
         hit("d", "dddd", document_id=3),
     ]
     assert distinct(hits) == hits
+
+
+def mean(*rankings: dict[str, float]) -> dict[str, float]:
+    rows = [[(Found(row_id, 1, score), score) for row_id, score in scores.items()] for scores in rankings]
+    return {row.row_id: score for row, score in averaged(rows)}
+
+
+def test_one_ranking_is_its_own_mean():
+    assert mean({"a": 0.9, "b": 0.2}) == {"a": 0.9, "b": 0.2}
+    assert averaged([[]]) == averaged([[], []]) == []
+
+
+def test_what_is_good_in_both_goes_before_what_is_best_in_one():
+    assert list(mean({"fire": 0.9, "both": 0.8, "c": 0.1}, {"repairs": 0.9, "both": 0.8, "c": 0.1})) == [
+        "both",
+        "fire",
+        "repairs",
+        "c",
+    ]
+
+
+def test_a_row_that_one_ranking_lacks_is_no_worse_there_than_its_last():
+    assert mean({"a": 0.8, "b": 0.4}, {"b": 0.6}) == pytest.approx({"a": 0.7, "b": 0.5})

@@ -532,3 +532,97 @@ def test_who_asks_for_all_of_a_document_has_meant_one(table: ChunkTable, documen
     )
     assert (pointed.is_doubtful, whole.is_doubtful) == (True, False)
     assert [passage.text for passage in whole.passages] == TEXTS[2]
+
+
+def test_a_follow_up_finds_what_fits_it_and_the_question_before(searcher: Searcher):
+    alone, follow_up = searcher.search(
+        [Query("And ownership?"), Query("And ownership?", together="How is bread made of flour and water? ownership?")]
+    )
+    assert alone.passages[0].text == follow_up.passages[0].text == TEXTS[1][1]
+    assert follow_up.passages[1].text == TEXTS[2][0] != alone.passages[1].text
+
+
+def test_the_best_of_a_topic_that_changed_stays_first(searcher: Searcher):
+    changed = "Which flour does bread need?"
+    query = Query(changed, together=f"How do threads share state through a mutex? {changed}")
+    assert searcher.search([query])[0].passages[0].text == texts(searcher, changed)[0] == TEXTS[2][0]
+
+
+def test_both_texts_of_a_follow_up_share_one_sweep(table: ChunkTable, documents: Documents):
+    index = Exact(table)
+    searcher = Searcher(table, index, HashEmbedder(), documents, RetrievalSettings(), Room(720, 4000))  # type: ignore[arg-type]
+    found = searcher.search([Query("threads"), Query("And flour?", together="Bread? flour?"), Query("mutex")])
+    assert index.sweeps == [4]
+    assert [found[0], found[2]] == searcher.search([Query("threads"), Query("mutex")])
+
+
+def test_a_bare_follow_up_stays_in_the_file_that_was_named_before(searcher: Searcher):
+    before = "What does the file 2.txt say about threads?"
+    query = Query("And a mutex?", together=f"{before} a mutex?", inherits=True)
+    [result] = searcher.search([query])
+    assert {passage.document for passage in result.passages} == {"/docs/2.txt"}
+    assert (result.recognised, result.is_doubtful) == (("only “2.txt”",), True)
+    [elsewhere] = searcher.search([replace(query, inherits=False)])
+    assert (elsewhere.passages[0].text, elsewhere.recognised) == (TEXTS[1][0], ())
+
+
+def test_a_follow_up_that_names_a_file_leaves_the_one_before(searcher: Searcher):
+    before = "What does the file 2.txt say about threads?"
+    asked = "And in the file 1.txt?"
+    [result] = searcher.search([Query(asked, together=f"{before} {asked}", inherits=True)])
+    assert {passage.document for passage in result.passages} == {"/docs/1.txt"}
+    assert (result.recognised, result.is_doubtful) == (("only “1.txt”",), False)
+
+
+def test_what_was_named_before_and_has_nothing_to_say_is_given_up(searcher: Searcher):
+    before = "What do the slides in the PDFs say about threads?"
+    [result] = searcher.search([Query("And a mutex?", together=f"{before} a mutex?", inherits=True, told="so")])
+    assert result.passages[0].text == TEXTS[1][0]
+    given_up = "nothing was found with “only PDF files”, so it was searched without that"
+    assert result.scope.recognised == (given_up,)
+    assert result.told.recognised == ("so", given_up)
+    assert result.has_given_up
+
+
+def test_what_people_are_told_of_a_conversation_is_no_filter(searcher: Searcher):
+    [result] = searcher.search(
+        [Query("And dough?", together="Bread? dough?", told="together with the question before")]
+    )
+    assert result.told.recognised == ("together with the question before",)
+    assert (result.scope.recognised, result.recognised, result.has_given_up) == ((), (), False)
+
+
+def test_what_stands_above_is_not_searched_for(table: ChunkTable, documents: Documents, searcher: Searcher):
+    above = searcher.search([Query("threads share state")])[0].passages[:2]
+    searcher._index.sweeps.clear()  # type: ignore[attr-defined]
+    standing, other = searcher.search([Query("threads share state", above=above, told="as before"), Query("flour")])
+    assert standing.passages == above
+    assert standing.told.recognised == ("about the answer above, so nothing new was searched",)
+    assert (standing.scope.passages_used, standing.scope.passages_found) == (2, 2)
+    assert (standing.is_doubtful, standing.has_given_up) == (False, False)
+    assert other.passages[0].text == TEXTS[2][0]
+    assert searcher._index.sweeps == [1]  # type: ignore[attr-defined]
+
+
+def test_what_stood_above_and_has_left_the_library_or_the_filters_is_gone(searcher: Searcher, documents: Documents):
+    above = searcher.search([Query("threads")])[0].passages
+    assert {passage.document_id for passage in above} == {1, 2, 3}
+    del documents.known[3]
+    query = Query("threads", above=above, told="as before")
+    [result] = searcher.search([query])
+    assert {passage.document_id for passage in result.passages} == {1, 2}
+    [result] = searcher.search([replace(query, collection="Kitchen")])
+    assert {passage.document_id for passage in result.passages} == {2}
+    only_one = tuple(passage for passage in above if passage.document_id == 1)
+    [result] = searcher.search([replace(query, above=only_one, collection="Kitchen")])
+    assert {passage.document_id for passage in result.passages} == {2}
+    assert result.told.recognised == ("as before",)
+    assert searcher.search([replace(query, limit=0)])[0].passages == ()
+
+
+def test_a_look_is_confined_by_the_question_before_and_searches_for_its_window_alone(searcher: Searcher):
+    before = "What does the file 2.txt say about threads?"
+    look = Query("a mutex", asked="And a mutex?", together=f"{before} a mutex?", inherits=True)
+    [result] = searcher.search([look])
+    assert {passage.document for passage in result.passages} == {"/docs/2.txt"}
+    assert searcher._index.sweeps == [1]  # type: ignore[attr-defined]

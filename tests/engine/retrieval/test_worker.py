@@ -13,6 +13,7 @@ from engine.core import Evidence, Filters, Passage, Question, Scope
 from engine.cores import Cores
 from engine.errors import EmbedderUnavailable, LibraryError, RagdollError
 from engine.events import AnswerCancelled, AnswerStateChanged, Event, PassagesFound
+from engine.generation.conversation import EvidencePassage, Turn, transcript_of
 from engine.inflight import QuestionInFlight
 from engine.memory.ledger import Ledger
 from engine.memory.sharing import Sharing
@@ -53,7 +54,10 @@ class FakeSearcher:
         if any("BUG" in query.text for query in queries):
             raise ZeroDivisionError("nobody expected that")
         found = [(passage(f"It is said that {query.text}."),) for query in queries]
-        return [SearchResult(passages, Scope(1, 9, 1), Strength(0.8, 0.8)) for passages in found]
+        return [
+            SearchResult(passages, Scope(1, 9, 1), Strength(0.8, 0.8), follows=query.told)
+            for query, passages in zip(queries, found, strict=True)
+        ]
 
 
 @dataclass
@@ -360,6 +364,73 @@ def test_what_was_found_is_handed_over_where_it_cannot_be_searched_elsewhere(fai
     desk.worker.stop()
     [(_, evidence)] = desk.handed
     assert (evidence.passages[0].text, evidence.scope.recognised) == ("Nothing of the kind.", ("only PDF files",))
+
+
+BEFORE = "Who pays for repairs?"
+OWNER = replace(passage("The owner pays for repairs."), row_id="owner")
+
+
+def transcript(*passages: Passage) -> tuple[dict[str, object], ...]:
+    return transcript_of(Turn(BEFORE, tuple(map(EvidencePassage.of, passages)), "The owner [1]."))
+
+
+def test_a_follow_up_is_searched_for_together_with_the_question_before_and_says_so(desk: Desk):
+    desk.worker.start()
+    desk.ask("And in case of fire?", transcript=transcript(OWNER), collection="House")
+    desk.wait(1)
+    [[query]] = desk.searcher.batches
+    assert (query.text, query.together) == ("And in case of fire?", f"{BEFORE} in case of fire?")
+    assert (query.collection, query.inherits, query.above) == ("House", True, ())
+    [(_, evidence)] = desk.handed
+    [found] = [event for event in desk.events if isinstance(event, PassagesFound)]
+    assert evidence.scope.recognised == found.scope.recognised == ("together with the question before",)
+    assert not evidence.has_given_up
+
+
+def test_a_follow_up_is_read_for_together_with_the_question_before_where_its_own_words_find_no_answer(desk: Desk):
+    desk.searcher.search = lambda queries, pauses=None: [  # type: ignore[method-assign]
+        SearchResult((OWNER,), Scope(1, 9, 1), Strength(0.4, 0.4), follows=query.told) for query in queries
+    ]
+    desk.worker.start()
+    desk.ask("And the cellar?", transcript=transcript())
+    desk.ask("The cellar?")
+    desk.wait(2)
+    assert [[quote.text for quote in evidence.quotes] for _, evidence in desk.handed] == [[OWNER.text], []]
+
+
+def test_what_works_on_the_answer_above_wants_its_passages(desk: Desk):
+    desk.worker.start()
+    desk.ask("Shorter, please", transcript=transcript(OWNER))
+    desk.wait(1)
+    assert desk.searcher.batches == [[Query(BEFORE, above=(OWNER,), told="as the question before")]]
+
+
+def test_questions_of_a_conversation_are_searched_for_by_their_words_alone_where_that_is_wanted(desk: Desk):
+    literal = Filters(reads_question=False)
+    desk.worker.start()
+    desk.ask("And in case of fire?", transcript=transcript(OWNER), filters=literal)
+    desk.wait(1)
+    assert desk.searcher.batches == [[Query("And in case of fire?", filters=literal)]]
+
+
+def test_the_first_stage_of_a_follow_up_is_about_the_same(desk: Desk):
+    desk.reads_ahead, desk.searcher.num_cold = True, 64
+    desk.worker.start()
+    desk.ask("And in case of fire?", transcript=transcript(OWNER))
+    desk.wait(1)
+    [early], [whole] = desk.searcher.batches
+    assert replace(early, breadth=None) == whole
+    assert early.breadth is not None
+
+
+def test_follow_ups_of_scripts_are_read_for_as_one_by_one(desk: Desk):
+    for number in range(3):
+        desk.ask(f"And in case of fire {number + 100}?", transcript=transcript(OWNER), priority="batch")
+    desk.ask("How much?", transcript=transcript(OWNER), priority="batch")
+    desk.worker.start()
+    desk.wait(4)
+    assert [len(batch) for batch in desk.searcher.batches] == [4]
+    assert all(evidence.quotes for _, evidence in desk.handed)
 
 
 def test_a_script_that_is_searched_for_elsewhere_lets_people_by():

@@ -1,0 +1,227 @@
+"""Follow-ups: whether a question says itself what it is about, or goes on with what was asked before it.
+
+"And in case of fire?" is searched for together with the question that it follows, "Shorter, please" not at all: it
+works on the answer above, whose passages it rests on. Careful on purpose, for topics change: a question that says what
+it is about stands alone, and in what seems to follow, its own words count as much as those of the other question
+(rank.py). A model that told them apart would have people wait before each search. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engine.core import Passage, Question
+from engine.partitions.searchable import composed
+from engine.retrieval.followup_words import (
+    AUXILIARIES,
+    EMPTY_CHINESE,
+    EMPTY_WORDS,
+    INTERROGATIVES,
+    ON_ANSWER_CHINESE,
+    PHRASES_ON_ANSWER,
+    PREPOSITIONS,
+    WORDS_ON_ANSWER,
+    folded,
+)
+from engine.retrieval.pointers import points_back
+
+Kind = Literal["alone", "follows", "on the answer"]
+
+ABOUT_THE_ANSWER = "about the answer above, so nothing new was searched"
+TOGETHER = "together with the question before"
+TOGETHER_WITH_SEVERAL = "together with the questions before"
+AS_BEFORE = "as the question before"
+
+# Who writes more says what it is about.
+_MAX_CHARACTERS = 200
+_MAX_ON_ANSWER_WORDS = 14
+# With so few words that can be found, a question that begins like this goes on with another.
+_MAX_AFTER_AND, _MAX_AFTER_ABOUT = 4, 6
+# And with so few it stays in the files that the other one named.
+_MAX_INHERITING = 2
+# Pieces of sentences, in words and in those that can be found: "The deposit?", "Who pays?", "For students under 12?".
+_MOST_OF_NOUNS, _MOST_ASKED, _MOST_PREPOSITIONAL = (5, 2), (3, 1), (8, 3)
+_MAX_CHINESE_PIECE = 6
+
+_WORD = re.compile(r"[^\W_]+")
+_AROUND = "¿¡\"“”„«»‘'()-–—… \t\n"
+_ABOUT = re.compile(
+    r"(?:(?:and|und|y|et)\s+)?(?:what\s+(?:about|if)|how\s+about|was\s+ist\s+mit|was\s+wenn"
+    r"|wie\s+(?:ist\s+es|sieht\s+es|steht\s+es)(?:\s+(?:aus\s+)?(?:mit|bei|um|in))?|qué\s+(?:hay|pasa)\s+(?:de|con)"
+    r"|qué\s+tal|y\s+si|et\s+si|qu'en\s+est-il(?:\s+d[eu]s?)?|quid\s+de)(?!\w)\s*"
+)
+_AND = re.compile(
+    r"(?:and|but|or|also|plus|then|so|und|aber|oder|auch|sonst|y(?!\s+a-t)|o|pero|también|et|ou|mais|aussi|alors)\b\s*,?\s*"
+)
+# "What is a list?" asks about lists.
+_DEFINES = re.compile(
+    r"(?:what(?:'s|\s+is|\s+are)|was\s+(?:ist|sind)|qué\s+(?:es|son)|qu'est-ce\s+qu(?:e|'))\s*(?:an?|eine?|une?|una)\b"
+)
+
+_HAN = re.compile(r"[\u3400-\u9fff]")
+_OTHER_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\uac00-\ud7af]")
+_GOES_ON_CHINESE = re.compile(r"^(?:那[么麼]?|[还還]有|另外|以及|而且|但是?|可是|如果|要是)|呢[?？。!！]*$")
+_POINTER_CHINESE = re.compile(
+    r"[它他她]|[这這](?![年月周週天次])|那(?![么麼年天])|前者|[后後]者|第[一二三四五六七八九十]+[点點个個条條项項]"
+)
+_IS_SENTENCE_CHINESE = re.compile(r"[是有会會能在]|可以")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a question is to be searched for: `text`, and `together`, which is it with the questions before, "" without.
+
+    `inherits`: where it names no files itself, it is about those that they name. `above` are passages of earlier turns
+    that it rests on instead of a search. `told` says for people what of that its words were taken for.
+    """
+
+    text: str
+    together: str = ""
+    inherits: bool = False
+    above: tuple[Passage, ...] = ()
+    told: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How a question hangs on those before it; `rest` is it without an "and", of which `num_own` words can be found."""
+
+    kind: Kind
+    rest: str
+    num_own: int
+
+
+def subject_of(question: Question) -> Subject:
+    """What the question is about, by its words and by the questions before it."""
+    asked = questions_of(question.transcript) if question.filters.reads_question else []
+    reading = _read(question.text) if asked else None
+    if reading is None or reading.kind == "alone":
+        return Subject(question.text)
+    before = _gone_on_with(asked)
+    if reading.kind == "on the answer":
+        return Subject(_joined(before), above=passages_above(question.transcript), told=AS_BEFORE)
+    told = TOGETHER if len(before) == 1 else TOGETHER_WITH_SEVERAL
+    together = _joined([*before, reading.rest])
+    if not reading.num_own:
+        return Subject(together, told=told)
+    return Subject(question.text, together, reading.num_own <= _MAX_INHERITING, told=told)
+
+
+def kind_of(text: str) -> Kind:
+    """How a question hangs on those before it, if there are any."""
+    return _read(text).kind
+
+
+def questions_of(transcript: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The earlier questions of a conversation; what is no transcript of ours has none."""
+    return [piece["question"] for piece in transcript if _is_question(piece) and not piece.get("goes_on")]
+
+
+def passages_above(transcript: Sequence[Mapping[str, Any]]) -> tuple[Passage, ...]:
+    """What the last answer rests on: what was found for its question, and what of earlier turns was found again."""
+    numbered, last, number = dict[int, Mapping[str, Any]](), list[int](), 1
+    try:
+        for piece in filter(_is_question, transcript):
+            if not piece.get("goes_on"):
+                number, last = int(piece.get("first_number", 1)), list(map(int, piece.get("also", ())))
+            for told in piece["passages"]:
+                numbered[number] = told
+                last.append(number)
+                number += 1
+        return tuple(_passage(numbered[one]) for one in last if "stands" in numbered.get(one, ()))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        # Whoever makes a prompt of it says so.
+        return ()
+
+
+def _passage(told: Mapping[str, Any]) -> Passage:
+    return Passage(document_id=told["document_id"], page=told["page"], text=told["text"], **told["stands"])
+
+
+def _is_question(piece: object) -> bool:
+    return isinstance(piece, Mapping) and isinstance(piece.get("question"), str)
+
+
+def _gone_on_with(asked: Sequence[str]) -> list[str]:
+    """The last question that stands alone, and the last one that follows it; the first of all stands alone."""
+    following = list[str]()
+    for text in reversed(asked[1:]):
+        reading = _read(text)
+        if reading.kind == "alone":
+            return [text, *following]
+        if reading.kind == "follows" and reading.num_own and not following:
+            following = [reading.rest]
+    return [asked[0], *following]
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """In one line; a capital that only begins a sentence would be taken for that of a name."""
+    first, *others = (text.strip() for text in texts)
+    return " ".join([first, *(_begun_small(text) for text in others if _WORD.search(text))])
+
+
+def _begun_small(text: str) -> str:
+    word = _WORD.match(text)
+    is_empty = word is not None and _is_empty(folded(word[0]))
+    return text[0].lower() + text[1:] if is_empty else text
+
+
+def _read(text: str) -> _Reading:
+    if len(text) > _MAX_CHARACTERS or _OTHER_UNSPACED.search(text):
+        return _Reading("alone", text, 0)
+    plain = composed(text).replace("’", "'").strip(_AROUND)
+    return _read_chinese(plain) if _HAN.search(plain) else _read_words(plain)
+
+
+def _read_words(text: str) -> _Reading:
+    small = text.lower()
+    said = PHRASES_ON_ANSWER.sub(lambda phrase: " " * len(phrase[0]), small)
+    words = [(match.start(), folded(match[0])) for match in _WORD.finditer(said)]
+    own = [start for start, word in words if not _is_empty(word)]
+    is_on_answer = said != small or any(word in WORDS_ON_ANSWER for _, word in words)
+    if not own and _DEFINES.match(small):
+        return _Reading("alone", text, 0)
+    if not own and is_on_answer and len(words) <= _MAX_ON_ANSWER_WORDS:
+        return _Reading("on the answer", text, 0)
+    about = _ABOUT.match(small)
+    opening = about or _AND.match(small)
+    follows = (
+        not own
+        or (opening is not None and len(own) <= (_MAX_AFTER_ABOUT if about else _MAX_AFTER_AND))
+        or points_back(text, own)
+        or _is_piece(text, list(map(folded, _WORD.findall(small))), len(own))
+    )
+    return _Reading("follows" if follows else "alone", text[opening.end() :] if opening else text, len(own))
+
+
+def _is_empty(word: str) -> bool:
+    is_small_number = word.isdigit() and len(word) <= 2
+    return word in EMPTY_WORDS or word in WORDS_ON_ANSWER or len(word) == 1 or is_small_number
+
+
+def _is_piece(text: str, words: Sequence[str], num_own: int) -> bool:
+    """Whether it is no sentence by itself."""
+    if any(word in AUXILIARIES for word in words):
+        return False
+    asks = any(word in INTERROGATIVES for word in words)
+    if words[0] in PREPOSITIONS and not asks:
+        most_words, most_own = _MOST_PREPOSITIONAL
+    elif text.endswith(("?", "？")):
+        most_words, most_own = _MOST_ASKED if asks else _MOST_OF_NOUNS
+    else:
+        return False
+    return len(words) <= most_words and num_own <= most_own
+
+
+def _read_chinese(text: str) -> _Reading:
+    left = EMPTY_CHINESE.sub("", ON_ANSWER_CHINESE.sub("", text))
+    # Most words have two characters.
+    num_own = -(-len(_HAN.findall(left)) // 2) + len(_WORD.findall(_HAN.sub(" ", left)))
+    if not num_own:
+        return _Reading("on the answer" if ON_ANSWER_CHINESE.search(text) else "follows", text, 0)
+    is_piece = len(text) <= _MAX_CHINESE_PIECE and text.endswith(("?", "？")) and not _IS_SENTENCE_CHINESE.search(text)
+    goes_on = num_own <= _MAX_AFTER_AND and (_GOES_ON_CHINESE.search(text) or _POINTER_CHINESE.search(text))
+    return _Reading("follows" if is_piece or goes_on else "alone", text, num_own)
