@@ -185,6 +185,25 @@ def test_several_answers_come_with_what_the_next_question_needs_of_each(writer: 
     assert other.segments[1]["tokens"]
 
 
+def test_a_conversation_goes_on_with_what_it_is_about_and_rests_on_what_stands_above(writer: EngineProcess):
+    def answer(text: str, transcript: tuple[dict[str, object], ...] = ()) -> protocol.Answer:
+        few = SamplingParams(max_tokens=2)
+        writer.result(protocol.ASK, protocol.Ask(question_id=text, text=text, transcript=transcript, sampling=few))
+        end = writer.answer_to(text)
+        assert isinstance(end, protocol.AnswerFinished)
+        return end.answer
+
+    first = answer("How high is the security deposit of the flat?")
+    follow_up = answer("And when is it returned?", first.segments)
+    shorter = answer("Shorter, please", (*first.segments, *follow_up.segments))
+    assert first.scope.recognised == ()
+    assert follow_up.scope.recognised == ("together with the question before",)
+    assert "within six weeks" in follow_up.passages[0].text
+    assert shorter.scope.recognised == ("about the answer above, so nothing new was searched",)
+    assert any("within six weeks" in one.text for one in shorter.passages)
+    assert {one.row_id for one in shorter.passages} <= {one.row_id for one in follow_up.passages}
+
+
 def test_garbage_on_the_pipe_is_passed_over(library: EngineProcess):
     library.send_line(b"this is no message\n{]\n\n")
     library.send_line(json.dumps({"id": 77_000, "method": "no.such"}).encode() + b"\n")

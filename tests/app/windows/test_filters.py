@@ -171,6 +171,21 @@ def test_what_was_put_to_the_model_alone_can_be_searched_for_instead(window, mod
     assert (again.text, again.searches) == ("Why?", True)
 
 
+def test_a_follow_up_says_what_it_was_searched_with_and_can_be_searched_for_alone(window, models, client):
+    first = ask(window, "Who pays for repairs?")
+    finish(client, first.question_id, Scope(1, 2, 1, 30, 4))
+    follow_up = ask(window, "And in case of fire?")
+    together = "together with the question before"
+    finish(client, follow_up.question_id, Scope(1, 2, 1, 30, 4, (together, "only “lease.pdf”")))
+    before, turn = window.chat.conversation.turn_views()
+    assert not before.confined.isVisible()
+    assert turn.confined.text() == f"From your question: {together} · only “lease.pdf”"
+    turn.everything.click()
+    again = client.asked(protocol.ASK)[-1]
+    assert (again.text, again.transcript) == (follow_up.text, follow_up.transcript)
+    assert again.filters == Filters(reads_question=False)
+
+
 def test_many_chips_go_on_in_the_next_line(bar, window, models, qtbot):
     for path in range(12):
         filters = models.conversation.filters
