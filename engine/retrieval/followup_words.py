@@ -24,9 +24,9 @@ def _words(*lists: str) -> frozenset[str]:
 _ENGLISH = """
     much many any some all both each other others own same such too very just only even still please tell say says said
     let lets get gets got give given want wants like need happen happens happened mean means meant know think work
-    works go goes come comes take takes took one two three four five ones thing things way kind yes now then here long
-    high far often soon well first second third fourth fifth last next previous former latter above below also
-    don doesn didn isn aren wasn ll re ve
+    works go goes come comes take takes took one two three four five ones thing things way kind yes now then here else
+    long high far often soon well first second third fourth fifth last next previous former latter above below also don
+    doesn didn isn aren wasn ll re ve
 """
 _GERMAN = """
     der die das den dem des ein eine einen einem einer eines kein keine keinen keiner ich du er sie es wir ihr man mich
@@ -67,7 +67,8 @@ _ON_ANSWER_ENGLISH = """
     summarize summarised summarized summary rephrase rewrite reword simplify simpler simple simply plain explain
     explained explanation again repeat why thanks thank example examples sentence sentences word words paragraph
     paragraphs line lines answer step steps clarify shorten format formal informal ok okay yes no nope sure great good
-    nice cool perfect correct really wrong else instead different differently better clearer clear proceed
+    nice cool perfect correct really wrong main important most instead different differently better clearer
+    clear proceed
 """
 _ON_ANSWER_GERMAN = """
     kürzer länger kurz knapp knapper ausführlich ausführlicher weiter fortfahren fahre fort mehr weniger detail details
@@ -75,19 +76,21 @@ _ON_ANSWER_GERMAN = """
     stichworte stichworten punkt punkte zusammenfassen zusammenfassung fasse fass zusammen umformulieren formuliere
     formulier einfach einfacher verständlich verständlicher erkläre erklär erklären erläutere erläutern nochmal
     nochmals wiederhole wiederholen warum wieso weshalb danke dank beispiel beispiele satz sätze sätzen wort worten
+    wichtig wichtigste wichtigsten
     absatz absätze antwort schritt schritte ja nein okay gut genauer anders besser klarer deutlicher
 """
 _ON_ANSWER_SPANISH = """
     corto corta breve brevemente resumido largo larga continúa continuar sigue seguir más menos detalle detalles
     traduce tradúcelo traducir traducción tabla lista puntos punto resume resúmelo resumen resumir reformula reescribe
     simplifica simple sencillo sencilla explica explícalo explicar explícame explicación repite repetir gracias ejemplo
-    ejemplos frase frases palabra palabras párrafo respuesta paso pasos vale mejor claro
+    ejemplos frase frases palabra palabras párrafo respuesta paso pasos vale mejor claro principal
+    principales importante importantes
 """
 _ON_ANSWER_FRENCH = """
     court courte bref brièvement longue continue continuer continuez suite plus moins détail détails détaillé traduis
     traduire traduisez traduction tableau liste points point résume résumer résumez résumé reformule réécris simplifie
     simplement explique expliquer expliquez explication répète répéter pourquoi merci exemple exemples phrase phrases
-    mot mots paragraphe réponse étape étapes oui non mieux clair
+    mot mots paragraphe réponse étape étapes oui non mieux clair principal principaux important
 """
 WORDS_ON_ANSWER = _words(_ON_ANSWER_ENGLISH, _ON_ANSWER_GERMAN, _ON_ANSWER_SPANISH, _ON_ANSWER_FRENCH)
 

@@ -86,6 +86,11 @@ FOLLOWS = """
     The deposit?
     Who pays?
     Is that also true for cellars?
+    What else does it say?
+    Any other rules?
+    Which page?
+    Wo wohnt er?
+    ¿Dónde vive ella?
     How do I get there?
     What is the second one for?
     Does this apply to dogs?
@@ -128,6 +133,7 @@ ON_THE_ANSWER = """
     Thanks
     ok
     Explain the second point
+    What are the main points?
     Can you explain it in simple words?
     Bitte etwas kürzer
     weiter

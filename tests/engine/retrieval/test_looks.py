@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -86,6 +86,13 @@ class TestLooks:
     def test_the_question_confines_the_search_for_its_window(self):
         [query] = self.carry_out(look())
         assert (query.text, query.asked, query.limit) == ("the notice period", "What of the lease?", 3)
+
+    def test_the_questions_before_confine_the_search_for_the_window_of_a_follow_up(self):
+        before = {"role": "user", "question": "Who pays for repairs in lease.pdf?", "passages": []}
+        question = Question("q1", "And in case of fire?", transcript=(before,))
+        [query] = self.carry_out(replace(look(), question=question))
+        assert (query.text, query.asked) == ("the notice period", "And in case of fire?")
+        assert (query.together, query.inherits) == ("Who pays for repairs in lease.pdf? in case of fire?", True)
 
     def test_the_search_is_as_broad_as_there_is_time(self):
         [query] = self.carry_out(look(seconds=0.0))
