@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from engine.core import Passage, Question
@@ -87,27 +87,38 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """How a question hangs on those before it; `rest` is it without an "and", of which `num_own` words can be found."""
+    """How a question hangs on those before it; `rest` is it without an "and", of which `num_own` words can be found.
+
+    `is_noun`: only its being so short says that it does.
+    """
 
     kind: Kind
     rest: str
     num_own: int
+    is_noun: bool = False
 
 
 def subject_of(question: Question) -> Subject:
     """What the question is about, by its words and by the questions before it."""
     asked = questions_of(question.transcript) if question.filters.reads_question else []
-    reading = _read(question.text) if asked else None
+    if not asked or _read(question.text).kind != "on the answer":
+        return _subject(question.text, asked)
+    while len(asked) > 1 and _read(asked[-1]).kind == "on the answer":
+        asked.pop()
+    last = _subject(asked[-1], asked[:-1])
+    return replace(last, above=passages_above(question.transcript), told=AS_BEFORE)
+
+
+def _subject(text: str, asked: Sequence[str]) -> Subject:
+    reading = _read(text) if asked else None
     if reading is None or reading.kind == "alone":
-        return Subject(question.text)
+        return Subject(text)
     before = _gone_on_with(asked)
-    if reading.kind == "on the answer":
-        return Subject(_joined(before), above=passages_above(question.transcript), told=AS_BEFORE)
     told = TOGETHER if len(before) == 1 else TOGETHER_WITH_SEVERAL
     together = _joined([*before, reading.rest])
     if not reading.num_own:
         return Subject(together, told=told)
-    return Subject(question.text, together, reading.num_own <= _MAX_INHERITING, told=told)
+    return Subject(text, together, reading.num_own <= _MAX_INHERITING and not reading.is_noun, told=told)
 
 
 def kind_of(text: str) -> Kind:
@@ -188,13 +199,14 @@ def _read_words(text: str) -> _Reading:
         return _Reading("on the answer", text, 0)
     about = _ABOUT.match(small)
     opening = about or _AND.match(small)
-    follows = (
-        not own
-        or (opening is not None and len(own) <= (_MAX_AFTER_ABOUT if about else _MAX_AFTER_AND))
-        or points_back(text, own)
-        or _is_piece(text, list(map(folded, _WORD.findall(small))), len(own))
-    )
-    return _Reading("follows" if follows else "alone", text[opening.end() :] if opening else text, len(own))
+    rest = text[opening.end() :] if opening else text
+    goes_on = opening is not None and len(own) <= (_MAX_AFTER_ABOUT if about else _MAX_AFTER_AND)
+    if not own or goes_on or points_back(text, own):
+        return _Reading("follows", rest, len(own))
+    all_words = [folded(word) for word in _WORD.findall(small)]
+    if _is_piece(text, all_words, len(own)):
+        return _Reading("follows", rest, len(own), is_noun=all_words[0] not in PREPOSITIONS | INTERROGATIVES)
+    return _Reading("alone", rest, len(own))
 
 
 def _is_empty(word: str) -> bool:

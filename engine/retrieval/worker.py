@@ -372,20 +372,33 @@ class RetrievalWorker:
         that name a file, of which tables answer as well, and all where `search`, which looks elsewhere, fails.
         """
         reader = Reader(searcher.embedder, self._sentence_vectors)
-        quotes = _read_for(reader, query, result, listed)
-        if quotes or not result.is_doubtful:
-            return result, quotes
+        quotes = reader.read(query.text, result.passages, result.strength, listed)
+        if not quotes and result.is_doubtful and (elsewhere := self._elsewhere(reader, query, result, search)):
+            return elsewhere
+        if not quotes and query.together:
+            # What a follow-up says by itself may be too little for a sentence to answer it.
+            quotes = reader.read(query.together, result.passages, result.strength)
+        return result, quotes
+
+    def _elsewhere(
+        self,
+        reader: Reader,
+        query: Query,
+        result: SearchResult,
+        search: Callable[[Sequence[Query]], list[SearchResult]],
+    ) -> tuple[SearchResult, tuple[Quote, ...]] | None:
+        """What answers without what may have been misread, None where nothing does."""
         try:
             filters = replace(result.surely.filters, reads_question=False)
             [wider] = search([replace(query, collection=result.surely.collection, filters=filters)])
-            wider_quotes = _read_for(reader, query, wider)
+            wider_quotes = reader.read(query.text, wider.passages, wider.strength)
         except SweepPaused:
             raise
         except Exception as error:  # noqa: BLE001 - what was found is found
             log.info("it could not be searched elsewhere: %s", reported(error))
-            return result, quotes
+            return None
         if not wider_quotes:
-            return result, quotes
+            return None
         names = result.surely.recognised
         told = (*names, searched_without(result.doubtful))
         scope = replace(wider.scope, recognised=told)
@@ -429,16 +442,6 @@ def _query(in_flight: QuestionInFlight) -> Query:
         above=subject.above,
         told=subject.told,
     )
-
-
-def _read_for(
-    reader: Reader, query: Query, result: SearchResult, listed: Sequence[Candidate] | None = None
-) -> tuple[Quote, ...]:
-    """The quotes; a follow-up may say too little by itself to be answered by a sentence."""
-    quotes = reader.read(query.text, result.passages, result.strength, listed)
-    if quotes or not query.together:
-        return quotes
-    return reader.read(query.together, result.passages, result.strength)
 
 
 def _is_forsaken(batch: Sequence[QuestionInFlight]) -> bool:

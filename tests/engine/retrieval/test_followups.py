@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -243,6 +244,17 @@ def test_names_keep_their_capitals():
 
 def test_more_words_of_its_own_leave_the_files_of_the_question_before():
     assert not subject_of(asked("And what does the museum cost for students?", REPAIRS)).inherits
+
+
+def test_a_few_nouns_leave_the_files_of_the_question_before():
+    asked_of = {text: subject_of(asked(text, REPAIRS)).inherits for text in ("Opening hours?", "In case of fire?")}
+    assert asked_of == {"Opening hours?": False, "In case of fire?": True}
+
+
+def test_what_works_on_the_answer_to_a_follow_up_is_about_what_that_is_about():
+    before = (REPAIRS, "And in case of fire?")
+    found = subject_of(asked("Why?", *before, "Shorter, please"))
+    assert found == replace(subject_of(asked(before[1], before[0])), told=AS_BEFORE)
 
 
 def test_what_works_on_the_answer_rests_on_its_passages_and_else_on_its_question():

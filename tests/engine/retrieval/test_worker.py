@@ -398,6 +398,23 @@ def test_a_follow_up_is_read_for_together_with_the_question_before_where_its_own
     assert [[quote.text for quote in evidence.quotes] for _, evidence in desk.handed] == [[OWNER.text], []]
 
 
+def test_a_follow_up_is_answered_from_elsewhere_where_its_own_words_find_no_answer_in_what_was_named_before():
+    class Halfhearted(ConfinedSearcher):
+        def _found(self, query: Query) -> SearchResult:
+            found = super()._found(query)
+            is_there = found.passages[0].text == self.there
+            return replace(found, strength=Strength(0.4, 0.4)) if is_there else found
+
+    # What is there answers the question before, but not this one.
+    desk = Desk(Halfhearted(there=OWNER.text, elsewhere=ANSWER))
+    desk.ask("And what does the lock guard?", transcript=transcript())
+    desk.worker.start()
+    desk.wait(1)
+    desk.worker.stop()
+    [(_, evidence)] = desk.handed
+    assert evidence.passages[0].text == ANSWER
+
+
 def test_what_works_on_the_answer_above_wants_its_passages(desk: Desk):
     desk.worker.start()
     desk.ask("Shorter, please", transcript=transcript(OWNER))
