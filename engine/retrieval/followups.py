@@ -1,7 +1,8 @@
 """Follow-ups: whether a question says itself what it is about, or goes on with what was asked before it.
 
-"And in case of fire?" is searched for together with the question that it follows, "Shorter, please" not at all: it
-works on the answer above, whose passages it rests on. Careful on purpose, for topics change: a question that says what
+"And in case of fire?" is searched for together with the question that it follows, "When did she write it?" with the
+answer to it as well, which may say who she is. "Shorter, please" is not searched for at all: it works on the answer
+above, whose passages it rests on. Careful on purpose, for topics change: a question that says what
 it is about stands alone, and in what seems to follow, its own words count as much as those of the other question
 (rank.py). A model that told them apart would have people wait before each search. Pure.
 """
@@ -31,8 +32,6 @@ from engine.retrieval.pointers import points_back
 Kind = Literal["alone", "follows", "on the answer"]
 
 ABOUT_THE_ANSWER = "about the answer above, so nothing new was searched"
-TOGETHER = "together with the question before"
-TOGETHER_WITH_SEVERAL = "together with the questions before"
 AS_BEFORE = "as the question before"
 
 # Who writes more says what it is about.
@@ -45,6 +44,8 @@ _MAX_INHERITING = 2
 # Pieces of sentences, in words and in those that can be found: "The deposit?", "Who pays?", "For students under 12?".
 _MOST_OF_NOUNS, _MOST_ASKED, _MOST_PREPOSITIONAL = (5, 2), (3, 1), (8, 3)
 _MAX_CHINESE_PIECE = 6
+# Of an answer what it begins with names what it is about; in more of it that is lost.
+_MIN_SENTENCE, _MAX_SENTENCE = 20, 120
 
 _WORD = re.compile(r"[^\W_]+")
 _AROUND = "¿¡\"“”„«»‘'()-–—… \t\n"
@@ -60,6 +61,9 @@ _AND = re.compile(
 _DEFINES = re.compile(
     r"(?:what(?:'s|\s+is|\s+are)|was\s+(?:ist|sind)|qué\s+(?:es|son)|qu'est-ce\s+qu(?:e|'))\s*(?:an?|eine?|une?|una)\b"
 )
+
+_MARKER = re.compile(r"\s*[\[【][\d\s,;]+[\]】]|[*_#>“”\"]+")
+_FIRST_SENTENCE = re.compile(rf".{{{_MIN_SENTENCE},{_MAX_SENTENCE}}}?(?:[.!?](?=\s|$)|[。！？])")
 
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _OTHER_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\uac00-\ud7af]")
@@ -89,12 +93,14 @@ class Subject:
 class _Reading:
     """How a question hangs on those before it; `rest` is it without an "and", of which `num_own` words can be found.
 
-    `is_noun`: only its being so short says that it does.
+    `points`: a word of it stands for what was named before, perhaps in the answer. `is_noun`: only its being so short
+    says that it hangs on them.
     """
 
     kind: Kind
     rest: str
     num_own: int
+    points: bool = False
     is_noun: bool = False
 
 
@@ -102,20 +108,21 @@ def subject_of(question: Question) -> Subject:
     """What the question is about, by its words and by the questions before it."""
     asked = questions_of(question.transcript) if question.filters.reads_question else []
     if not asked or _read(question.text).kind != "on the answer":
-        return _subject(question.text, asked)
+        return _subject(question.text, asked, _beginning_of_answer(question.transcript))
     while len(asked) > 1 and _read(asked[-1]).kind == "on the answer":
         asked.pop()
     last = _subject(asked[-1], asked[:-1])
     return replace(last, above=passages_above(question.transcript), told=AS_BEFORE)
 
 
-def _subject(text: str, asked: Sequence[str]) -> Subject:
+def _subject(text: str, asked: Sequence[str], answer: str = "") -> Subject:
     reading = _read(text) if asked else None
     if reading is None or reading.kind == "alone":
         return Subject(text)
     before = _gone_on_with(asked)
-    told = TOGETHER if len(before) == 1 else TOGETHER_WITH_SEVERAL
-    together = _joined([*before, reading.rest])
+    answers = [answer] if answer and (reading.points or not reading.num_own) else []
+    told = f"together with the question{'s' * (len(before) > 1)}{' and the answer' * len(answers)} before"
+    together = _joined([*before, *answers, reading.rest])
     if not reading.num_own:
         return Subject(together, told=told)
     return Subject(text, together, reading.num_own <= _MAX_INHERITING and not reading.is_noun, told=told)
@@ -146,6 +153,17 @@ def passages_above(transcript: Sequence[Mapping[str, Any]]) -> tuple[Passage, ..
     except (AttributeError, KeyError, TypeError, ValueError):
         # Whoever makes a prompt of it says so.
         return ()
+
+
+def _beginning_of_answer(transcript: Sequence[Mapping[str, Any]]) -> str:
+    """The first sentence of the last answer, "" where that is long."""
+    turns = zip(transcript[::2], transcript[1::2], strict=False)
+    texts = [str(answered.get("text", "")) for asked, answered in turns if not asked.get("goes_on")]
+    plain = " ".join(_MARKER.sub("", texts[-1]).split()) if texts else ""
+    if len(plain) <= _MAX_SENTENCE:
+        return plain
+    sentence = _FIRST_SENTENCE.match(plain)
+    return sentence[0] if sentence else ""
 
 
 def _passage(told: Mapping[str, Any]) -> Passage:
@@ -201,8 +219,9 @@ def _read_words(text: str) -> _Reading:
     opening = about or _AND.match(small)
     rest = text[opening.end() :] if opening else text
     goes_on = opening is not None and len(own) <= (_MAX_AFTER_ABOUT if about else _MAX_AFTER_AND)
-    if not own or goes_on or points_back(text, own):
-        return _Reading("follows", rest, len(own))
+    points = points_back(text, own)
+    if not own or goes_on or points:
+        return _Reading("follows", rest, len(own), points)
     all_words = [folded(word) for word in _WORD.findall(small)]
     if _is_piece(text, all_words, len(own)):
         return _Reading("follows", rest, len(own), is_noun=all_words[0] not in PREPOSITIONS | INTERROGATIVES)
@@ -235,5 +254,6 @@ def _read_chinese(text: str) -> _Reading:
     if not num_own:
         return _Reading("on the answer" if ON_ANSWER_CHINESE.search(text) else "follows", text, 0)
     is_piece = len(text) <= _MAX_CHINESE_PIECE and text.endswith(("?", "？")) and not _IS_SENTENCE_CHINESE.search(text)
-    goes_on = num_own <= _MAX_AFTER_AND and (_GOES_ON_CHINESE.search(text) or _POINTER_CHINESE.search(text))
-    return _Reading("follows" if is_piece or goes_on else "alone", text, num_own)
+    points = _POINTER_CHINESE.search(text) is not None
+    goes_on = num_own <= _MAX_AFTER_AND and (points or _GOES_ON_CHINESE.search(text))
+    return _Reading("follows" if is_piece or goes_on else "alone", text, num_own, points)

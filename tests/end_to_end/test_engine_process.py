@@ -197,7 +197,8 @@ def test_a_conversation_goes_on_with_what_it_is_about_and_rests_on_what_stands_a
     follow_up = answer("And when is it returned?", first.segments)
     shorter = answer("Shorter, please", (*first.segments, *follow_up.segments))
     assert first.scope.recognised == ()
-    assert follow_up.scope.recognised == ("together with the question before",)
+    [told] = follow_up.scope.recognised
+    assert told.startswith("together with the question")
     assert "within six weeks" in follow_up.passages[0].text
     assert shorter.scope.recognised == ("about the answer above, so nothing new was searched",)
     assert any("within six weeks" in one.text for one in shorter.passages)

@@ -12,8 +12,6 @@ from engine.core import Filters, Question
 from engine.generation.conversation import EvidencePassage, Turn, number_above, transcript_of, turns_of_transcript
 from engine.retrieval.followups import (
     AS_BEFORE,
-    TOGETHER,
-    TOGETHER_WITH_SEVERAL,
     Subject,
     kind_of,
     passages_above,
@@ -21,6 +19,7 @@ from engine.retrieval.followups import (
 )
 from tests.helpers.passages import passage
 
+TOGETHER = "together with the question before"
 REPAIRS = "Who pays for repairs?"
 
 ALONE = """
@@ -193,9 +192,11 @@ def test_who_pastes_a_text_says_what_it_is_about():
     assert kind_of("Translate that: " + "The tenant pays for it. " * 40) == "alone"
 
 
-def turn(question: str, *texts: str, also: tuple[int, ...] = (), first_number: int = 1) -> tuple[dict[str, Any], ...]:
+def turn(
+    question: str, *texts: str, also: tuple[int, ...] = (), first_number: int = 1, answer: str = ""
+) -> tuple[dict[str, Any], ...]:
     found = tuple(EvidencePassage.of(passage(text, start=100 * n)) for n, text in enumerate(texts, first_number))
-    return transcript_of(Turn(question, found, "So it is [1].", also=also, first_number=first_number))
+    return transcript_of(Turn(question, found, answer, also=also, first_number=first_number))
 
 
 def asked(text: str, *before: str, **options: Any) -> Question:
@@ -218,6 +219,36 @@ def test_one_without_a_word_of_its_own_is_searched_for_only_together():
     assert subject_of(asked("How much?", REPAIRS)) == Subject("Who pays for repairs? how much?", told=TOGETHER)
 
 
+def test_what_points_back_may_mean_what_the_answer_names():
+    transcript = turn("Who wrote the report?", answer="**Dr. Anna Weber** wrote it [1, 2].")
+    about = "Who wrote the report? Dr. Anna Weber wrote it."
+    told = "together with the question and the answer before"
+    found = subject_of(Question("q", "What is her phone number?", transcript=transcript))
+    assert (found.together, found.told) == (f"{about} what is her phone number?", told)
+    assert subject_of(Question("q", "Who is she?", transcript=transcript)) == Subject(f"{about} who is she?", told=told)
+    nothing_named = subject_of(Question("q", "And the other reports?", transcript=transcript))
+    assert (nothing_named.together, nothing_named.told) == ("Who wrote the report? the other reports?", TOGETHER)
+
+
+@pytest.mark.parametrize(
+    ("answer", "beginning"),
+    [
+        ("Anna.", "Anna."),
+        ("“The report is by Anna.” [1]\n\n“It is long.” [2]", "the report is by Anna. It is long."),
+        ("Dr. Anna Weber wrote it. " + "It has many pages. " * 20, "Dr. Anna Weber wrote it."),
+        ("The report was written by Anna and " + "many others and " * 20, ""),
+        (
+            "报告是安娜写的，她在北京工作了很多年，认识很多人。" + "报告很长。" * 40,
+            "报告是安娜写的，她在北京工作了很多年，认识很多人。",
+        ),
+        ("", ""),
+    ],
+)
+def test_of_an_answer_its_first_sentence_counts(answer: str, beginning: str):
+    found = subject_of(Question("q", "Who is she?", transcript=turn("Who wrote it?", answer=answer)))
+    assert found.text == " ".join(filter(None, ("Who wrote it?", beginning, "who is she?")))
+
+
 def test_a_question_that_stands_alone_leaves_the_one_before_out():
     assert subject_of(asked("When should garlic be planted?", REPAIRS)) == Subject("When should garlic be planted?")
 
@@ -231,7 +262,10 @@ def test_who_wants_the_words_alone_searched_for_gets_that():
 def test_the_last_that_stood_alone_counts_and_the_last_that_followed_it():
     before = (REPAIRS, "When is garlic planted?", "And tomatoes?", "Thanks", "And peppers?", "shorter please", "When?")
     found = subject_of(asked("How deep?", *before))
-    assert (found.together, found.told) == ("When is garlic planted? peppers? how deep?", TOGETHER_WITH_SEVERAL)
+    assert (found.together, found.told) == (
+        "When is garlic planted? peppers? how deep?",
+        "together with the questions before",
+    )
 
 
 def test_the_first_question_of_all_is_gone_on_with_whatever_it_says():
@@ -279,7 +313,10 @@ def test_passages_that_came_while_an_answer_was_written_are_its_own():
     transcript[2] |= {"goes_on": True}
     del transcript[2]["first_number"]
     assert [one.text for one in passages_above(transcript)] == ["The owner pays.", "Within a month."]
-    assert subject_of(Question("q", "When?", transcript=tuple(transcript))).text == "Who pays for repairs? when?"
+    transcript[1] |= {"text": "The owner does."}
+    transcript[3] |= {"text": "and soon."}
+    found = subject_of(Question("q", "When?", transcript=tuple(transcript)))
+    assert found.text == "Who pays for repairs? the owner does. when?"
 
 
 def test_what_rests_on_the_passages_above_has_them_named_and_not_read_twice():

@@ -80,6 +80,22 @@ OTHERS = (
     "El ajo se planta en octubre.",
     "Knoblauch wird im Oktober gesteckt.",
 )
+PEOPLE = (
+    "Weber",
+    "Lopez",
+    "Martin",
+    "Rossi",
+    "Novak",
+    "Silva",
+    "Meyer",
+    "Dubois",
+    "Brown",
+    "Kowalski",
+    "Jansen",
+    "Haas",
+)
+MANAGED = "The house at {} is looked after by {}."
+TELEPHONE = "{}, caretaker. Telephone 0231 55 50, in the office on weekdays."
 # A question, one that follows it, and what that is about.
 FOLLOW_UPS = {
     "en": [
@@ -156,7 +172,8 @@ def searcher(minilm: Embedder, tmp_path_factory: pytest.TempPathFactory) -> Iter
         for street in streets(language)
         for text in papers.values()
     )
-    texts = [*of_houses, *OTHERS]
+    of_people = [MANAGED.format(*one) for one in zip(STREETS, PEOPLE, strict=True)]
+    texts = [*of_houses, *OTHERS, *of_people, *map(TELEPHONE.format, PEOPLE)]
     vectors = minilm.embed_documents(texts)
     folder = tmp_path_factory.mktemp("library") / "lancedb"
     table = ChunkTable.open(folder, minilm.dimensions, minilm.identity, MemorySettings(), Ledger())
@@ -167,8 +184,9 @@ def searcher(minilm: Embedder, tmp_path_factory: pytest.TempPathFactory) -> Iter
     table.close()
 
 
-def found(searcher: Searcher, asked: str, *before: str) -> list[str]:
-    transcript = tuple({"role": "user", "question": question, "passages": []} for question in before)
+def found(searcher: Searcher, asked: str, *before: str, answer: str = "") -> list[str]:
+    turns = ({"role": "user", "question": question, "passages": []} for question in before)
+    transcript = tuple(piece for turn in turns for piece in (turn, {"role": "assistant", "text": answer}))
     query = worker._query(QuestionInFlight(Question("q", asked, transcript=transcript)))
     return [passage.text for passage in searcher.search([query])[0].passages]
 
@@ -186,6 +204,18 @@ def share_found(searcher: Searcher, language: str, *, with_before: bool) -> floa
 def test_follow_ups_find_what_they_are_about(searcher: Searcher, language: str):
     assert share_found(searcher, language, with_before=False) <= 0.7
     assert share_found(searcher, language, with_before=True) >= 0.95
+
+
+def test_what_points_back_finds_what_only_the_answer_named(searcher: Searcher):
+    num_found = dict.fromkeys((True, False), 0)
+    for street, person in zip(STREETS, PEOPLE, strict=True):
+        asked, answer = f"Who looks after the house at {street}?", f"It is looked after by {person} [1]."
+        assert found(searcher, asked)[0] == MANAGED.format(street, person)
+        for has_answer in num_found:
+            texts = found(searcher, "What is their telephone number?", asked, answer=answer if has_answer else "")
+            num_found[has_answer] += TELEPHONE.format(person) in texts[:2]
+    assert num_found[True] >= 11
+    assert num_found[False] <= 6
 
 
 @pytest.mark.parametrize(("asked", "first"), CHANGES)
