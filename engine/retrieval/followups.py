@@ -1,10 +1,12 @@
 """Follow-ups: whether a question says itself what it is about, or goes on with what was asked before it.
 
 "And in case of fire?" is searched for together with the question that it follows, "When did she write it?" with the
-answer to it as well, which may say who she is. "Shorter, please" is not searched for at all: it works on the answer
-above, whose passages it rests on. Careful on purpose, for topics change: a question that says what
-it is about stands alone, and in what seems to follow, its own words count as much as those of the other question
-(rank.py). A model that told them apart would have people wait before each search. Pure.
+answer to that as well, which may say who she is. "Shorter, please" is not searched for at all: it works on the answer
+above, whose passages it rests on. Careful on purpose, for topics change: a question that says what it is about stands
+alone, and in what seems to follow, its own words count as much as all of them together (rank.py). A model that told
+them apart would have people wait before each search. Of 186 questions of SQuAD that point back, with one of the same
+page before them, the right page is among the first five for 80 of 100 by themselves, for 95 with the question before
+and for 99 with its answer; of all its questions 2 of 100 are taken for follow-ups, nearly all of which are. Pure.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _MAX_INHERITING = 2
 _MOST_OF_NOUNS, _MOST_ASKED, _MOST_PREPOSITIONAL = (5, 2), (3, 1), (8, 3)
 _MAX_CHINESE_PIECE = 6
 # Of an answer what it begins with names what it is about; in more of it that is lost.
-_MIN_SENTENCE, _MAX_SENTENCE = 20, 120
+_MIN_SENTENCE, _MAX_SENTENCE, _MAX_BEGINNING = 20, 120, 1000
 
 _WORD = re.compile(r"[^\W_]+")
 _AROUND = "¿¡\"“”„«»‘'()-–—… \t\n"
@@ -121,7 +123,8 @@ def _subject(text: str, asked: Sequence[str], answer: str = "") -> Subject:
         return Subject(text)
     before = _gone_on_with(asked)
     answers = [answer] if answer and (reading.points or not reading.num_own) else []
-    told = f"together with the question{'s' * (len(before) > 1)}{' and the answer' * len(answers)} before"
+    questions, and_answer = "questions" if len(before) > 1 else "question", " and the answer" if answers else ""
+    told = f"together with the {questions}{and_answer} before"
     together = _joined([*before, *answers, reading.rest])
     if not reading.num_own:
         return Subject(together, told=told)
@@ -158,8 +161,12 @@ def passages_above(transcript: Sequence[Mapping[str, Any]]) -> tuple[Passage, ..
 def _beginning_of_answer(transcript: Sequence[Mapping[str, Any]]) -> str:
     """The first sentence of the last answer, "" where that is long."""
     turns = zip(transcript[::2], transcript[1::2], strict=False)
-    texts = [str(answered.get("text", "")) for asked, answered in turns if not asked.get("goes_on")]
-    plain = " ".join(_MARKER.sub("", texts[-1]).split()) if texts else ""
+    texts = [
+        str(answered.get("text", ""))
+        for asked, answered in turns
+        if _is_question(asked) and isinstance(answered, Mapping) and not asked.get("goes_on")
+    ]
+    plain = " ".join(_MARKER.sub("", texts[-1][:_MAX_BEGINNING]).split()) if texts else ""
     if len(plain) <= _MAX_SENTENCE:
         return plain
     sentence = _FIRST_SENTENCE.match(plain)
@@ -209,7 +216,7 @@ def _read_words(text: str) -> _Reading:
     small = text.lower()
     said = PHRASES_ON_ANSWER.sub(lambda phrase: " " * len(phrase[0]), small)
     words = [(match.start(), folded(match[0])) for match in _WORD.finditer(said)]
-    own = [start for start, word in words if not _is_empty(word)]
+    own = [start for start, word in words if not _is_empty(word) or _is_name(text, start, word)]
     is_on_answer = said != small or any(word in WORDS_ON_ANSWER for _, word in words)
     if not own and _DEFINES.match(small):
         return _Reading("alone", text, 0)
@@ -231,6 +238,16 @@ def _read_words(text: str) -> _Reading:
 def _is_empty(word: str) -> bool:
     is_small_number = word.isdigit() and len(word) <= 2
     return word in EMPTY_WORDS or word in WORDS_ON_ANSWER or len(word) == 1 or is_small_number
+
+
+def _is_name(text: str, start: int, word: str) -> bool:
+    """Whether a letter by itself is called so, as the language R is, and none that lost its vowel ("L'école")."""
+    return (
+        len(word) == 1
+        and word not in EMPTY_WORDS
+        and text[start : start + 1].isupper()
+        and text[start + 1 : start + 2] != "'"
+    )
 
 
 def _is_piece(text: str, words: Sequence[str], num_own: int) -> bool:

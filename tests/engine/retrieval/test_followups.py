@@ -27,6 +27,7 @@ ALONE = """
     When should garlic be planted?
     What is a mutex?
     What is a list?
+    What is R?
     Who is Anna?
     Is there a deposit?
     Are there discounts for students at the museum?
@@ -182,7 +183,9 @@ def test_what_asks_for_the_same_in_another_form_works_on_the_answer(text: str):
     assert kind_of(text) == "on the answer"
 
 
-@pytest.mark.parametrize("text", ["?", "…", "🙂", "\u200b", "¿¡", "-" * 500, "it " * 5000, "und " * 60])
+@pytest.mark.parametrize(
+    "text", ["?", "…", "🙂", "\u200b", "¿¡", "-" * 500, "it " * 5000, "und " * 60, "İ" * 90 + " R"]
+)
 def test_anything_can_be_typed(text: str):
     assert kind_of(text) in ("alone", "follows")
     assert subject_of(asked(text, REPAIRS)).text
@@ -340,7 +343,9 @@ def test_what_rests_on_the_passages_above_has_them_named_and_not_read_twice():
 )
 def test_what_is_no_transcript_of_ours_does_no_harm(piece: Mapping[str, Any]):
     assert passages_above([piece]) == ()
-    assert subject_of(Question("q", "Shorter", transcript=(dict(piece),))).above == ()
+    for text in ("Shorter", "What is it?"):
+        assert subject_of(Question("q", text, transcript=(dict(piece),))).above == ()
+        assert subject_of(Question("q", text, transcript=(dict(piece), "text", dict(piece), {}))).text  # type: ignore[arg-type]
 
 
 def test_passages_of_older_versions_that_tell_no_place_are_left_out():
