@@ -25,6 +25,7 @@ EXAMPLES: list[events.Event] = [
     events.AnswerStateChanged("q", "queued", 2),
     events.PassagesFound("q", (PASSAGE,), (QUOTE,), SCOPE),
     events.TokensGenerated("q", "ab"),
+    events.ThoughtsGenerated("q", "hm"),
     events.AnswerFinished("q", ANSWER, Timings(0, 0, 0, 0, 1, 2, 3)),
     events.AnswerCancelled("q"),
     events.EvidenceRefreshed("q", Refresh(120, 1, 1), (PASSAGE,), 0.2, 0.15),
