@@ -141,7 +141,6 @@ class Getting:
             raise BadRequest(
                 f"{path.name} is in use just now.", "Wait until it is loaded or has answered; then delete it."
             )
-        self._choice.stop_using(path)
         try:
             found.delete()
         except OSError as error:

@@ -73,9 +73,13 @@ def _by_use(begun: Order, worth: _Worth, max_loss: float, uses: Sequence[int]) -
 
 
 def follow_text(passages: Sequence[Passage]) -> bool:
-    """Whether they are passages of one document in the order of its text: they are to be read through, and in that."""
+    """Whether they are passages of one document in the order of its text: they are to be read through, and in that.
+
+    Two or three that were ranked may come so by chance; but of these, each fits less than the one before it.
+    """
     is_one = len({passage.document_id for passage in passages}) == 1
-    return is_one and all(before.ordinal < passage.ordinal for before, passage in pairwise(passages))
+    is_ranked = len(passages) > 1 and all(before.score > passage.score for before, passage in pairwise(passages))
+    return is_one and not is_ranked and all(before.ordinal < passage.ordinal for before, passage in pairwise(passages))
 
 
 def spread(costs: Sequence[int], room: int) -> Order:

@@ -58,6 +58,9 @@ def going_on_with(
     segments = unfinished.segments or transcript_of(_lost(unfinished, question, history, asked_on))
     documents = documents_in_transcript(segments)
     (*_, whole), (*_, turn) = (turns_of_transcript(segments, ids) for ids in (documents, known_documents(documents)))
+    if unfinished.thoughts:
+        # Tokens, where they were kept, begin with what was thought.
+        whole, turn = whole.in_words(), turn.in_words()
     places = _places(whole, history, unfinished.passages)
     if unsaid := _written_since(unfinished.text, whole, places):
         whole, turn = (one.in_words().with_end(one.answers[-1] + unsaid) for one in (whole, turn))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from engine.partitions.stop_words import STOP_WORDS
+
 # Soft hyphens, and signs without width: where a line may end, what is joined, which way to read.
 # A space without width stays in the scripts of Thai, Lao, Burmese and Khmer, where it is what parts the words.
 _UNSEEN = re.compile(
@@ -19,19 +21,17 @@ _UNFOLDED = (
 )
 _FOLDED = re.compile(rf"[^{_UNFOLDED}]+")
 _MARKS = re.compile(r"(?<=[A-Za-z])[\u0300-\u036f]+")
+_WORD = re.compile(r"[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*")
 
 
 def searchable(text: str) -> str:
     """The text without what nobody sees, composed, with ligatures and wide or narrow letters as plain ones.
 
     Latin letters lose their accents, which many leave out as they type. The word index folds them as well, but behind
-    its stemmer, which takes an "e" or an "es" from "ecole" and leaves it with "école". Its places are not those of the
-    text.
+    its stemmer, which takes an "e" or an "es" from "ecole" and leaves it with "école", and behind its stop words, one
+    of which "thé" must not become. Its places are not those of the text.
     """
-    if text.isascii():
-        return text
-    # "ø" and "ß" are letters of their own.
-    return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFD", composed(text))))
+    return text if text.isascii() else _WORD.sub(_without_accents, composed(text))
 
 
 def composed(text: str) -> str:
@@ -39,3 +39,12 @@ def composed(text: str) -> str:
     if text.isascii():
         return text
     return _FOLDED.sub(lambda part: unicodedata.normalize("NFKC", part.group()), _UNSEEN.sub("", text))
+
+
+def _without_accents(match: re.Match[str]) -> str:
+    word = match[0]
+    if word.isascii():
+        return word
+    # "ø" and "ß" are letters of their own.
+    bare = unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFD", word)))
+    return word if bare.casefold() in STOP_WORDS else bare

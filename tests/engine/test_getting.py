@@ -348,6 +348,13 @@ def test_a_file_that_may_not_be_deleted_stays_on_the_list(engine: Engine, monkey
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Deletable, "delete", refuse)
+    is_loaded = threading.Event()
+    engine.subscribe(
+        lambda event: is_loaded.set() if isinstance(event, ModelStateChanged) and event.state == "loaded" else None
+    )
+    engine.use_model(path)
+    assert is_loaded.wait(PATIENCE_S)
     with pytest.raises(ModelError, match=r"other.gguf could not be deleted: Permission denied"):
         engine.delete_model("other")
     assert [one.path for one in engine.models()] == [str(path)]
+    assert engine.settings.models.current == str(path)

@@ -25,7 +25,6 @@ EXAMPLES: list[events.Event] = [
     events.AnswerStateChanged("q", "queued", 2),
     events.PassagesFound("q", (PASSAGE,), (QUOTE,), SCOPE),
     events.TokensGenerated("q", "ab"),
-    events.ThoughtsGenerated("q", "hm"),
     events.AnswerFinished("q", ANSWER, Timings(0, 0, 0, 0, 1, 2, 3)),
     events.AnswerCancelled("q"),
     events.EvidenceRefreshed("q", Refresh(120, 1, 1), (PASSAGE,), 0.2, 0.15),
@@ -39,6 +38,7 @@ EXAMPLES: list[events.Event] = [
     events.ModelSwitched("/m.gguf", "m", "/n.gguf", 0.1, 0.2, 5),
     events.MemoryShort("gpu", "The card is full: keys and values move to main memory."),
     events.ProblemFound("engine.toml has a wrong value."),
+    events.ThoughtsGenerated("q", "hm"),
 ]
 # The Memory page hears of them from the ticker's pictures.
 TOLD_BY_PICTURES = (events.MemoryChanged, events.PlacementSettled, events.MemoryShort, events.ModelSwitched)

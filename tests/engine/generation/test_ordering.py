@@ -95,6 +95,8 @@ def test_passages_of_one_document_in_the_order_of_its_text_are_to_be_read_so():
     first, second = (replace(passage("Bread.", start=place), ordinal=place) for place in (3, 7))
     other = replace(second, document_id=2)
     assert follow_text([first, second])
+    # These were ranked.
+    assert not follow_text([replace(first, score=2.0), second])
     assert not follow_text([second, first])
     assert not follow_text([first, other])
     assert not follow_text([])

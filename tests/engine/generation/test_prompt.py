@@ -308,7 +308,7 @@ def test_a_prompt_that_was_made_is_ordered_along_what_was_read_since(speaker):
 
 def test_a_document_that_is_read_through_stays_in_the_order_of_its_text(speaker):
     model = speaker(4096)
-    pages = [replace(one, document_id=1, ordinal=place) for place, one in enumerate(PASSAGES[:3])]
+    pages = [replace(one, document_id=1, ordinal=place, score=0.5) for place, one in enumerate(PASSAGES[:3])]
     earlier = compose("One?", [pages[2], pages[0]], (), model, 100)
     reordering = Reordering(Left((earlier,)), max_loss=1.0)
     made = compose("Summarise it.", pages, (), model, 100, reordering)
@@ -316,7 +316,8 @@ def test_a_document_that_is_read_through_stays_in_the_order_of_its_text(speaker)
 
 
 def test_of_a_document_that_is_read_through_and_does_not_fit_all_parts_are_read(speaker):
-    pages = [replace(passage(n + 1, f"P{n} " + "word " * 40), document_id=1, ordinal=n) for n in range(12)]
+    page = passage(1, "word " * 40)
+    pages = [replace(page, row_id=f"r{n}", ordinal=n, text=f"P{n} {page.text}") for n in range(12)]
     prompt = compose("Summarise it.", pages, (), speaker(400), 100)
     assert 3 <= len(prompt.order) < 12
     assert (prompt.order[0], prompt.order == tuple(sorted(prompt.order)), prompt.order[-1] >= 8) == (0, True, True)

@@ -201,6 +201,18 @@ def test_an_answer_that_goes_on_is_not_thought_about_again(desk, says, template:
     assert "tokens" not in answer.segments[-1]
 
 
+def test_thoughts_that_a_conversation_keeps_are_no_part_of_an_answer_that_goes_on(desk, tmp_path: Path):
+    desk.worker.use(UseModel(write_tiny_mamba(tmp_path / "m.gguf", chat_template=THINKS_AT_ONCE)))
+    desk.ask("How?", max_tokens=8, max_thought_tokens=8)
+    cut = answer_of(desk)
+    assert cut.finish_reason == "length"
+    begun = Unfinished(cut.text, passages=cut.passages, segments=cut.segments, thoughts=cut.thoughts)
+    desk.ask("How?", "on", unfinished=begun, max_tokens=8)
+    answer = answer_of(desk, "on")
+    told_since = "".join(e.text for e in desk.events if isinstance(e, TokensGenerated) and e.question_id == "on")
+    assert (answer.text, answer.thoughts) == (cut.text + told_since, cut.thoughts)
+
+
 def test_a_question_that_is_stopped_in_its_thoughts_leaves_no_answer(desk, tmp_path: Path):
     desk.worker.use(UseModel(write_tiny_model(tmp_path / "m.gguf", chat_template=THINKS_AT_ONCE, never_ends=True)))
     in_flight = desk.ask("How?")
