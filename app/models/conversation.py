@@ -242,10 +242,14 @@ class ConversationModel(QObject):
         )
 
     def regenerate(self, turn_id: str, num_answers: int | None = None) -> None:
-        """Asks the same again, as a new variant beside the old one, or as `num_answers` of them."""
+        """Asks the same again, as a new variant beside the old one, or as `num_answers` of them.
+
+        What the model alone was asked is put to files as well, once some are attached.
+        """
         turn = self._tree.find(turn_id)
         if turn is not None:
-            self._ask(turn.parent_id, turn.question, self.filters, num_answers, searches=turn.searches)
+            searches = turn.searches or (self.searches and bool(self.filters.paths))
+            self._ask(turn.parent_id, turn.question, self.filters, num_answers, searches=searches)
 
     def search_everything(self, turn_id: str) -> None:
         """Asks the same again without any filter, chosen or read out of its words, as a new variant beside it."""
@@ -254,9 +258,9 @@ class ConversationModel(QObject):
             self._ask(turn.parent_id, turn.question, Filters(reads_question=False), searches=True)
 
     def edit(self, turn_id: str, text: str) -> None:
-        """Asks something else in a turn's place, as a new variant beside the old one."""
+        """Asks something else in a turn's place, where the next question is asked, as a new variant beside the old."""
         turn = self._tree.find(turn_id)
-        if turn is not None and not self._ask(turn.parent_id, text, self.filters, searches=turn.searches):
+        if turn is not None and not self._ask(turn.parent_id, text, self.filters, searches=self.asks_files):
             self.question_refused.emit(text)
 
     def switch_branch(self, turn_id: str, step: int) -> None:

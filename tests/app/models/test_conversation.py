@@ -682,22 +682,50 @@ def test_a_chat_that_leaves_files_out_asks_the_model_alone_and_is_so_when_it_is_
     assert (again.asked()[-1].searches, again.asked()[-1].collection) == (True, "Flat")
 
 
-def test_what_is_asked_again_or_anew_in_its_place_is_asked_as_it_was(desk):
+def test_what_is_asked_again_is_asked_as_it_was(desk):
     desk.model.leave_files_out()
     alone = desk.ask("Say it politely.")
     desk.client.tell(finished(alone))
     desk.model.set_collection(None)
     desk.model.regenerate(alone)
     desk.client.tell(finished(desk.model.turns[-1].turn_id))
-    desk.model.edit(alone, "Say it.")
-    desk.client.tell(finished(desk.model.turns[-1].turn_id))
     desk.model.search_everything(alone)
-    assert [ask.searches for ask in desk.asked()] == [False, False, False, True]
+    assert [ask.searches for ask in desk.asked()] == [False, False, True]
     searched = desk.model.turns[-1].turn_id
     desk.client.tell(finished(searched))
     desk.model.leave_files_out()
     desk.model.regenerate(searched)
     assert desk.asked()[-1].searches
+
+
+def test_an_edited_question_is_asked_where_the_next_one_would_be(desk):
+    searched = desk.ask("What notice applies?")
+    desk.client.tell(finished(searched))
+    desk.model.leave_files_out()
+    desk.model.edit(searched, "Say it politely.")
+    assert not desk.asked()[-1].searches
+    alone = desk.model.turns[-1].turn_id
+    desk.client.tell(finished(alone))
+    desk.model.set_collection("Flat")
+    desk.model.edit(alone, "What does the lease say?")
+    assert (desk.asked()[-1].searches, desk.asked()[-1].collection) == (True, "Flat")
+
+
+@pytest.mark.parametrize("again", [lambda model, turn_id: model.edit(turn_id, "And it?"), ConversationModel.regenerate])
+def test_what_is_asked_again_is_about_the_files_that_were_attached_since(client, store, again):
+    model = ConversationModel(Answering(client, store.record), store, has_files=lambda: False)
+    model.ask("Summarise the lease.")
+    alone = model.turns[-1].turn_id
+    client.tell(finished(alone))
+    model.attach(["/docs/lease.pdf"])
+    again(model, alone)
+    asked = client.asked(protocol.ASK)[-1]
+    assert (asked.searches, asked.filters.paths) == (True, ("/docs/lease.pdf",))
+    client.tell(finished(model.turns[-1].turn_id))
+    # They can be left out again, attached as they are.
+    model.leave_files_out()
+    again(model, alone)
+    assert not client.asked(protocol.ASK)[-1].searches
 
 
 def test_without_any_files_the_model_alone_is_asked_until_there_are_some(client, store):
