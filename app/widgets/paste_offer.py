@@ -10,7 +10,7 @@ from app.widgets import bits
 
 
 class PasteOffer(QWidget):
-    """Hidden until there is something to offer."""
+    """Hidden until there is something to say."""
 
     accepted = Signal()
 
@@ -24,7 +24,10 @@ class PasteOffer(QWidget):
         self.setLayout(line)
         self.hide()
 
-    def offer(self, words: str) -> None:
+    def offer(self, words: str, *, can_keep: bool = True) -> None:
+        """Says so; where there is nobody to keep a file, nothing is offered."""
         self.words.setText(words)
+        self.keep.setVisible(can_keep)
         self.show()
-        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, f"{words} {self.keep.text()}"))
+        spoken = f"{words} {self.keep.text()}" if can_keep else words
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, spoken))

@@ -30,8 +30,9 @@ class _Field(QPlainTextEdit):
     files_pasted = Signal(object)  # a tuple of paths
     picture_pasted = Signal(object)  # a QImage
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget, *, takes_files: bool) -> None:
         super().__init__(parent)
+        self._takes_files = takes_files
         # A text edit swallows dropped folders as text, and traps the Tab key, unless told otherwise.
         self.setAcceptDrops(False)
         self.setTabChangesFocus(True)
@@ -49,14 +50,17 @@ class _Field(QPlainTextEdit):
         super().keyPressEvent(event)
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802 - Qt's name
-        return source.hasUrls() or source.hasImage() or super().canInsertFromMimeData(source)
+        takes_all = self._takes_files and (source.hasUrls() or source.hasImage())
+        return takes_all or super().canInsertFromMimeData(source)
 
     def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802 - Qt's name
         """Pastes a text, unless the question would be too long then; files and pictures are for others to take."""
         # Imported once something is pasted, not at the first paint.
         from app.widgets.drop_overlay import local_paths
 
-        if paths := local_paths(source):
+        if not self._takes_files:
+            self._paste_text(source)
+        elif paths := local_paths(source):
             self.files_pasted.emit(paths)
         elif source.hasImage() and not source.hasText():
             self.picture_pasted.emit(source.imageData())
@@ -97,7 +101,10 @@ class _Field(QPlainTextEdit):
 
 
 class PromptEdit(QFrame):
-    """The card at the foot of a chat: the field, a button that attaches, and one that sends, or stops an answer."""
+    """The card at the foot of a chat: the field, a button that attaches, and one that sends, or stops an answer.
+
+    Unless it `attaches`, it takes text alone.
+    """
 
     submitted = Signal(str)
     stop_requested = Signal()
@@ -106,13 +113,13 @@ class PromptEdit(QFrame):
     picture_pasted = Signal(object)  # a QImage
     keep_wanted = Signal(str)  # a pasted text is to become a file; see `paste_is_kept`
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, *, attaches: bool = True) -> None:
         super().__init__(parent)
         self.setObjectName("prompt")
         # It is what has the keyboard when the window opens; to be looked at again for that would cost the first paint.
         self.setProperty("focused", True)
-        self._is_busy = False
-        self.field = _Field(self)
+        self._is_busy, self._attaches = False, attaches
+        self.field = _Field(self, takes_files=attaches)
         self.show_asked()
         self.field.setAccessibleName(self.tr("Your question"))
         self.field.setAccessibleDescription(self.tr("Enter sends, Shift and Enter begins a new line"))
@@ -134,6 +141,8 @@ class PromptEdit(QFrame):
         line.addWidget(self.attach, 0, Qt.AlignmentFlag.AlignBottom)
         line.addWidget(self.button, 0, Qt.AlignmentFlag.AlignBottom)
         layout.addLayout(line)
+        if not attaches:
+            self.attach.hide()
         self._layout = layout
         self.field.entered.connect(self._submit)
         self.field.textChanged.connect(self._enable)
@@ -197,10 +206,15 @@ class PromptEdit(QFrame):
 
     def _on_long_pasted(self, text: str, start: int, end: int) -> None:
         self._pasted = (text, start, end)
-        words = self.tr("This text has %1 characters, and a question %2 at most. As a file, it can be asked about.")
+        if end > start and not self._attaches:
+            return
+        words = self.tr("This text has %1 characters, and a question %2 at most.")
         if end > start:
             words = self.tr("This text has %1 characters. As a file, it can be searched and cited.")
-        self.paste_offer.offer(words.replace("%1", count_text(len(text))).replace("%2", count_text(MAX_CHARACTERS)))
+        elif self._attaches:
+            words = f"{words} {self.tr('As a file, it can be asked about.')}"
+        words = words.replace("%1", count_text(len(text))).replace("%2", count_text(MAX_CHARACTERS))
+        self.paste_offer.offer(words, can_keep=self._attaches)
 
     def _enable(self) -> None:
         is_of_use = self._is_busy or bool(self.text.strip())

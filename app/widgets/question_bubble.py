@@ -87,7 +87,7 @@ class QuestionBubble(QWidget):
         if self._editor is not None:
             self._close_editor()
             return
-        self._editor = PromptEdit()
+        self._editor = PromptEdit(attaches=False)
         self._editor.field.setAccessibleName(self.tr("Edit the question"))
         self._editor.set_text(self._question)
         self._editor.submitted.connect(self._on_edited)

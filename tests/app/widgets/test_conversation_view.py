@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QGuiApplication, QKeySequence, QMouseEvent, QShortcut
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QGuiApplication, QImage, QKeySequence, QMouseEvent, QShortcut
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -14,6 +14,7 @@ from app import theme
 from app.models.standings import HERE, Standing
 from app.models.turns import going_on
 from app.widgets.conversation_view import MAX_TURN_WIDGETS, ConversationView
+from app.widgets.prompt_edit import LONG_CHARACTERS, MAX_CHARACTERS
 from app.widgets.turn_sentences import scope_sentence, timing_sentence
 from engine.protocol import Filters, Scope
 from tests.helpers.shown_values import passage, quote, turn
@@ -351,6 +352,38 @@ def test_escape_leaves_the_question_as_it_was(view, qtbot):
     assert (asked, bubble._editor, bubble._bubble.isHidden()) == ([], None, False)
     bubble._on_edit()
     assert bubble._editor.text == "Question 1?"
+
+
+def test_an_edited_question_takes_text_and_no_files(view):
+    view.show_turns([turn(1)])
+    bubble = view.widget_of("t1").bubble
+    bubble._on_edit()
+    editor = bubble._editor
+    assert editor.attach.isHidden()
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile("/docs/report.pdf")])
+    data.setText("/docs/report.pdf")
+    editor.field.selectAll()
+    editor.field.insertFromMimeData(data)
+    assert editor.text == "/docs/report.pdf"
+    picture = QMimeData()
+    picture.setImageData(QImage(8, 6, QImage.Format.Format_RGB32))
+    assert not editor.field.canInsertFromMimeData(picture)
+
+
+@pytest.mark.parametrize(("length", "is_pasted"), [(LONG_CHARACTERS, True), (MAX_CHARACTERS, False)])
+def test_of_a_long_text_no_file_is_offered_where_a_question_is_edited(view, length, is_pasted):
+    view.show_turns([turn(1)])
+    bubble = view.widget_of("t1").bubble
+    bubble._on_edit()
+    data = QMimeData()
+    data.setText("x" * length)
+    bubble._editor.field.insertFromMimeData(data)
+    offer = bubble._editor.paste_offer
+    assert (bubble._editor.text != "Question 1?", offer.isHidden()) == (is_pasted, is_pasted)
+    # Nothing is lost without a word.
+    words = "" if is_pasted else "This text has 50,000 characters, and a question 50,000 at most."
+    assert (offer.words.text(), offer.keep.isVisible()) == (words, False)
 
 
 def test_copy_gives_the_markdown(view):
