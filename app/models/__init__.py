@@ -127,9 +127,12 @@ class AppModels(QObject):
         self.conversation.attach(self.add_first(paths))
 
     def add_first(self, paths: Sequence[str]) -> tuple[str, ...]:
-        """Adds them where the open chat looks, to be read before all others; their paths as the engine knows them."""
+        """Adds them where the open chat looks, to be read before all others; their paths as the engine knows them.
+
+        If the engine does not take them, that chat is not confined to them any more.
+        """
         collection = self.library.spelled(self.conversation.collection or protocol.DEFAULT_COLLECTION)
-        return self.library.add(paths, collection, is_first=True)
+        return self.library.add(paths, collection, is_first=True, on_refused=self.conversation.detaching())
 
     def close(self) -> None:
         """Ends open questions as cancelled and saves them; the last thing before the store is closed."""
@@ -143,7 +146,6 @@ class AppModels(QObject):
     def _connect_chats(self) -> None:
         self.conversation.conversation_saved.connect(self.chat_list.refresh)
         self.conversation.collection_changed.connect(self._on_collection_changed)
-        self.library.paths_refused.connect(self.conversation.detach)
         self.library.collections_changed.connect(self._on_collections_changed)
         self.model_picker.models_changed.connect(self.conversation.settle_models)
         self.model_picker.used.connect(lambda: self.conversation.be_careful(False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -21,6 +21,13 @@ from engine.protocol import Filters, RagdollError
 
 if TYPE_CHECKING:
     from app.chats import ChatStore
+
+
+@dataclass(slots=True)
+class _Chat:
+    """Which chat it is, also for what was begun before it had an id: it gets one when it is stored."""
+
+    conversation_id: str | None = None
 
 
 class ConversationModel(QObject):
@@ -75,7 +82,7 @@ class ConversationModel(QObject):
         self._store = store
         self._tree = TurnTree()
         self._views: dict[str, TurnView] = {}
-        self.conversation_id: str | None = None
+        self._chat = _Chat()
         self.title = ""
         self.collection: str | None = None
         self.searches = True
@@ -87,6 +94,10 @@ class ConversationModel(QObject):
         answering.thoughts_appended.connect(self._on_thoughts_appended)
         answering.others_added.connect(self._on_others_added)
         answering.store_failed.connect(self.store_failed)
+
+    @property
+    def conversation_id(self) -> str | None:
+        return self._chat.conversation_id
 
     @property
     def turns(self) -> list[TurnView]:
@@ -157,6 +168,14 @@ class ConversationModel(QObject):
     def detach(self, paths: Collection[str]) -> None:
         """Takes them off again; what is not among them stays."""
         self.set_filters(without_paths(self.filters, paths))
+
+    def detaching(self) -> Callable[[Collection[str]], None]:
+        """What takes off this chat, whichever is open by then, what is about to be attached to it.
+
+        If it leaves files out now, it does so again when nothing is attached any more.
+        """
+        chat, scope = self._chat, (self.collection, self.searches)
+        return lambda paths: self._detach_from(chat, paths, scope)
 
     def set_model(self, model: str) -> None:
         """Which model answers the next questions of this chat; "none" for quotes."""
@@ -277,7 +296,7 @@ class ConversationModel(QObject):
     def _take(self, conversation: Conversation | None, turns: tuple[Turn, ...]) -> None:
         was_scope, was_filters, was_model = (self.collection, self.searches), self.filters, self.model
         self._tree, self._views = TurnTree(tuple(map(self._as_ended, turns))), {}
-        self.conversation_id = conversation.conversation_id if conversation else None
+        self._chat = _Chat(conversation.conversation_id if conversation else None)
         self.title = conversation.title if conversation else ""
         if conversation is not None:
             self.collection, self.searches = conversation.collection, conversation.searches
@@ -357,21 +376,22 @@ class ConversationModel(QObject):
         return True
 
     def _stored_conversation(self, question: str) -> str:
-        if self.conversation_id is None:
-            filters = stored_filters(self.filters)
-            chosen = self._chosen_model()
-            model = self.model or chosen or ""
-            made = self._store.create_conversation(
-                title_from(question), self.collection, filters, model, searches=self.searches
-            )
-            if not model and chosen is None:
-                self._without_model.append(made.conversation_id)
-            self.conversation_id, self.title = made.conversation_id, made.title
-            self.title_changed.emit(self.title)
-            if model != self.model:
-                self.model = model
-                self.model_changed.emit()
-        return self.conversation_id
+        if self.conversation_id is not None:
+            return self.conversation_id
+        filters = stored_filters(self.filters)
+        chosen = self._chosen_model()
+        model = self.model or chosen or ""
+        made = self._store.create_conversation(
+            title_from(question), self.collection, filters, model, searches=self.searches
+        )
+        if not model and chosen is None:
+            self._without_model.append(made.conversation_id)
+        self._chat.conversation_id, self.title = made.conversation_id, made.title
+        self.title_changed.emit(self.title)
+        if model != self.model:
+            self.model = model
+            self.model_changed.emit()
+        return made.conversation_id
 
     def _settle_model(self, conversation_id: str, model: str) -> None:
         def settle() -> None:
@@ -384,6 +404,25 @@ class ConversationModel(QObject):
             self._take_model(self.model or model)
         else:
             self._try(settle)
+
+    def _detach_from(self, chat: _Chat, paths: Collection[str], scope: tuple[str | None, bool]) -> None:
+        """`scope` is the chat's collection, and whether it searched, before they were attached."""
+        conversation_id = chat.conversation_id
+        if chat is self._chat or (conversation_id is not None and conversation_id == self.conversation_id):
+            self.detach(paths)
+            if not self.filters.paths and scope == (self.collection, False):
+                self.leave_files_out()
+        elif conversation_id is not None:
+            self._try(lambda: self._detach_stored(conversation_id, paths, scope))
+
+    def _detach_stored(self, conversation_id: str, paths: Collection[str], scope: tuple[str | None, bool]) -> None:
+        conversation = self._store.conversation(conversation_id)
+        if conversation is None:
+            return
+        filters = without_paths(filters_of(conversation.filters), paths)
+        self._store.set_filters(conversation_id, stored_filters(filters))
+        if not filters.paths and scope == (conversation.collection, False):
+            self._store.set_collection(conversation_id, conversation.collection, searches=False)
 
     def _try(self, change: Callable[[], None]) -> bool:
         try:

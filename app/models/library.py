@@ -35,7 +35,6 @@ class LibraryModel(QObject):
     job_finished = Signal(object)  # protocol.IndexFinished
     request_failed = Signal(str, str)  # a sentence, a way out
     paths_added = Signal(object, str)  # a tuple of paths was handed to the engine, for this collection
-    paths_refused = Signal(object)  # a tuple of paths that it would not take; why, `request_failed` says
     documents_removed = Signal(int)  # how many
     check_finished = Signal(object)  # protocol.IndexFinished of the job that `rescan` began
 
@@ -105,6 +104,7 @@ class LibraryModel(QObject):
         collection: str | None = None,
         *,
         is_first: bool = False,
+        on_refused: Callable[[tuple[str, ...]], object] = lambda _: None,
     ) -> tuple[str, ...]:
         """Indexes folders and files, in `collection` or in the default one; the engine expands folders.
 
@@ -112,6 +112,7 @@ class LibraryModel(QObject):
             paths: Where they lie.
             collection: None: the default one.
             is_first: Before all others that wait.
+            on_refused: Is told the paths if the engine does not take them; why, `request_failed` says.
 
         Returns:
             The paths as the engine knows them from now on.
@@ -125,7 +126,7 @@ class LibraryModel(QObject):
                 protocol.ADD,
                 protocol.AddPaths(paths=absolute, collection=name),
                 lambda _: self._on_entered(absolute, is_first),
-                lambda error: self._on_add_failed(name, absolute, error),
+                lambda error: self._on_add_failed(name, absolute, error, on_refused),
             )
             self.paths_added.emit(absolute, name)
         return absolute
@@ -250,12 +251,18 @@ class LibraryModel(QObject):
             # What was read before this came, or is no file, need not be.
             self._client.request(protocol.PRIORITISE, protocol.Paths(paths=paths))
 
-    def _on_add_failed(self, collection: str, paths: tuple[str, ...], error: WireError) -> None:
+    def _on_add_failed(
+        self,
+        collection: str,
+        paths: tuple[str, ...],
+        error: WireError,
+        on_refused: Callable[[tuple[str, ...]], object],
+    ) -> None:
         self._begun.discard(collection)
         self._entering.remove(paths)
         self._on_wish_failed(error)
         self.collections_changed.emit()
-        self.paths_refused.emit(paths)
+        on_refused(paths)
 
     @property
     def _names(self) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 from app.models import AppModels
 from app.settings import SettingsStore
 from engine import protocol
+from engine.protocol import Filters
 from tests.helpers.answers import finished, found, passage, tokens
 
 
@@ -59,6 +60,59 @@ def test_deleting_the_open_chat_stops_its_answers_and_opens_a_new_one(models, cl
     models.chat_list.undo_delete()
     assert models.conversation.conversation_id == chat
     assert [turn.question for turn in models.conversation.turns] == ["one"]
+
+
+def refuse(client) -> None:
+    client.refuse(protocol.ADD, "There is nothing at gone.pdf.", "NothingThere")
+
+
+def test_a_refused_attachment_is_taken_off_the_chat_that_it_was_attached_to(models, client):
+    chat = models.conversation
+    # It is stored only once something is asked.
+    models.attach(["/docs/gone.pdf"])
+    chat.ask("one")
+    first = chat.conversation_id
+    chat.new_chat()
+    models.attach(["/docs/gone.pdf"])
+    refuse(client)
+    assert chat.filters.paths == ("/docs/gone.pdf",)
+    refuse(client)
+    assert chat.filters.paths == ()
+    chat.open(first)
+    assert chat.filters.paths == ()
+
+
+def test_a_refused_attachment_of_a_chat_that_nobody_asked_in_is_no_other_chats(models, client):
+    models.attach(["/docs/gone.pdf"])
+    models.conversation.new_chat()
+    models.conversation.set_filters(Filters(paths=("/docs/gone.pdf",)))
+    refuse(client)
+    assert models.conversation.filters.paths == ("/docs/gone.pdf",)
+
+
+@pytest.mark.parametrize("where", ["there", "elsewhere", "there again"])
+def test_a_chat_that_left_files_out_does_so_again_when_what_was_attached_is_refused(models, client, where):
+    chat = models.conversation
+    chat.leave_files_out()
+    chat.ask("one")
+    first = chat.conversation_id
+    models.attach(["/docs/gone.pdf"])
+    assert chat.searches
+    if where != "there":
+        chat.new_chat()
+    if where == "there again":
+        chat.open(first)
+    refuse(client)
+    chat.open(first)
+    assert (chat.searches, chat.filters) == (False, Filters())
+
+
+def test_whoever_chose_where_to_search_meanwhile_has_it_searched(models, client):
+    models.conversation.leave_files_out()
+    models.attach(["/docs/gone.pdf"])
+    models.conversation.set_collection("Flat")
+    refuse(client)
+    assert (models.conversation.searches, models.conversation.filters) == (True, Filters())
 
 
 def test_renaming_in_the_list_renames_the_open_chat(models):

@@ -98,11 +98,13 @@ def test_what_is_to_be_read_first_is_asked_for_once_the_engine_knows_it(library,
     assert len(client.asked(protocol.PRIORITISE)) == 1
 
 
-def test_paths_that_the_engine_does_not_take_are_named(library, client, qtbot):
-    library.add(["/a.pdf"], is_first=True)
-    with qtbot.wait_signal(library.paths_refused) as refused:
+def test_paths_that_the_engine_does_not_take_are_told_to_whoever_added_them(library, client):
+    refused = []
+    library.add(["/a.pdf"], is_first=True, on_refused=refused.append)
+    library.add(["/b.pdf"])
+    for _ in range(2):
         client.refuse(protocol.ADD, "That is not there.", "NothingThere", "Look again.")
-    assert refused.args == [("/a.pdf",)]
+    assert refused == [("/a.pdf",)]
     assert not library.is_entering("/a.pdf")
 
 
