@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from app.chats.records import Json, Outcome, Turn
+from app.chats.records import Json, Turn
 
 _ENDS = {"cancelled": "Stopped before the answer was complete.", "failed": "This answer failed."}
 
@@ -17,14 +17,15 @@ def markdown_of(title: str, turns: Sequence[Turn]) -> str:
         parts.append(f"## {_one_line(turn.question)}")
         if "\n" in turn.question.strip():
             parts.append(_quoted(turn.question))
-        parts += _answer(turn.outcome)
+        parts += _answer(turn)
     return "\n\n".join(parts) + "\n"
 
 
-def _answer(outcome: Outcome) -> list[str]:
+def _answer(turn: Turn) -> list[str]:
+    outcome = turn.outcome
     parts = [outcome.text.strip()] if outcome.text.strip() else []
     if outcome.state == "finished" and not parts:
-        parts.append("*Not found in the files.*")
+        parts.append(f"*{_nothing(turn)}*")
     if outcome.state in _ENDS:
         parts.append(f"*{outcome.error_sentence or _ENDS[outcome.state]}*")
     if outcome.passages:
@@ -32,6 +33,16 @@ def _answer(outcome: Outcome) -> list[str]:
     if outcome.model:
         parts.append(f"*Answered by {outcome.model}.*")
     return parts
+
+
+def _nothing(turn: Turn) -> str:
+    """Why there is no answer, as the window says it."""
+    outcome = turn.outcome
+    if outcome.thoughts:
+        return "The model ended without an answer."
+    if outcome.model or not turn.searches:
+        return "The model wrote nothing."
+    return "Not found in the files."
 
 
 def _source(number: int, passage: Json) -> str:

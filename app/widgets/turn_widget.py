@@ -269,7 +269,7 @@ class TurnWidget(QWidget):
             self.markdown.finish()
             if self._was_running or self._is_new or not self.markdown.text:
                 self.quotes.set_open(not text)
-        is_nothing = turn.state == "finished" and not turn.text and not turn.quotes
+        is_nothing = turn.state == "finished" and not turn.text and not is_extractive
         self.nothing.setText(self._nothing_sentence(turn) if is_nothing else "")
         self.nothing.setVisible(is_nothing)
         told = (unfounded_sentence(turn, self._follows_sources()), alike_sentence(turn))
@@ -278,10 +278,10 @@ class TurnWidget(QWidget):
         self._note.setVisible(bool(note))
 
     def _nothing_sentence(self, turn: TurnView) -> str:
-        """That no sentence of the files answers it; what comes nearest may be worth a look all the same."""
+        """Why there is no answer; what of the files comes nearest may be worth a look all the same."""
         if turn.thoughts:
             return self.tr("The model ended without an answer. Ask again, or allow longer thoughts in the settings.")
-        if not turn.searches:
+        if turn.model is not None or not turn.searches:
             return self.tr("The model wrote nothing.")
         words = self.tr("Not found in your files.")
         if turn.was_reading:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from app.chats import Turn, markdown_of
 from app.chats.records import Outcome
 
@@ -43,6 +45,21 @@ Three months [1].
 def test_an_answer_that_found_nothing_says_so():
     nothing = Turn("1", "c", None, "?", 0.0, Outcome(state="finished", passages=({"document": "/a.md"},)))
     assert "*Not found in the files.*\n\n**Sources**" in markdown_of("t", [nothing])
+
+
+@pytest.mark.parametrize(
+    ("values", "searches", "words"),
+    [
+        ({"model": "tiny", "thoughts": "They ask.", "quotes": ({},)}, True, "The model ended without an answer."),
+        ({"model": "tiny", "thoughts": "They ask."}, False, "The model ended without an answer."),
+        ({"model": "tiny", "quotes": ({},)}, True, "The model wrote nothing."),
+        ({"model": "tiny"}, False, "The model wrote nothing."),
+        ({}, True, "Not found in the files."),
+    ],
+)
+def test_a_model_that_gave_no_answer_is_told_from_files_that_have_none(values, searches, words):
+    turn = Turn("1", "c", None, "?", 0.0, Outcome(state="finished", **values), searches=searches)
+    assert f"## ?\n\n*{words}*\n" in markdown_of("t", [turn])
 
 
 def test_an_answer_that_did_not_end_well_says_so():

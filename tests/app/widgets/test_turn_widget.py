@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from app.widgets.turn_sentences import refreshed_sentence, unfounded_sentence
 from app.widgets.turn_widget import TurnWidget
 from engine.protocol import Refresh, Scope, Timings
-from tests.helpers.shown_values import passage, turn
+from tests.helpers.shown_values import passage, quote, turn
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,17 @@ def test_thoughts_without_an_answer_are_not_told_as_nothing_found(qtbot):
     widget = TurnWidget(turn(1, text="", thoughts="They ask."))
     qtbot.addWidget(widget)
     assert widget.nothing.text().startswith("The model ended without an answer.")
+
+
+@pytest.mark.parametrize(
+    ("thoughts", "words"), [("They ask.", "The model ended without an answer."), ("", "The model wrote nothing.")]
+)
+@pytest.mark.parametrize("quotes", [(quote(0),), ()])
+def test_quotes_do_not_stand_for_the_answer_that_a_model_did_not_give(qtbot, thoughts, words, quotes):
+    widget = TurnWidget(turn(1, text="", thoughts=thoughts, passages=(passage(1),), quotes=quotes))
+    qtbot.addWidget(widget)
+    assert widget.nothing.text().startswith(words)
+    assert not widget.nothing.isHidden()
 
 
 def test_an_answer_of_the_model_alone_says_that_no_files_were_searched(qtbot):
