@@ -152,10 +152,17 @@ def _finished(view: TurnView, notice: protocol.AnswerFinished) -> TurnView:
         passages=answer.passages,
         citations=answer.citations,
         scope=answer.scope,
-        timings=notice.timings,
+        timings=_with_thinking(notice.timings, view.timings),
         model=answer.model,
         finish_reason=answer.finish_reason,
         segments=answer.segments,
         refreshes=answer.refreshes,
         num_alike=len(answer.alternatives) - len(others(notice)),
     )
+
+
+def _with_thinking(timings: protocol.Timings, before: protocol.Timings | None) -> protocol.Timings:
+    """What an answer that went on had thought before, it does not think again, and its thoughts are shown still."""
+    if before is None or timings.thinking_s:
+        return timings
+    return timings.model_copy(update={"thinking_s": before.thinking_s})

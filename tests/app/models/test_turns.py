@@ -165,3 +165,14 @@ def test_an_answer_that_goes_on_grows_and_keeps_all_it_has():
     assert (stopped.state, stopped.text, stopped.segments) == ("cancelled", "Three months.", cut.segments)
     segments = ({"n": 1},)
     assert after(grown, protocol.AnswerCancelled(question_id="t", segments=segments)).segments == segments
+
+
+@pytest.mark.parametrize(("thinking_s", "told_s"), [(0, 12), (3, 3)])
+def test_an_answer_that_went_on_tells_how_long_was_thought_before_it(thinking_s, told_s):
+    ends = [finished("t", text, thoughts="They ask.", finish_reason="length") for text in ("Three ", "Three months.")]
+    first, second = (
+        end.model_copy(update={"timings": end.timings.model_copy(update={"thinking_s": seconds})})
+        for end, seconds in zip(ends, (12, thinking_s), strict=True)
+    )
+    grown = after(going_on(lived(first)), second)
+    assert (grown.timings.thinking_s, grown.timings.total_s) == (told_s, second.timings.total_s)
