@@ -203,6 +203,10 @@ class TurnWidget(QWidget):
         else:
             self.outcome.hide()
 
+    def show_files(self) -> None:
+        """Offers to search where that was not done; again when there are files, or none any more."""
+        self.everything.setVisible(self._turn.searches or self._has_files())
+
     def show_standings(self) -> None:
         """Marks the quotes whose documents are out of reach or were removed; again when that has changed."""
         if self._standing_of is not None:
@@ -311,7 +315,7 @@ class TurnWidget(QWidget):
         instead = self.tr("Search everything instead") if turn.searches else self.tr("Search your files instead")
         self.everything.setText(instead)
         self.everything.setAccessibleName(instead)
-        self.everything.setVisible(turn.searches or self._has_files())
+        self.show_files()
         self._confined_line.setVisible(bool(words) and not is_running)
         self._branches.setVisible(turn.num_branches > 1)
         self._branch_text.setText(f"{turn.branch_index + 1}/{turn.num_branches}")

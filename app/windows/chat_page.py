@@ -129,6 +129,8 @@ class ChatPage(QWidget):
         conversation.filters_changed.connect(self._show_centre)
         library.collections_changed.connect(self._show_collections)
         library.progress_changed.connect(self._show_centre)
+        for changed in (library.collections_changed, library.progress_changed):
+            changed.connect(self._show_files)
         self.prompt.submitted.connect(conversation.ask)
         conversation.question_refused.connect(self.take_back)
         self.collection_picker.chosen.connect(conversation.set_collection)
@@ -262,6 +264,10 @@ class ChatPage(QWidget):
     def _show_standings(self) -> None:
         if self._models is not None:
             self.conversation.show_standings(self._models.standings.of)
+
+    def _show_files(self) -> None:
+        for view in self.conversation.turn_views():
+            view.show_files()
 
     def _show_model(self) -> None:
         if self._models is not None:

@@ -71,6 +71,20 @@ def test_on_the_first_run_a_model_can_be_asked_without_files(window, client):
     # Once there are files, the same chat asks them.
     tell_library(client, COLLECTION)
     assert prompt.field.placeholderText() == "Ask your files…"
+    assert turn.everything.isVisible()
+
+
+def test_as_soon_as_files_are_on_their_way_they_can_be_searched_instead(window, client, models):
+    tell_library(client)
+    models.conversation.ask("Say hello.")
+    (ask,) = client.asked(protocol.ASK)
+    client.tell(finished(ask.question_id, "Hello.", passages=(), quotes=(), citations=()))
+    turn = window.chat.conversation.widget_of(ask.question_id)
+    assert (turn.everything.text(), turn.everything.isVisible()) == ("Search your files instead", False)
+    client.tell(protocol.IndexProgress(documents_done=0, documents_total=9, chunks_done=0))
+    assert turn.everything.isVisible()
+    client.tell(protocol.IndexFailed(kind="DiskFull", sentence="The disk is full."))
+    assert not turn.everything.isVisible()
 
 
 def test_in_a_low_window_the_first_page_is_scrolled_and_no_words_are_cut(window, client, qtbot):
