@@ -81,7 +81,8 @@ class Subject:
     """What a question is to be searched for: `text`, and `together`, which is it with the questions before, "" without.
 
     `inherits`: where it names no files itself, it is about those that they name. `above` are passages of earlier turns
-    that it rests on instead of a search. `told` says for people what of that its words were taken for.
+    that it rests on instead of a search. `told` says for people what of that its words were taken for. `own` is the
+    question as it was asked, where `text` is one before it.
     """
 
     text: str
@@ -89,6 +90,7 @@ class Subject:
     inherits: bool = False
     above: tuple[Passage, ...] = ()
     told: str = ""
+    own: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def subject_of(question: Question) -> Subject:
     while len(asked) > 1 and _read(asked[-1]).kind == "on the answer":
         asked.pop()
     last = _subject(asked[-1], asked[:-1])
-    return replace(last, above=passages_above(question.transcript), told=AS_BEFORE)
+    return replace(last, above=passages_above(question.transcript), told=AS_BEFORE, own=question.text)
 
 
 def _subject(text: str, asked: Sequence[str], answer: str = "") -> Subject:

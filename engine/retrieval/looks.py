@@ -57,6 +57,8 @@ class Looks:
 
 def _query(look: LookAgain, breadth: Breadth) -> Query:
     question, subject = look.question, subject_of(look.question)
+    # Where something stands above, its answer goes on only if it was searched for by itself.
+    asked = subject.own if subject.above else subject.text
     # What the answer has already will be among what is found.
     limit = look.limit + len(look.evidence)
     return Query(
@@ -64,7 +66,7 @@ def _query(look: LookAgain, breadth: Breadth) -> Query:
         question.collection,
         limit,
         question.filters,
-        asked=subject.text,
+        asked=asked,
         breadth=breadth,
         together=subject.together,
         inherits=subject.inherits,

@@ -83,7 +83,7 @@ class Query:
     """A search for `text` in one collection, or in all; `limit` None means as many passages as the settings say.
 
     `asked` is the text whose words confine the search, where that is another one. `breadth` None is the broadest.
-    `together`, `inherits`, `above` and `told` as in `followups.Subject`.
+    `together`, `inherits`, `above`, `told` and `own` as in `followups.Subject`.
     """
 
     text: str
@@ -96,6 +96,12 @@ class Query:
     inherits: bool = False
     above: tuple[Passage, ...] = ()
     told: str = ""
+    own: str = ""
+
+    @property
+    def by_itself(self) -> Query:
+        """As if nothing stood above."""
+        return replace(self, text=self.own, above=(), told="", own="") if self.own else replace(self, above=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,7 @@ class SearchResult:
     Where one document is read through (`Scope.reads_through`), they come in the order of its text.
     `recognised`: the filters in force that were read out of the query's own words, as in `Scope`; `surely` what is
     left without those that may have been meant otherwise. `asks_whole`: all of the document was asked for. `follows`
-    says for people what of a conversation it is about.
+    says for people what of a conversation it is about. `is_by_itself`: it is the query's, taken as `Query.by_itself`.
     """
 
     passages: tuple[Passage, ...]
@@ -115,6 +121,7 @@ class SearchResult:
     surely: Place = NOWHERE_SAID
     asks_whole: bool = False
     follows: str = ""
+    is_by_itself: bool = False
 
     @property
     def told(self) -> Scope:
@@ -203,6 +210,7 @@ class Searcher:
         """Answers all queries of a batch together, in their order.
 
         What a query's own words confine it to is given up where nothing is found there; its scope says so.
+        One about the answer above is searched for by itself where nothing of that is left or it wants all of a file.
         A search that was paused goes on where it was when the same queries come with the same `pauses`.
 
         Raises:
@@ -212,15 +220,28 @@ class Searcher:
             EmbedderUnavailable: The embedding model cannot be loaded.
             LibraryError: The index cannot be read.
         """
-        standing = [self._standing(query) for query in queries]
-        searched = [query for query, result in zip(queries, standing, strict=True) if result is None]
-        found = iter(self._searched_wider(searched, pauses))
-        return [result or next(found) for result in standing]
+        meant = [self._meant(query) for query in queries]
+        found = iter(self._searched_wider([one for one in meant if isinstance(one, Query)], pauses))
+        return [
+            one if isinstance(one, SearchResult) else replace(next(found), is_by_itself=one is not query)
+            for query, one in zip(queries, meant, strict=True)
+        ]
+
+    def _meant(self, query: Query) -> SearchResult | Query:
+        """What stands above, where that is wanted again and still there, or else what is to be searched for."""
+        if query.own and self._wants_whole(query.by_itself):
+            return query.by_itself
+        return (self._standing(query) or query.by_itself) if query.above else query
+
+    def _wants_whole(self, query: Query) -> bool:
+        """Whether it asks for all of the one document that it can find, and can have that."""
+        only = self._confined(query).only_document if query.limit is None else None
+        document = self._documents.located({only}).get(only) if only is not None else None
+        wanted = asks_whole(query.text, os.path.basename(document.path)) if document is not None else None
+        return document is not None and wanted is not None and is_looked_into(document.num_chunks, wanted)
 
     def _standing(self, query: Query) -> SearchResult | None:
         """What stands above and is wanted again, as far as the library and the filters still have it; None: nothing."""
-        if not query.above:
-            return None
         documents = self._documents.located({passage.document_id for passage in query.above})
         ids = self._documents.ids_in_scope(query.collection, query.filters)
         passages = tuple(

@@ -322,16 +322,16 @@ class RetrievalWorker:
         reader = Reader(found[0][0].embedder, self._sentence_vectors)
         try:
             listed = [
-                (in_flight, reader.listed(_query(in_flight).text, result.passages))
+                (in_flight, text := _query(in_flight, result).text, reader.listed(text, result.passages))
                 for _, in_flight, result in found
                 if not in_flight.cancelled.is_set()
             ]
-            for _ in reader.embedded_ahead([(_query(in_flight).text, some) for in_flight, some in listed]):
+            for _ in reader.embedded_ahead([(text, some) for _, text, some in listed]):
                 self._let_people_by(found[0][1])
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to each question that is read
             log.info("nothing could be embedded ahead: %s", reported(error))
             return {}
-        return {in_flight.question.question_id: some for in_flight, some in listed}
+        return {in_flight.question.question_id: some for in_flight, _, some in listed}
 
     def _read(
         self,
@@ -347,7 +347,7 @@ class RetrievalWorker:
         self._expect(in_flight, result.passages)
         try:
             search = partial(self._swept, searcher, [in_flight])
-            result, quotes = self._quoted(searcher, _query(in_flight), result, search, listed)
+            result, quotes = self._quoted(searcher, _query(in_flight, result), result, search, listed)
         except SweepPaused:
             self._live([in_flight])
             return
@@ -430,9 +430,10 @@ class RetrievalWorker:
                 item.reply.cancel()
 
 
-def _query(in_flight: QuestionInFlight) -> Query:
+def _query(in_flight: QuestionInFlight, result: SearchResult | None = None) -> Query:
+    """What is to be searched for, or what the result was searched for."""
     question, subject = in_flight.question, subject_of(in_flight.question)
-    return Query(
+    query = Query(
         subject.text,
         question.collection,
         question.top_k,
@@ -441,7 +442,9 @@ def _query(in_flight: QuestionInFlight) -> Query:
         inherits=subject.inherits,
         above=subject.above,
         told=subject.told,
+        own=subject.own,
     )
+    return query.by_itself if result is not None and result.is_by_itself else query
 
 
 def _is_forsaken(batch: Sequence[QuestionInFlight]) -> bool:

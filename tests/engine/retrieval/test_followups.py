@@ -291,15 +291,15 @@ def test_a_few_nouns_leave_the_files_of_the_question_before():
 def test_what_works_on_the_answer_to_a_follow_up_is_about_what_that_is_about():
     before = (REPAIRS, "And in case of fire?")
     found = subject_of(asked("Why?", *before, "Shorter, please"))
-    assert found == replace(subject_of(asked(before[1], before[0])), told=AS_BEFORE)
+    assert found == replace(subject_of(asked(before[1], before[0])), told=AS_BEFORE, own="Why?")
 
 
 def test_what_works_on_the_answer_rests_on_its_passages_and_else_on_its_question():
     question = Question("q", "Shorter, please", transcript=turn(REPAIRS, "The owner pays."))
     found = subject_of(question)
-    assert (found.text, found.together, found.told) == (REPAIRS, "", AS_BEFORE)
+    assert (found.text, found.together, found.told, found.own) == (REPAIRS, "", AS_BEFORE, question.text)
     assert [one.text for one in found.above] == ["The owner pays."]
-    assert subject_of(asked("Shorter, please", REPAIRS)) == Subject(REPAIRS, told=AS_BEFORE)
+    assert subject_of(asked("Shorter, please", REPAIRS)) == Subject(REPAIRS, told=AS_BEFORE, own="Shorter, please")
 
 
 def test_the_passages_of_the_last_answer_are_its_own_and_those_it_found_again():

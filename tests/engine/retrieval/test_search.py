@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from engine.partitions.rows import Found, Hit, Vectors
 from engine.partitions.sweep import SweepPaused
 from engine.partitions.table import ChunkTable
 from engine.retrieval.breadth import Breadth
+from engine.retrieval.confining import ANYWHERE
 from engine.retrieval.joining import Room
 from engine.retrieval.search import Pauses, Query, Searcher
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, HashEmbedder, chunk_row
@@ -618,6 +620,48 @@ def test_what_stood_above_and_has_left_the_library_or_the_filters_is_gone(search
     assert {passage.document_id for passage in result.passages} == {2}
     assert result.told.recognised == ("as before",)
     assert searcher.search([replace(query, limit=0)])[0].passages == ()
+
+
+@pytest.mark.parametrize("asked", ["Summarise it", "Give me a summary", "What are the main points?", "总结一下"])
+@pytest.mark.parametrize("was_above", [True, False], ids=["about the same file", "about others"])
+def test_what_asks_for_all_of_the_one_file_there_is_reads_it_whatever_stands_above(
+    table: ChunkTable, documents: Documents, asked: str, was_above: bool
+):
+    said = put_report(table, documents, 14)
+    searcher = make_searcher(table, documents)
+    [before] = searcher.search([Query("How many grams does bolt 4 weigh?", filters=CHOSEN if was_above else ANYWHERE)])
+    above = tuple(passage for passage in before.passages if (passage.document_id == 9) is was_above)[:2]
+    query = Query("How do threads share state?", filters=CHOSEN, above=above, told="as before", own=asked)
+    result, first, again = searcher.search([query, Query(asked, filters=CHOSEN), replace(query, above=())])
+    assert result == again == replace(first, is_by_itself=True)
+    assert [passage.text for passage in result.passages] == said
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        ("Summarise that", {}),
+        ("Shorter, please", {"filters": CHOSEN}),
+        ("Summarise it", {"filters": CHOSEN, "limit": 1}),
+    ],
+    ids=["several files", "no whole", "so many passages"],
+)
+def test_what_stands_above_is_wanted_where_no_one_file_is(
+    table: ChunkTable, documents: Documents, asked: str, options: dict[str, Any]
+):
+    put_report(table, documents, 14)
+    searcher = make_searcher(table, documents)
+    above = searcher.search([Query("How many grams does bolt 4 weigh?", filters=CHOSEN)])[0].passages[:1]
+    [result] = searcher.search([Query("How many grams?", above=above, told="as before", own=asked, **options)])
+    assert (result.passages, result.is_by_itself) == (above, False)
+
+
+def test_where_nothing_of_what_stands_above_is_left_the_question_itself_is_searched_for(searcher: Searcher):
+    above = searcher.search([Query("flour", collection="Kitchen")])[0].passages
+    query = Query("What is bread made of?", "Rust", above=above, told="as before", own="Explain the second point")
+    result, alone = searcher.search([query, Query(query.own, "Rust")])
+    assert result == replace(alone, is_by_itself=True)
+    assert result.told.recognised == ()
 
 
 def test_a_look_is_confined_by_the_question_before_and_searches_for_its_window_alone(searcher: Searcher):

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from engine.core import Evidence, Filters, Passage, Question, Scope
+from engine.core import Evidence, Filters, Passage, Priority, Question, Scope
 from engine.cores import Cores
 from engine.errors import EmbedderUnavailable, LibraryError, RagdollError
 from engine.events import AnswerCancelled, AnswerStateChanged, Event, PassagesFound
@@ -419,7 +419,22 @@ def test_what_works_on_the_answer_above_wants_its_passages(desk: Desk):
     desk.worker.start()
     desk.ask("Shorter, please", transcript=transcript(OWNER))
     desk.wait(1)
-    assert desk.searcher.batches == [[Query(BEFORE, above=(OWNER,), told="as the question before")]]
+    assert desk.searcher.batches == [
+        [Query(BEFORE, above=(OWNER,), told="as the question before", own="Shorter, please")]
+    ]
+
+
+@pytest.mark.parametrize("priority", ["interactive", "batch"])
+def test_what_was_searched_for_by_itself_is_read_for_by_itself(desk: Desk, priority: Priority):
+    desk.searcher.search = lambda queries, pauses=None: [  # type: ignore[method-assign]
+        SearchResult((OWNER,), Scope(1, 9, 1), Strength(0.4, 0.4), is_by_itself=bool(query.own)) for query in queries
+    ]
+    desk.ask("Shorter, please", transcript=transcript(OWNER), priority=priority)
+    desk.ask(BEFORE, priority=priority)
+    desk.worker.start()
+    desk.wait(2)
+    quoted = {question_id: [quote.text for quote in evidence.quotes] for question_id, evidence in desk.handed}
+    assert quoted == {"Shorter, please": [], BEFORE: [OWNER.text]}
 
 
 def test_questions_of_a_conversation_are_searched_for_by_their_words_alone_where_that_is_wanted(desk: Desk):
