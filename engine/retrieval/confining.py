@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Protocol
 
 from engine.catalog.scopes import Extent, Located, Named
@@ -48,6 +49,9 @@ class Asked(Protocol):
 
     @property
     def together(self) -> str: ...
+
+    @property
+    def questions(self) -> str: ...
 
     @property
     def inherits(self) -> bool: ...
@@ -123,22 +127,28 @@ def confined(query: Asked, documents: KnownDocuments, reads_filters: bool) -> Co
         NothingThere: There is no such collection.
         BadRequest: A date is none.
     """
-    alone = _confined(query, query.text, documents, reads_filters)
     if not query.together:
-        return alone
-    both = _confined(query, query.together, documents, reads_filters)
+        return _confined(query, query.text, documents, reads_filters, query.questions)
+    alone = _confined(query, query.text, documents, reads_filters)
+    both = _confined(query, query.together, documents, reads_filters, query.questions)
     if query.inherits and both.recognised and not alone.recognised:
         anywhere = Place(query.collection, query.filters)
         return replace(both, text=alone.text, together=both.text, surely=anywhere)
     return replace(alone, together=both.text)
 
 
-def _confined(query: Asked, words: str, documents: KnownDocuments, reads_filters: bool) -> Confinement:
+def _confined(
+    query: Asked, words: str, documents: KnownDocuments, reads_filters: bool, questions: str = ""
+) -> Confinement:
+    """Confined by `words`, or by the `questions` in them alone."""
     if not (reads_filters and query.filters.reads_question):
         return _looked_up(words, query.collection, query.filters, documents)
-    found = recognise(words, documents.collection_names(), documents.paths_named, date.today())
+    read = partial(
+        recognise, collections=documents.collection_names(), find_paths=documents.paths_named, today=date.today()
+    )
+    found = read(questions or words)
     place = _combined(query, found)
-    text = found.text if place.recognised else words
+    text = (read(words) if questions else found).text if place.recognised else words
     confinement = _looked_up(text, place.collection, place.filters, documents)
     return replace(confinement, recognised=place.recognised, surely=_combined(query, found.surely))
 

@@ -80,6 +80,7 @@ _IS_SENTENCE_CHINESE = re.compile(r"[是有会會能在]|可以")
 class Subject:
     """What a question is to be searched for: `text`, and `together`, which is it with the questions before, "" without.
 
+    Where an answer is in one of them, `questions` is the same without it: only people say where to look.
     `inherits`: where it names no files itself, it is about those that they name. `above` are passages of earlier turns
     that it rests on instead of a search. `told` says for people what of that its words were taken for. `own` is the
     question as it was asked, where `text` is one before it.
@@ -91,6 +92,7 @@ class Subject:
     above: tuple[Passage, ...] = ()
     told: str = ""
     own: str = ""
+    questions: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +130,11 @@ def _subject(text: str, asked: Sequence[str], answer: str = "") -> Subject:
     questions, and_answer = "questions" if len(before) > 1 else "question", " and the answer" if answers else ""
     told = f"together with the {questions}{and_answer} before"
     together = _joined([*before, *answers, reading.rest])
+    alone = _joined([*before, reading.rest]) if answers else ""
     if not reading.num_own:
-        return Subject(together, told=told)
-    return Subject(text, together, reading.num_own <= _MAX_INHERITING and not reading.is_noun, told=told)
+        return Subject(together, told=told, questions=alone)
+    inherits = reading.num_own <= _MAX_INHERITING and not reading.is_noun
+    return Subject(text, together, inherits, told=told, questions=alone)
 
 
 def kind_of(text: str) -> Kind:

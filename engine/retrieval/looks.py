@@ -70,4 +70,5 @@ def _query(look: LookAgain, breadth: Breadth) -> Query:
         breadth=breadth,
         together=subject.together,
         inherits=subject.inherits,
+        questions=subject.questions,
     )

@@ -83,7 +83,7 @@ class Query:
     """A search for `text` in one collection, or in all; `limit` None means as many passages as the settings say.
 
     `asked` is the text whose words confine the search, where that is another one. `breadth` None is the broadest.
-    `together`, `inherits`, `above`, `told` and `own` as in `followups.Subject`.
+    `together`, `inherits`, `above`, `told`, `own` and `questions` as in `followups.Subject`.
     """
 
     text: str
@@ -97,6 +97,7 @@ class Query:
     above: tuple[Passage, ...] = ()
     told: str = ""
     own: str = ""
+    questions: str = ""
 
     @property
     def by_itself(self) -> Query:

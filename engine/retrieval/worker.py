@@ -443,6 +443,7 @@ def _query(in_flight: QuestionInFlight, result: SearchResult | None = None) -> Q
         above=subject.above,
         told=subject.told,
         own=subject.own,
+        questions=subject.questions,
     )
     return query.by_itself if result is not None and result.is_by_itself else query
 

@@ -228,7 +228,10 @@ def test_what_points_back_may_mean_what_the_answer_names():
     told = "together with the question and the answer before"
     found = subject_of(Question("q", "What is her phone number?", transcript=transcript))
     assert (found.together, found.told) == (f"{about} what is her phone number?", told)
-    assert subject_of(Question("q", "Who is she?", transcript=transcript)) == Subject(f"{about} who is she?", told=told)
+    assert found.questions == "Who wrote the report? what is her phone number?"
+    assert subject_of(Question("q", "Who is she?", transcript=transcript)) == Subject(
+        f"{about} who is she?", told=told, questions="Who wrote the report? who is she?"
+    )
     nothing_named = subject_of(Question("q", "And the other reports?", transcript=transcript))
     assert (nothing_named.together, nothing_named.told) == ("Who wrote the report? the other reports?", TOGETHER)
 

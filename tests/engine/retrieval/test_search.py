@@ -568,6 +568,30 @@ def test_a_bare_follow_up_stays_in_the_file_that_was_named_before(searcher: Sear
     assert (elsewhere.passages[0].text, elsewhere.recognised) == (TEXTS[1][0], ())
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query("How do threads share it?", together="{} How do threads share it?", inherits=True),
+        Query("{} Who shares it?"),
+    ],
+    ids=["with words of its own", "without"],
+)
+def test_a_file_that_only_the_answer_named_confines_no_follow_up(searcher: Searcher, query: Query):
+    before, answer = "How is bread made?", "According to the file 2.txt, of flour."
+    asked = query.together or query.text
+    with_answer = {
+        name: text.format(f"{before} {answer}")
+        for name in ("text", "together")
+        if "{}" in (text := getattr(query, name))
+    }
+    [result] = searcher.search([replace(query, **with_answer, questions=asked.format(before))])
+    assert {passage.document for passage in result.passages} == {f"/docs/{id_}.txt" for id_ in TEXTS}
+    assert result.recognised == ()
+    named = asked.format("What does the file 1.txt say?")
+    [result] = searcher.search([replace(query, **with_answer, questions=named)])
+    assert {passage.document for passage in result.passages} == {"/docs/1.txt"}
+
+
 def test_a_follow_up_that_names_a_file_leaves_the_one_before(searcher: Searcher):
     before = "What does the file 2.txt say about threads?"
     asked = "And in the file 1.txt?"

@@ -387,6 +387,15 @@ def test_a_follow_up_is_searched_for_together_with_the_question_before_and_says_
     assert not evidence.has_given_up
 
 
+def test_a_follow_up_that_points_to_the_answer_tells_the_questions_apart_from_it(desk: Desk):
+    desk.worker.start()
+    desk.ask("When does he pay for it?", transcript=transcript(OWNER))
+    desk.wait(1)
+    [[query]] = desk.searcher.batches
+    asked = "when does he pay for it?"
+    assert (query.together, query.questions) == (f"{BEFORE} the owner. {asked}", f"{BEFORE} {asked}")
+
+
 def test_a_follow_up_is_read_for_together_with_the_question_before_where_its_own_words_find_no_answer(desk: Desk):
     desk.searcher.search = lambda queries, pauses=None: [  # type: ignore[method-assign]
         SearchResult((OWNER,), Scope(1, 9, 1), Strength(0.4, 0.4), follows=query.told) for query in queries
