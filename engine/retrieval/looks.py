@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from engine.looking_again import FoundAgain, LookAgain, TellFound
 from engine.retrieval.breadth import Breadth, LookCosts, broadest
-from engine.retrieval.followups import subject_of
+from engine.retrieval.followups import Subject, subject_of
 from engine.retrieval.newness import new_passages
 from engine.retrieval.search import Query, Searcher
 
@@ -57,8 +57,9 @@ class Looks:
 
 def _query(look: LookAgain, breadth: Breadth) -> Query:
     question, subject = look.question, subject_of(look.question)
-    # Where something stands above, its answer goes on only if it was searched for by itself.
-    asked = subject.own if subject.above else subject.text
+    if subject.above:
+        # Only an answer that was searched for by itself goes on then.
+        subject = Subject(subject.own)
     # What the answer has already will be among what is found.
     limit = look.limit + len(look.evidence)
     return Query(
@@ -66,7 +67,7 @@ def _query(look: LookAgain, breadth: Breadth) -> Query:
         question.collection,
         limit,
         question.filters,
-        asked=asked,
+        asked=subject.text,
         breadth=breadth,
         together=subject.together,
         inherits=subject.inherits,

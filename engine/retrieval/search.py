@@ -102,7 +102,9 @@ class Query:
     @property
     def by_itself(self) -> Query:
         """As if nothing stood above."""
-        return replace(self, text=self.own, above=(), told="", own="") if self.own else replace(self, above=())
+        if not self.own:
+            return replace(self, above=())
+        return Query(self.own, self.collection, self.limit, self.filters, breadth=self.breadth)
 
 
 @dataclass(frozen=True, slots=True)

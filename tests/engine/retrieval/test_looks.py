@@ -10,6 +10,7 @@ import pytest
 
 from engine.core import Evidence, Passage, Question, Scope
 from engine.errors import LibraryError
+from engine.generation.conversation import EvidencePassage, Turn, transcript_of
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain, LookAgain
 from engine.memory.ledger import Ledger
@@ -93,6 +94,12 @@ class TestLooks:
         [query] = self.carry_out(replace(look(), question=question))
         assert (query.text, query.asked) == ("the notice period", "And in case of fire?")
         assert (query.together, query.inherits) == ("Who pays for repairs in lease.pdf? in case of fire?", True)
+
+    def test_a_question_that_was_searched_for_by_itself_confines_the_search_for_its_window_by_itself(self):
+        before = Turn("Who pays for repairs in lease.pdf?", (EvidencePassage.of(KNOWN),), "The owner [1].")
+        question = Question("q1", "Summarise it", transcript=transcript_of(before))
+        [query] = self.carry_out(replace(look(), question=question))
+        assert (query.asked, query.together) == ("Summarise it", "")
 
     def test_the_search_is_as_broad_as_there_is_time(self):
         [query] = self.carry_out(look(seconds=0.0))

@@ -653,9 +653,10 @@ def test_what_asks_for_all_of_the_one_file_there_is_reads_it_whatever_stands_abo
 ):
     said = put_report(table, documents, 14)
     searcher = make_searcher(table, documents)
-    [before] = searcher.search([Query("How many grams does bolt 4 weigh?", filters=CHOSEN if was_above else ANYWHERE)])
-    above = tuple(passage for passage in before.passages if (passage.document_id == 9) is was_above)[:2]
-    query = Query("How do threads share state?", filters=CHOSEN, above=above, told="as before", own=asked)
+    [found] = searcher.search([Query("How many grams does bolt 4 weigh?", filters=CHOSEN if was_above else ANYWHERE)])
+    above = tuple(passage for passage in found.passages if (passage.document_id == 9) is was_above)[:2]
+    before = Query("And ownership?", filters=CHOSEN, together="How do threads share state? ownership?", inherits=True)
+    query = replace(before, above=above, told="as before", own=asked)
     result, first, again = searcher.search([query, Query(asked, filters=CHOSEN), replace(query, above=())])
     assert result == again == replace(first, is_by_itself=True)
     assert [passage.text for passage in result.passages] == said
