@@ -60,6 +60,8 @@ _FRENCH = """
     dernière plaît dis dites dire veux veut
 """
 EMPTY_WORDS = STOP_WORDS.union(_words(_ENGLISH, _GERMAN, _SPANISH, _FRENCH))
+# With a capital within a sentence these are names, as "May" is; German has one for others.
+ENGLISH_EMPTY_WORDS = STOP_WORDS.union(_words(_ENGLISH))
 
 _ON_ANSWER_ENGLISH = """
     shorter longer short brief briefly briefer concise conciser continue further more less detail details detailed
@@ -128,6 +130,23 @@ _LANGUAGES = (
 PHRASES_ON_ANSWER = re.compile(
     rf"\b(?:in|into|to|auf|ins|en|al|a)\s+(?:(?:plain|simple|easy|einfaches|einfachem)\s+)?(?:{_LANGUAGES})\b"
     r"|\b(?:go|carry)\s+on\b|\bonce\s+more\b|\botra\s+vez\b|\bsous\s+forme\b|\bpor\s+qu[eé]\b"
+)
+
+# What is to be found in the files, even where all else that is said is among the words on the answer.
+SEEKS = re.compile(
+    r"(?:where|when|who|whose|whom|how\s+many|wo|wann|wer|wen|wem|wessen|wie\s*viele|d[oó]nde|cu[aá]ndo|qui[eé]n(?:es)?"
+    r"|cu[aá]nt[oa]s|où|quand|qui|combien)\b"
+    r"|(?:what|which|list|was|welche|liste|qué|cuáles|lista|quel(?:le)?s)\b"
+    r"(?:\s+\w+){0,3}?\s+(?:steps|schritte|pasos|étapes)\b"
+)
+SEEKS_CHINESE = re.compile(
+    "哪[里裡儿兒]|什[么麼][时時]候|何[时時]|[谁誰]|多少|第[一二三四五六七八九十0-9]+[条條章节節页頁]"
+)
+# A place in a document, or in a list of the answer.
+NUMBERED = re.compile(
+    r"(?:\b(?:paragraph|point|item|step|sentence|line|table|example|absatz|punkt|schritt|satz|zeile|tabelle|beispiel"
+    r"|párrafo|punto|paso|frase|línea|tabla|ejemplo|paragraphe|étape|phrase|ligne|tableau|exemple)(?:s|e|n)?\s+"
+    r"(?:(?:no|nr)\.?\s*|n[º°]\s*)?|§+\s*)(?P<number>\d+)|(?<![\w.])(?P<dotted>\d+(?:\.\d+)+)(?!\w)"
 )
 
 EMPTY_CHINESE = re.compile(

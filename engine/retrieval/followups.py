@@ -22,10 +22,14 @@ from engine.retrieval.followup_words import (
     AUXILIARIES,
     EMPTY_CHINESE,
     EMPTY_WORDS,
+    ENGLISH_EMPTY_WORDS,
     INTERROGATIVES,
+    NUMBERED,
     ON_ANSWER_CHINESE,
     PHRASES_ON_ANSWER,
     PREPOSITIONS,
+    SEEKS,
+    SEEKS_CHINESE,
     WORDS_ON_ANSWER,
     folded,
 )
@@ -222,20 +226,31 @@ def _read_words(text: str) -> _Reading:
     small = text.lower()
     said = PHRASES_ON_ANSWER.sub(lambda phrase: " " * len(phrase[0]), small)
     words = [(match.start(), folded(match[0])) for match in _WORD.finditer(said)]
-    own = [start for start, word in words if not _is_empty(word) or _is_name(text, start, word)]
-    is_on_answer = said != small or any(word in WORDS_ON_ANSWER for _, word in words)
+    on_answer = [start for start, word in words if word in WORDS_ON_ANSWER]
+    is_on_answer = said != small or bool(on_answer)
+    numbers = {match.start(match.lastgroup or 0) for match in NUMBERED.finditer(small)}
+    names = _names(text, [start for start, word in words if word in ENGLISH_EMPTY_WORDS], is_on_answer)
+    own = [
+        start
+        for start, word in words
+        if not _is_empty(word) or start in numbers or start in names or _is_letter(text, start, word)
+    ]
     if not own and _DEFINES.match(small):
         return _Reading("alone", text, 0)
-    if not own and is_on_answer and len(words) <= _MAX_ON_ANSWER_WORDS:
-        return _Reading("on the answer", text, 0)
     about = _ABOUT.match(small)
     opening = about or _AND.match(small)
     rest = text[opening.end() :] if opening else text
+    seeks = not own and is_on_answer and SEEKS.match(rest.lower()) is not None
+    if seeks:
+        own = on_answer
+    elif not own and is_on_answer and len(words) <= _MAX_ON_ANSWER_WORDS:
+        return _Reading("on the answer", text, 0)
     goes_on = opening is not None and len(own) <= (_MAX_AFTER_ABOUT if about else _MAX_AFTER_AND)
     points = points_back(text, own)
-    if not own or goes_on or points:
+    # A number says where to look, and not in what.
+    if seeks or goes_on or points or numbers.issuperset(own):
         return _Reading("follows", rest, len(own), points)
-    all_words = [folded(word) for word in _WORD.findall(small)]
+    all_words = [folded(match[0]) for match in _WORD.finditer(small) if match.start() not in names]
     if _is_piece(text, all_words, len(own)):
         return _Reading("follows", rest, len(own), is_noun=all_words[0] not in PREPOSITIONS | INTERROGATIVES)
     return _Reading("alone", rest, len(own))
@@ -246,7 +261,24 @@ def _is_empty(word: str) -> bool:
     return word in EMPTY_WORDS or word in WORDS_ON_ANSWER or len(word) == 1 or is_small_number
 
 
-def _is_name(text: str, start: int, word: str) -> bool:
+def _names(text: str, starts: Sequence[int], is_on_answer: bool) -> frozenset[int]:
+    """Where words that say nothing else are names by their capitals, as "May", "Will" and "WHO" are.
+
+    In what works on the answer a word in capitals is one that counts.
+    """
+    if not any(word[0].islower() for word in _WORD.findall(text)):
+        return frozenset()
+    names = list[int]()
+    for match in _WORD.finditer(text):
+        word, is_inside = match[0], text[: match.start()].rstrip(" ")[-1:].isalnum()
+        is_capital = is_inside and word.istitle() and folded(word) not in INTERROGATIVES
+        is_short_for = word.isupper() and not is_on_answer
+        if match.start() in starts and len(word) > 1 and (is_capital or is_short_for):
+            names.append(match.start())
+    return frozenset(names)
+
+
+def _is_letter(text: str, start: int, word: str) -> bool:
     """Whether a letter by itself is called so, as the language R is, and none that lost its vowel ("L'école")."""
     return (
         len(word) == 1
@@ -275,7 +307,8 @@ def _read_chinese(text: str) -> _Reading:
     # Most words have two characters.
     num_own = -(-len(_HAN.findall(left)) // 2) + len(_WORD.findall(_HAN.sub(" ", left)))
     if not num_own:
-        return _Reading("on the answer" if ON_ANSWER_CHINESE.search(text) else "follows", text, 0)
+        is_on_answer = ON_ANSWER_CHINESE.search(text) and not SEEKS_CHINESE.search(text)
+        return _Reading("on the answer" if is_on_answer else "follows", text, 0)
     is_piece = len(text) <= _MAX_CHINESE_PIECE and text.endswith(("?", "？")) and not _IS_SENTENCE_CHINESE.search(text)
     points = _POINTER_CHINESE.search(text) is not None
     goes_on = num_own <= _MAX_AFTER_AND and (points or _GOES_ON_CHINESE.search(text))

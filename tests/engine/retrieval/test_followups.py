@@ -29,6 +29,10 @@ ALONE = """
     What is a list?
     What is R?
     Who is Anna?
+    What happened on May 1?
+    Who is Will May?
+    What is WHO?
+    Explain paragraph 3 of the tenancy act
     Is there a deposit?
     Are there discounts for students at the museum?
     Is it allowed to keep a dog?
@@ -97,6 +101,33 @@ FOLLOWS = """
     Does this apply to dogs?
     Which of them are free?
     translate that into French and mention the deposit
+    Explain paragraph 3
+    What is point 5?
+    Explain § 7
+    Summarise 3.2
+    Where is the table?
+    And where is the table?
+    Where is that explained?
+    When is the next step?
+    What are the steps?
+    List the steps
+    How many words?
+    How Much Is That?
+    In May?
+    And in May?
+    Erkläre Absatz 3
+    Was steht in Punkt 4?
+    Wo ist die Tabelle?
+    Wie viele Punkte?
+    Was sind die Schritte?
+    Was ist das Letzte?
+    Können Sie mir sagen, wo das steht?
+    ¿Dónde está la tabla?
+    Explica el punto 3
+    Où est le tableau ?
+    Quelles sont les étapes ?
+    表格在哪里？
+    解释第3条
     Und bei Feuer?
     Was ist mit Kindern?
     Wie sieht es mit Haustieren aus?
@@ -134,6 +165,13 @@ ON_THE_ANSWER = """
     Thanks
     ok
     Explain the second point
+    Explain it step by step
+    Summarise it in 3 sentences
+    Summarise ALL of it
+    Please, Can you explain it again?
+    Können Sie das kürzer machen?
+    In 5 Stichpunkten bitte
+    用几句话总结
     What are the main points?
     Can you explain it in simple words?
     Bitte etwas kürzer
@@ -210,6 +248,18 @@ def asked(text: str, *before: str, **options: Any) -> Question:
 def test_a_first_question_is_searched_for_as_it_is():
     for text in map(str.strip, (*lines(FOLLOWS), *lines(ON_THE_ANSWER))):
         assert subject_of(Question("q", text)) == Subject(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "together"),
+    [
+        ("Explain paragraph 3", "Who pays for repairs? explain paragraph 3"),
+        ("Where is the table?", "Who pays for repairs? where is the table?"),
+        ("And in May?", "Who pays for repairs? in May?"),
+    ],
+)
+def test_what_asks_for_a_place_is_searched_for_by_itself_as_well(text: str, together: str):
+    assert subject_of(asked(text, REPAIRS)) == Subject(text, together, inherits=True, told=TOGETHER)
 
 
 def test_a_follow_up_is_searched_for_together_with_the_question_before():
