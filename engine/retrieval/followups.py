@@ -119,6 +119,9 @@ def subject_of(question: Question) -> Subject:
     asked = questions_of(question.transcript) if question.filters.reads_question else []
     if not asked or _read(question.text).kind != "on the answer":
         return _subject(question.text, asked, _beginning_of_answer(question.transcript))
+    if not _was_searched(list(filter(_begins_turn, question.transcript))[-1]):
+        # What the model said by itself rests on no file.
+        return Subject(question.text)
     while len(asked) > 1 and _read(asked[-1]).kind == "on the answer":
         asked.pop()
     last = _subject(asked[-1], asked[:-1])
@@ -147,8 +150,8 @@ def kind_of(text: str) -> Kind:
 
 
 def questions_of(transcript: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The earlier questions of a conversation; what is no transcript of ours has none."""
-    return [piece["question"] for piece in transcript if _is_question(piece) and not piece.get("goes_on")]
+    """The earlier questions of a conversation, as far as files were searched; what is no transcript has none."""
+    return [piece["question"] for piece in transcript if _was_searched(piece)]
 
 
 def passages_above(transcript: Sequence[Mapping[str, Any]]) -> tuple[Passage, ...]:
@@ -169,12 +172,12 @@ def passages_above(transcript: Sequence[Mapping[str, Any]]) -> tuple[Passage, ..
 
 
 def _beginning_of_answer(transcript: Sequence[Mapping[str, Any]]) -> str:
-    """The first sentence of the last answer, "" where that is long."""
-    turns = zip(transcript[::2], transcript[1::2], strict=False)
+    """The first sentence of the last answer for which files were searched, "" where that is long."""
+    pairs = zip(transcript[::2], transcript[1::2], strict=False)
     texts = [
         str(answered.get("text", ""))
-        for asked, answered in turns
-        if _is_question(asked) and isinstance(answered, Mapping) and not asked.get("goes_on")
+        for asked, answered in pairs
+        if _was_searched(asked) and isinstance(answered, Mapping)
     ]
     plain = " ".join(_MARKER.sub("", texts[-1][:_MAX_BEGINNING]).split()) if texts else ""
     if len(plain) <= _MAX_SENTENCE:
@@ -189,6 +192,14 @@ def _passage(told: Mapping[str, Any]) -> Passage:
 
 def _is_question(piece: object) -> bool:
     return isinstance(piece, Mapping) and isinstance(piece.get("question"), str)
+
+
+def _begins_turn(piece: Mapping[str, Any]) -> bool:
+    return _is_question(piece) and not piece.get("goes_on")
+
+
+def _was_searched(piece: Mapping[str, Any]) -> bool:
+    return _begins_turn(piece) and bool(piece.get("searches", True))
 
 
 def _gone_on_with(asked: Sequence[str]) -> list[str]:

@@ -375,6 +375,26 @@ def test_passages_that_came_while_an_answer_was_written_are_its_own():
     assert found.text == "Who pays for repairs? the owner does. when?"
 
 
+POEM = transcript_of(Turn("Write a poem about autumn", (), "Leaves fall.", searches=False))
+
+
+def test_what_was_put_to_the_model_alone_is_not_gone_on_with():
+    transcript = (*turn("Who wrote the report?", answer="Anna Weber wrote it."), *POEM)
+    found = subject_of(Question("q", "And in case of fire?", transcript=transcript))
+    assert found.together == "Who wrote the report? in case of fire?"
+    found = subject_of(Question("q", "Who is she?", transcript=transcript))
+    assert found.text == "Who wrote the report? Anna Weber wrote it. who is she?"
+    assert subject_of(Question("q", "And in case of fire?", transcript=POEM)) == Subject("And in case of fire?")
+
+
+def test_what_works_on_an_answer_of_the_model_alone_keeps_its_own_words():
+    for transcript in (POEM, (*turn(REPAIRS, "The owner pays."), *POEM)):
+        found = subject_of(Question("q", "Shorter, please", transcript=transcript))
+        assert found == Subject("Shorter, please")
+    found = subject_of(Question("q", "Shorter, please", transcript=(*POEM, *turn(REPAIRS, "The owner pays."))))
+    assert (found.text, [one.text for one in found.above]) == (REPAIRS, ["The owner pays."])
+
+
 def test_what_rests_on_the_passages_above_has_them_named_and_not_read_twice():
     transcript = turn(REPAIRS, "The owner pays.", "Within a month.")
     turns = turns_of_transcript(transcript, {1})
