@@ -162,13 +162,16 @@ def _looked_up(text: str, collection: str | None, filters: Filters, documents: K
 
 
 def _combined(query: Asked, found: Recognised) -> Place:
-    """What the user chose goes before what the question says; fields that the user left open take that."""
+    """What the user chose goes before what the question says; fields that the user left open take that.
+
+    Of several files that were chosen a question may name some.
+    """
     filters, told = query.filters, list[str]()
     collection = query.collection
     if found.collection is not None and collection is None:
         collection = found.collection
         told.append(f"only the collection “{collection}”")
-    if found.paths and not filters.paths:
+    if found.paths and (not filters.paths or _are_some_of(found.paths, filters.paths)):
         filters = replace(filters, paths=found.paths)
         told.append(found.paths_told)
     if found.formats and not filters.formats:
@@ -178,3 +181,9 @@ def _combined(query: Asked, found: Recognised) -> Place:
         filters = replace(filters, changed_since=found.changed_since, changed_until=found.changed_until)
         told.append(found.dates_told)
     return Place(collection, filters, tuple(told))
+
+
+def _are_some_of(paths: Sequence[str], chosen: Sequence[str]) -> bool:
+    """Whether all of these are or lie in what was chosen, and are less than that."""
+    folders = tuple(path.rstrip("/") + "/" for path in chosen)
+    return set(paths) != set(chosen) and all(path in chosen or path.startswith(folders) for path in paths)

@@ -234,6 +234,32 @@ def test_what_the_user_chose_goes_before_what_the_question_says(searcher: Search
     assert chosen.scope.recognised == ()
 
 
+@pytest.mark.parametrize("chosen", [("/docs/1.txt", "/docs/2.txt"), ("/docs",), ("/docs/",)])
+def test_of_several_files_that_the_user_chose_the_question_may_name_one(
+    searcher: Searcher, documents: Documents, monkeypatch: pytest.MonkeyPatch, chosen: tuple[str, ...]
+):
+    ids_in_scope = documents.ids_in_scope
+
+    def with_folders(collection: str | None, filters: Filters) -> frozenset[int] | None:
+        is_folder = any(path.rstrip("/") == "/docs" for path in filters.paths)
+        return ids_in_scope(collection, replace(filters, paths=()) if is_folder else filters)
+
+    monkeypatch.setattr(documents, "ids_in_scope", with_folders)
+    [result] = searcher.search([Query("Summarise 2.txt", filters=Filters(paths=chosen))])
+    assert [passage.text for passage in result.passages] == TEXTS[2]
+    assert (result.recognised, result.asks_whole) == (("only “2.txt”",), True)
+    assert result.surely.filters.paths == chosen
+
+
+@pytest.mark.parametrize("chosen", [("/docs/2.txt",), ("/docs/1.txt",), ("/docs/1",), ("/docs/1.txt", "/other")])
+def test_a_name_that_is_no_part_of_what_the_user_chose_counts_for_nothing(
+    searcher: Searcher, documents: Documents, chosen: tuple[str, ...]
+):
+    [result] = searcher.search([Query("What does the file 2.txt say?", filters=Filters(paths=chosen))])
+    assert {passage.document for passage in result.passages} <= set(chosen)
+    assert result.scope.recognised == ()
+
+
 def test_a_recognised_filter_that_finds_nothing_is_given_up_and_told(searcher: Searcher):
     [result] = searcher.search([Query("What do the slides in the PDFs say about threads and a mutex?")])
     assert result.passages[0].text == TEXTS[1][0]
