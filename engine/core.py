@@ -286,12 +286,14 @@ class Evidence:
 
     Passages come best first; those of a document that is read through, in the order of its text.
     `has_given_up`: what the question's words confine it to had nothing to say, so that the passages are from elsewhere.
+    `stands_above`: it is what an earlier answer rests on, and nothing was searched for.
     """
 
     passages: tuple[Passage, ...]
     quotes: tuple[Quote, ...]
     scope: Scope
     has_given_up: bool = False
+    stands_above: bool = False
 
     def of_documents(self, document_ids: Container[int]) -> Evidence:
         """What of it comes from these documents."""

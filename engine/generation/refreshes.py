@@ -83,8 +83,8 @@ class Refreshes:
             return
         # Whoever thinks before an answer would have to do so again before each piece of it.
         thinks = loaded.speaker.told(sampling.thinks).thinks
-        if answering.prompt.begun is not None:
-            # What it rests on is known to whoever has read its beginning.
+        if answering.prompt.begun is not None or answering.evidence.stands_above:
+            # What it rests on is known to whoever has read its beginning, or the answer that it is about.
             return
         if suits(sampling) and not thinks and can_go_on(answering.pieces.reading, loaded.speaker):
             costs = Costs(

@@ -138,6 +138,11 @@ class SearchResult:
         return bool(self.scope.recognised) and not self.recognised
 
     @property
+    def stands_above(self) -> bool:
+        """Whether nothing was searched for."""
+        return self.follows == ABOUT_THE_ANSWER
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether some words may have meant something else: a type, a date and "notes.txt" may, other names hardly.
 

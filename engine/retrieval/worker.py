@@ -356,7 +356,8 @@ class RetrievalWorker:
             return
         in_flight.timeline.mark("retrieval_ended")
         self._publish(PassagesFound(question.question_id, result.passages, quotes, result.told))
-        self._hand_over(in_flight, Evidence(result.passages, quotes, result.told, result.has_given_up))
+        evidence = Evidence(result.passages, quotes, result.told, result.has_given_up, result.stands_above)
+        self._hand_over(in_flight, evidence)
 
     def _quoted(
         self,

@@ -123,6 +123,14 @@ def test_nothing_is_looked_for_while_the_model_alone_answers(refreshed, retrieva
     assert (retrieval.looks, end.answer.refreshes, end.answer.passages) == ([], (), ())
 
 
+def test_nothing_is_looked_for_while_an_answer_works_on_the_one_above(refreshed, retrieval, biases):
+    above = replace(EVIDENCE, stands_above=True)
+    refreshed.ask("Shorter", evidence=above, max_tokens=120, temperature=1.0, logit_bias=biases, repeat_penalty=1.0)
+    end = refreshed.end_of()
+    assert end.timings.generated_tokens == 120
+    assert (retrieval.looks, end.answer.refreshes, end.answer.passages) == ([], (), EVIDENCE.passages)
+
+
 def test_the_text_that_was_told_is_the_answer_and_breaks_at_sentence_ends(refreshed, write):
     end = write()
     assert text_told(refreshed) == end.answer.text

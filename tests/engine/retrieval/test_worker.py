@@ -23,6 +23,7 @@ from engine.retrieval import worker as worker_module
 from engine.retrieval.breadth import Breadth, breadths
 from engine.retrieval.calibration import Strength
 from engine.retrieval.confining import Place
+from engine.retrieval.followups import ABOUT_THE_ANSWER
 from engine.retrieval.search import Pauses, Query, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
@@ -431,6 +432,18 @@ def test_what_works_on_the_answer_above_wants_its_passages(desk: Desk):
     assert desk.searcher.batches == [
         [Query(BEFORE, above=(OWNER,), told="as the question before", own="Shorter, please")]
     ]
+
+
+def test_what_stands_above_is_handed_over_as_such(desk: Desk):
+    desk.searcher.search = lambda queries, pauses=None: [  # type: ignore[method-assign]
+        SearchResult((OWNER,), Scope(1, 1, 1), follows=ABOUT_THE_ANSWER if query.above else query.told)
+        for query in queries
+    ]
+    desk.worker.start()
+    for text in ("Shorter, please", "And in case of fire?", "Who wrote Faust?"):
+        desk.ask(text, transcript=transcript(OWNER))
+    desk.wait(3)
+    assert [evidence.stands_above for _, evidence in desk.handed] == [True, False, False]
 
 
 @pytest.mark.parametrize("priority", ["interactive", "batch"])
