@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.chats import Conversation, markdown_of
 from app.chats.branches import branch
+from app.chats.columns import storable
 from app.chats.file_stems import compared, file_stem
 from app.exports import write_export
 from engine.protocol import RagdollError
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from app.chats import ChatStore
     from app.models.conversation import ConversationModel
 
+log = logging.getLogger(__name__)
 _FOLDER = "Ragdoll chats"
 # In one go; in between there is time for whoever types.
 _STEP_S = 0.02
@@ -30,7 +33,7 @@ class ChatExports(QObject):
 
     progressed = Signal(int, int)  # chats that are written, of how many
     finished = Signal(int, str)  # how many there are now, the folder they are in
-    failed = Signal(int, int, str)  # how many had been written, of how many, what the disk said
+    failed = Signal(int, int, str)  # how many had been written, of how many, what went wrong
     store_failed = Signal(str, str)  # a sentence, a way out
 
     def __init__(self, store: ChatStore, open_chat: ConversationModel, parent: QObject | None = None) -> None:
@@ -73,12 +76,9 @@ class ChatExports(QObject):
         until = time.monotonic() + _STEP_S
         try:
             self._write_until(until)
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - the next step would find the generator at its end, and call it done
             self.stop()
-            self.failed.emit(self._num_written, self._num_chats, str(error.strerror or error))
-        except RagdollError as error:
-            self.stop()
-            self.failed.emit(self._num_written, self._num_chats, error.sentence.rstrip("."))
+            self.failed.emit(self._num_written, self._num_chats, _reason(error))
 
     def _write_until(self, until: float) -> None:
         for num_written in self._writing or ():
@@ -103,9 +103,19 @@ class ChatExports(QObject):
             yield place
 
     def _markdown(self, chat: Conversation) -> str:
+        """In UTF-8's letters: a sentence of the open chat may name a file whose name is no text."""
         if chat.conversation_id == self._open_chat.conversation_id:
-            return self._open_chat.export_markdown()
-        return markdown_of(chat.title, branch(self._store.turns(chat.conversation_id), chat.leaf_id))
+            return storable(self._open_chat.export_markdown())
+        return storable(markdown_of(chat.title, branch(self._store.turns(chat.conversation_id), chat.leaf_id)))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return str(error.strerror or error)
+    if isinstance(error, RagdollError):
+        return error.sentence.rstrip(".")
+    log.error("chats could not be exported", exc_info=error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _new_folder(parent: Path) -> Path:

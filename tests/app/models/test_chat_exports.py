@@ -8,6 +8,7 @@ from app.chats.records import Outcome
 from app.models import AppModels
 from app.models.chat_exports import ChatExports
 from app.settings import SettingsStore
+from engine import protocol
 
 
 @pytest.fixture
@@ -110,6 +111,36 @@ def test_a_disk_that_takes_no_more_ends_it_with_what_is_written(exports, store, 
         exports.write_all(tmp_path)
     assert failed.args == [1, 3, "No space left on device"]
     assert [file.name for file in (tmp_path / "Ragdoll chats").iterdir()] == ["three.md"]
+    assert not exports.is_writing
+
+
+def test_a_file_name_that_is_no_text_costs_no_chat_its_export(exports, models, client, store, tmp_path, qtbot):
+    for title in ("one", "two"):
+        add_chat(store, title, "Yes.")
+    models.conversation.ask("What notice?")
+    asked = models.conversation.turns[-1].turn_id
+    sentence = "“lease\udcff.pdf” cannot be read."
+    client.tell(protocol.AnswerFailed(question_id=asked, kind="DocumentUnreadable", sentence=sentence))
+    chat = models.conversation.conversation_id
+    assert "“lease\N{REPLACEMENT CHARACTER}.pdf” cannot be read." in exports.markdown(chat)
+    with qtbot.wait_signal(exports.finished) as finished:
+        exports.write_all(tmp_path)
+    assert finished.args[0] == 3
+    assert "cannot be read." in (tmp_path / "Ragdoll chats" / "What notice.md").read_text()
+
+
+@pytest.mark.expects_warnings
+def test_whatever_goes_wrong_is_told_and_not_called_done(exports, store, tmp_path, qtbot, monkeypatch):
+    for title in ("one", "two"):
+        add_chat(store, title, "Yes.")
+
+    def fail(title: str, turns: object) -> str:
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr("app.models.chat_exports.markdown_of", fail)
+    with qtbot.wait_signal(exports.failed) as failed, qtbot.assert_not_emitted(exports.finished):
+        exports.write_all(tmp_path)
+    assert failed.args == [0, 2, "ValueError: no such thing"]
     assert not exports.is_writing
 
 
