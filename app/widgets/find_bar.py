@@ -76,6 +76,12 @@ class FindBar(QWidget):
         if self.place.text():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, self.place.text()))
 
+    def setVisible(self, is_visible: bool) -> None:
+        # Also of a page that is out of sight itself, which is told of no hiding.
+        if not is_visible:
+            self._typing.stop()
+        super().setVisible(is_visible)
+
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Enter and Shift+Enter step; Escape closes: elsewhere in the window it stops answers."""
         if isinstance(event, QKeyEvent):

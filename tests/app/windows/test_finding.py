@@ -129,6 +129,15 @@ def test_escape_closes_the_line_takes_the_marks_and_gives_the_keyboard_back(wind
     assert not bar_of(window).isVisible()
 
 
+def test_what_was_being_typed_when_the_line_was_closed_is_not_looked_for_any_more(window, long_chat, qtbot):
+    look_for(window, "needle")
+    QTest.keyClicks(bar_of(window).field, "s")
+    QTest.keyClick(bar_of(window).field, Qt.Key.Key_Escape)
+    with qtbot.assert_not_emitted(bar_of(window).sought, wait=2 * bar_of(window)._typing.interval()):
+        settle()
+    assert not bar_of(window).isVisible()
+
+
 def test_what_is_written_meanwhile_is_found_too(window, models, client, qtbot):
     window.open_chat(add_chat(models, "Growing", ["A needle."]))
     look_for(window, "needle")
