@@ -71,6 +71,11 @@ class FindBar(QWidget):
         for button in (self.before, self.next):
             button.setEnabled(bool(num_matches))
 
+    def show_looking(self) -> None:
+        """There are no matches as yet."""
+        self.show_place(0, 0)
+        self.place.setText(self.tr("Looking…"))
+
     def announce(self) -> None:
         """Has a screen reader say which match one is at; not each time that an answer has grown."""
         if self.place.text():

@@ -7,10 +7,11 @@ same order as what is shown, which has other white space around them.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from html import unescape
 from typing import TYPE_CHECKING
 
-from app.models.matches import bare
+from app.models.matches import bare, count_of
 from app.widgets.markdown_blocks import Block, blocks_of
 
 if TYPE_CHECKING:
@@ -47,11 +48,32 @@ def bare_texts(turn: TurnView) -> list[str]:
     return [bare(text) for text in (shown_question(turn.question), *answer)]
 
 
-def may_hold(turn: TurnView, sought: str) -> bool:
-    """False where there can be no match, without parsing anything."""
-    longest = max(sought.split(), key=len, default="").translate(_MARKDOWN)
-    texts = (turn.question, turn.text, *(quote.text for quote in turn.quotes))
-    return any(bare(longest) in bare(text.translate(_MARKDOWN)) for text in texts)
+class TurnTexts:
+    """The texts of one turn, made once, and how often they hold what was counted last."""
+
+    def __init__(self, turn: TurnView) -> None:
+        self.turn = turn
+        self._counted = ("", 0)
+
+    def count(self, sought: str) -> int:
+        if self._counted[0] != sought:
+            found = sum(count_of(text, sought) for text in self._parsed) if self._may_hold(sought) else 0
+            self._counted = (sought, found)
+        return self._counted[1]
+
+    def _may_hold(self, sought: str) -> bool:
+        """False where there can be no match, without parsing anything."""
+        longest = max(sought.split(), key=len, default="").translate(_MARKDOWN)
+        return bare(longest) in self._unparsed
+
+    @cached_property
+    def _unparsed(self) -> str:
+        texts = (self.turn.question, self.turn.text, *(quote.text for quote in self.turn.quotes))
+        return "\n".join(bare(text.translate(_MARKDOWN)) for text in texts)
+
+    @cached_property
+    def _parsed(self) -> list[str]:
+        return bare_texts(self.turn)
 
 
 def _text(block: Block) -> str:

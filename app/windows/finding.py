@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, QTimer
 
 from app import theme
-from app.models.matches import count_of
-from app.widgets.turn_texts import bare_texts, may_hold
+from app.widgets.turn_texts import TurnTexts
 
 if TYPE_CHECKING:
     from app.models.turns import TurnView
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # While an answer grows, its matches are looked for now and then.
 _CHANGED_MS = 300
+# Looked through in one go; in between there is time for whoever types.
+_STEP_S = 0.02
+_PAUSE_MS = 5
 
 Match = tuple[str, int]  # turn id, the number of the match in that turn
 
@@ -29,10 +32,14 @@ class Finding(QObject):
         super().__init__(bar)
         self._bar, self._view, self._turns = bar, view, turns
         self._sought = ""
-        self._matches: list[Match] = []
+        # How many matches there are in each turn that has any, in the order of the turns.
+        self._counts: dict[str, int] = {}
         self._at: Match | None = None
-        # What was parsed of each turn, as long as it is the same turn.
-        self._texts: dict[str, tuple[TurnView, list[str]]] = {}
+        # What was made of each turn, as long as it is the same turn.
+        self._texts: dict[str, TurnTexts] = {}
+        self._looking: Iterator[None] = iter(())
+        self._due = QTimer(self, singleShot=True, interval=_PAUSE_MS)
+        self._due.timeout.connect(self._look_on)
         self._changed = QTimer(self, singleShot=True, interval=_CHANGED_MS)
         self._changed.timeout.connect(self._look_again)
         bar.sought.connect(self._on_sought)
@@ -53,59 +60,128 @@ class Finding(QObject):
             self._on_sought(self._bar.text)
 
     def close(self) -> None:
+        self._due.stop()
+        self._looking = iter(())
         self._changed.stop()
         self._bar.hide()
-        self._sought, self._matches, self._at = "", [], None
+        self._sought, self._counts, self._at = "", {}, None
         self._texts.clear()
         self._view.mark("")
 
     def seek(self, words: str) -> None:
         """Goes to the first match of words that a search of chats was for; together they may be nowhere."""
-        for sought in (words, *sorted(words.split(), key=len, reverse=True)):
-            if matches := self._found(sought):
-                self._bar.show()
-                self._bar.put(sought)
-                self._sought, self._matches = sought, matches
-                self._go_to(0)
-                return
-        self.close()
+        self._look(self._seeking(words))
 
     def step(self, step: int) -> None:
-        if self._matches:
-            here = self._matches.index(self._at) if self._at in self._matches else -1
-            self._go_to((here + step) % len(self._matches))
+        if self._counts:
+            here = self._number_of(self._at)
+            self._go_to(((-1 if here is None else here) + step) % self._num_matches)
 
     def on_changed(self) -> None:
         """Turns came, went, or grew."""
-        if self.is_open and not self._changed.isActive():
+        if (self.is_open or self._is_looking) and not self._changed.isActive():
             self._changed.start()
 
     # --- inside ---
 
     def _on_sought(self, sought: str) -> None:
-        self._sought, self._matches = sought, self._found(sought)
-        if self._matches:
+        self._sought, self._counts, self._at = sought, {}, None
+        self._look(self._going_to_nearest())
+        if self._is_looking:
+            self._view.mark(sought)
+            self._bar.show_looking()
+
+    def _look_again(self) -> None:
+        if self._is_looking:
+            self._changed.start()
+        else:
+            self._look(self._looking_again())
+
+    # --- looking, of which each step is for one turn ---
+
+    def _look(self, looking: Iterator[None]) -> None:
+        self._due.stop()
+        self._looking = looking
+        self._look_on()
+
+    def _look_on(self) -> None:
+        until = time.monotonic() + _STEP_S
+        for _ in self._looking:
+            if time.monotonic() >= until:
+                self._due.start()
+                return
+
+    @property
+    def _is_looking(self) -> bool:
+        return self._due.isActive()
+
+    def _seeking(self, words: str) -> Iterator[None]:
+        for sought in (words, *sorted(words.split(), key=len, reverse=True)):
+            if counts := (yield from self._found(sought)):
+                self._bar.show()
+                self._bar.put(sought)
+                self._sought, self._counts = sought, counts
+                self._go_to(0)
+                return
+        self.close()
+
+    def _going_to_nearest(self) -> Iterator[None]:
+        self._counts = yield from self._found(self._sought)
+        if self._counts:
             self._go_to(self._nearest())
         else:
-            self._at = None
             self._mark()
             self._bar.announce()
 
-    def _look_again(self) -> None:
-        self._matches = self._found(self._sought)
-        if self._at not in self._matches:
+    def _looking_again(self) -> Iterator[None]:
+        self._counts = yield from self._found(self._sought)
+        if self._number_of(self._at) is None:
             self._at = None
         self._mark()
 
+    def _found(self, sought: str) -> Generator[None, None, dict[str, int]]:
+        counts = {}
+        for turn in self._turns() if sought.strip() else ():
+            if count := self._texts_of(turn).count(sought):
+                counts[turn.turn_id] = count
+            yield
+        return counts
+
+    def _texts_of(self, turn: TurnView) -> TurnTexts:
+        known = self._texts.get(turn.turn_id)
+        if known is None or known.turn is not turn:
+            known = self._texts[turn.turn_id] = TurnTexts(turn)
+        return known
+
+    # --- its matches ---
+
+    @property
+    def _num_matches(self) -> int:
+        return sum(self._counts.values())
+
+    def _number_of(self, match: Match | None) -> int | None:
+        """Which one of all it is; None for one that is there no more."""
+        num_before = 0
+        for turn_id, count in self._counts.items():
+            if match is not None and turn_id == match[0]:
+                return num_before + match[1] if match[1] < count else None
+            num_before += count
+        return None
+
+    def _match(self, number: int) -> Match:
+        for turn_id, count in self._counts.items():
+            if number < count:
+                return turn_id, number
+            number -= count
+        raise IndexError(number)
+
     def _nearest(self) -> int:
         """The first match that is not above what is in sight; of matches that all are, the last one."""
-        first = self._view.first_in_sight()
-        seen = {turn.turn_id for turn in self._turns()[first:]}
-        below = (n for n, (turn_id, _) in enumerate(self._matches) if turn_id in seen)
-        return next(below, len(self._matches) - 1)
+        above = self._turns()[: self._view.first_in_sight()]
+        return min(sum(self._counts.get(turn.turn_id, 0) for turn in above), self._num_matches - 1)
 
     def _go_to(self, number: int) -> None:
-        self._at = self._matches[number]
+        self._at = self._match(number)
         self._view.show_match(self._sought, self._at)
         self._tell()
         self._bar.announce()
@@ -116,19 +192,5 @@ class Finding(QObject):
             self._tell()
 
     def _tell(self) -> None:
-        place = self._matches.index(self._at) + 1 if self._at is not None else 0
-        self._bar.show_place(place, len(self._matches))
-
-    def _found(self, sought: str) -> list[Match]:
-        if not sought.strip():
-            return []
-        turns = [turn for turn in self._turns() if may_hold(turn, sought)]
-        counts = [(turn, sum(count_of(text, sought) for text in self._texts_of(turn))) for turn in turns]
-        return [(turn.turn_id, number) for turn, count in counts for number in range(count)]
-
-    def _texts_of(self, turn: TurnView) -> list[str]:
-        known = self._texts.get(turn.turn_id)
-        if known is None or known[0] is not turn:
-            known = (turn, bare_texts(turn))
-            self._texts[turn.turn_id] = known
-        return known[1]
+        number = self._number_of(self._at)
+        self._bar.show_place(0 if number is None else number + 1, self._num_matches)

@@ -46,6 +46,13 @@ def settle() -> None:
         QApplication.processEvents()
 
 
+def wait_until_looked_through(window) -> None:
+    finding = window.chat._finding
+    while finding is not None and finding._is_looking:
+        QApplication.processEvents()
+    settle()
+
+
 def bar_of(window):
     return window.chat._finding._bar
 
@@ -54,7 +61,7 @@ def look_for(window, text: str) -> None:
     QTest.keyClick(window, Qt.Key.Key_F, CTRL)
     bar_of(window).field.setText(text)
     QTest.keyClick(bar_of(window).field, Qt.Key.Key_Return)
-    settle()
+    wait_until_looked_through(window)
 
 
 def question_at(window, models) -> str:
@@ -151,6 +158,78 @@ def test_what_is_written_meanwhile_is_found_too(window, models, client, qtbot):
     assert view.markdown.texts()[0].extraSelections()
 
 
+@pytest.fixture
+def made_bare(monkeypatch) -> list[str]:
+    """The texts that are made ready for being compared."""
+    from app.widgets import turn_texts
+
+    texts: list[str] = []
+    bare = turn_texts.bare
+
+    def recorded(text: str) -> str:
+        texts.append(text)
+        return bare(text)
+
+    monkeypatch.setattr(turn_texts, "bare", recorded)
+    return texts
+
+
+def test_a_turn_that_is_as_before_is_not_read_again_for_other_words_or_while_another_one_is_written(
+    window, models, client, long_chat, made_bare, qtbot
+):
+    look_for(window, "needle")
+    assert any("Answer 39." in text for text in made_bare)
+    models.conversation.ask("More?")
+    qtbot.wait_until(lambda: "More?" in made_bare)
+    made_bare.clear()
+    turn_id = models.conversation.turns[-1].turn_id
+    client.tell(protocol.AnswerTokens(question_id=turn_id, text="Another needle."))
+    qtbot.wait_until(lambda: bar_of(window).place.text() == "3 of 4")
+    look_for(window, "needle here")
+    assert bar_of(window).place.text() == "3 of 3"
+    assert not any("Answer" in text or "Question" in text for text in made_bare)
+
+
+def test_a_long_chat_is_looked_through_a_little_at_a_time(window, models, long_chat, monkeypatch):
+    monkeypatch.setattr("app.windows.finding._STEP_S", 0)
+    QTest.keyClick(window, Qt.Key.Key_F, CTRL)
+    bar = bar_of(window)
+    bar.field.setText("needle")
+    QTest.keyClick(bar.field, Qt.Key.Key_Return)
+    assert (bar.place.text(), bar.next.isEnabled()) == ("Looking…", False)
+    wait_until_looked_through(window)
+    assert (bar.place.text(), question_at(window, models)) == ("3 of 3", "Question 59?")
+
+
+def test_looking_ends_when_something_else_is_looked_for_or_nothing_any_more(window, models, long_chat, monkeypatch):
+    monkeypatch.setattr("app.windows.finding._STEP_S", 0)
+    QTest.keyClick(window, Qt.Key.Key_F, CTRL)
+    bar = bar_of(window)
+    for words in ("thimble", "needle"):
+        bar.field.setText(words)
+        QTest.keyClick(bar.field, Qt.Key.Key_Return)
+    wait_until_looked_through(window)
+    assert bar.place.text() == "3 of 3"
+    bar.field.setText("needle here")
+    QTest.keyClick(bar.field, Qt.Key.Key_Return)
+    QTest.keyClick(bar.field, Qt.Key.Key_Escape)
+    wait_until_looked_through(window)
+    assert not bar.isVisible()
+    view = window.chat.conversation.turn_views()[-1]
+    assert not any(text.extraSelections() for text in view.markdown.texts())
+
+
+def test_what_comes_while_a_chat_is_looked_through_is_found_as_well(
+    window, models, client, long_chat, monkeypatch, qtbot
+):
+    monkeypatch.setattr("app.windows.finding._STEP_S", 0)
+    QTest.keyClick(window, Qt.Key.Key_F, CTRL)
+    bar_of(window).field.setText("needle")
+    QTest.keyClick(bar_of(window).field, Qt.Key.Key_Return)
+    models.conversation.ask("Another needle?")
+    qtbot.wait_until(lambda: bar_of(window).place.text().endswith("of 4"))
+
+
 def test_in_another_chat_something_else_is_looked_for(window, models, long_chat):
     look_for(window, "needle")
     window.open_chat(add_chat(models, "Other", ["A needle."]))
@@ -160,7 +239,6 @@ def test_in_another_chat_something_else_is_looked_for(window, models, long_chat)
 def test_a_chat_that_was_searched_for_opens_at_what_was_found(window, models, long_chat):
     window.new_chat()
     search(window, "here")
-    settle()
     assert bar_of(window).isVisible()
     assert (bar_of(window).text, bar_of(window).place.text()) == ("here", "1 of 3")
     assert (question_at(window, models), is_in_sight(window)) == ("Question 1?", True)
@@ -171,6 +249,7 @@ def search(window, text: str) -> None:
     window.chats.search.setText(text)
     QTest.keyClick(window.chats.search, Qt.Key.Key_Return)
     window.chats.list.clicked.emit(window.chats.list.model().index(0, 0))
+    wait_until_looked_through(window)
 
 
 def test_of_words_that_stand_apart_the_longest_one_is_gone_to(window, models, long_chat):
