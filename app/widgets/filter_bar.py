@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QMenu, QPushButton, QWidget
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
+from PySide6.QtWidgets import QMenu, QPushButton, QScrollArea, QSizePolicy, QWidget
 
 from app.tips import plain_tip
 from app.widgets import bits
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from app.models.question_filters import Chip
 
 _LONGEST_CHARS = 40
+# More are scrolled: what is written, and what was answered, need room as well.
+_MOST_LINES = 3
 
 
-class FilterBar(QWidget):
+class FilterBar(QScrollArea):
     """The menu of `button` is filled by whoever hears `menu_wanted`, each time just before it opens."""
 
     menu_wanted = Signal()
@@ -27,8 +29,15 @@ class FilterBar(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._flow = FlowLayout(self)
+        self.setObjectName("clear")
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        self._content = QWidget()
+        self._content.setObjectName("clear")
+        self._flow = FlowLayout(self._content)
         self._chips: list[QPushButton] = []
+        self._words: list[str] = []
         self.menu = QMenu(self)
         self.menu.aboutToShow.connect(self.menu_wanted)
         self.button = bits.button(self.tr("Search in"), "quiet", "plus")
@@ -36,24 +45,51 @@ class FilterBar(QWidget):
         self.button.setMenu(self.menu)
         bits.opens_popup(self.button, self.menu)
         self._flow.addWidget(self.button)
+        self.setWidgetResizable(True)
+        self.setWidget(self._content)
 
     def chips(self) -> tuple[QPushButton, ...]:
         return tuple(self._chips)
 
     def show_chips(self, chips: Sequence[Chip]) -> None:
         bits.drop(self._flow, self._chips)
+        self._words = [_shortened(chip.text) for chip in chips]
         self._chips = [self._chip(index, chip) for index, chip in enumerate(chips)]
         for made in self._chips:
             self._flow.addWidget(made)
             made.show()
+        self._fit()
+
+    def sizeHint(self) -> QSize:
+        line = self._flow.sizeHint()
+        most = _MOST_LINES * line.height() + (_MOST_LINES - 1) * self._flow.spacing()
+        return QSize(line.width(), min(self._flow.heightForWidth(self._content.width()), most))
+
+    def minimumSizeHint(self) -> QSize:
+        return self._flow.minimumSize()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest):
+            self._fit()
+        return super().eventFilter(watched, event)
+
+    def _fit(self) -> None:
+        """Cuts the words of chips to the room there is, so that each has its cross in sight."""
+        width = self._content.width()
+        for chip, words in zip(self._chips, self._words, strict=True):
+            # The style sheet's paddings, the icon, and the gap.
+            beside = chip.sizeHint().width() - _width_of(chip, chip.text().rstrip())
+            cut = chip.fontMetrics().elidedText(words, Qt.TextElideMode.ElideMiddle, width - beside)
+            chip.setText(f"{bits.literal(cut)} ")
         self.updateGeometry()
 
     def _chip(self, index: int, chip: Chip) -> QPushButton:
-        text = chip.text if len(chip.text) <= _LONGEST_CHARS else f"{chip.text[:_LONGEST_CHARS]}…"
         made = bits.button("", "filter", "close", partial(self._on_removed, index))
         # The cross stands after the words it takes away.
         made.setLayoutDirection(_other(self.layoutDirection()))
-        made.setText(f"{bits.literal(text)} ")
+        made.setText(f"{bits.literal(self._words[index])} ")
+        # Else the page could not become narrower than it.
+        made.setMinimumWidth(1)
         made.setAccessibleName(self.tr("Do not confine to: %1").replace("%1", chip.text))
         made.setToolTip(plain_tip(chip.detail))
         return made
@@ -62,6 +98,14 @@ class FilterBar(QWidget):
         self.removed.emit(index)
         # The chip that had the keyboard is gone.
         self.button.setFocus()
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_CHARS else f"{text[:_LONGEST_CHARS]}…"
+
+
+def _width_of(chip: QPushButton, text: str) -> int:
+    return chip.fontMetrics().size(Qt.TextFlag.TextShowMnemonic, text).width()
 
 
 def _other(direction: Qt.LayoutDirection) -> Qt.LayoutDirection:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QMimeData, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QSizePolicy, QVBoxLayout, QWidget
 
 from app import theme
 from app.widgets import bits
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from app.widgets.paste_offer import PasteOffer
 
 MAX_LINES = 8
+# In a small window with much below the question.
+_FEWEST_LINES = 2
 # Each key lays its line out anew: a longer one would hold up typing.
 MAX_CHARACTERS = 50_000
 # Pasted at once, this is no question any more, but something to ask about.
@@ -39,7 +41,9 @@ class _Field(QPlainTextEdit):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
         self.document().setDocumentMargin(2)
+        self._height_px = 0
         self.textChanged.connect(self._fit)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -88,16 +92,30 @@ class _Field(QPlainTextEdit):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
+        # Where it has become lower, what is being written must not be out of sight.
+        self.ensureCursorVisible()
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._fit()
 
-    def _fit(self) -> None:
+    def sizeHint(self) -> QSize:
+        return QSize(super().sizeHint().width(), self._height_of(MAX_LINES))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(super().minimumSizeHint().width(), self._height_of(_FEWEST_LINES))
+
+    def _height_of(self, most_lines: int) -> int:
         # A plain text layout counts in lines, not pixels.
-        lines = min(max(1, round(self.document().size().height())), MAX_LINES)
-        self.setFixedHeight(lines * self.fontMetrics().lineSpacing() + 8)
+        lines = min(max(1, round(self.document().size().height())), most_lines)
+        return lines * self.fontMetrics().lineSpacing() + 8
+
+    def _fit(self) -> None:
+        # Each time would be an arrangement of the page for each key.
+        if self._height_px != (height := self._height_of(MAX_LINES)):
+            self._height_px = height
+            self.updateGeometry()
 
 
 class PromptEdit(QFrame):

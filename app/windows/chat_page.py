@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from app.widgets import bits
 from app.widgets.collection_picker import CollectionPicker
@@ -228,6 +228,8 @@ class ChatPage(QWidget):
 
     def _left_side(self) -> QWidget:
         self._foot = QWidget()
+        # What is above gives way first.
+        self._foot.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         foot = QHBoxLayout(self._foot)
         foot.setContentsMargins(24, 4, 24, 16)
         self.prompt.setMaximumWidth(_COLUMN_PX)

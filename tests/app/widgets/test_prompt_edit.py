@@ -45,15 +45,28 @@ def test_white_space_alone_is_not_sent(prompt, qtbot):
         QTest.keyClick(prompt.field, Qt.Key.Key_Return)
 
 
+def field_height(prompt, text: str) -> int:
+    prompt.set_text(text)
+    QApplication.processEvents()
+    return prompt.field.height()
+
+
 def test_the_field_grows_to_eight_lines_and_no_further(prompt):
-    prompt.set_text("one")
-    one = prompt.field.height()
-    prompt.set_text("\n".join("abc"))
-    assert prompt.field.height() > one
-    prompt.set_text("\n".join("x" * MAX_LINES))
-    eight = prompt.field.height()
-    prompt.set_text("\n".join("x" * 40))
-    assert prompt.field.height() == eight
+    prompt.resize(600, 400)
+    one = field_height(prompt, "one")
+    assert field_height(prompt, "\n".join("abc")) > one
+    eight = field_height(prompt, "\n".join("x" * MAX_LINES))
+    assert field_height(prompt, "\n".join("x" * 40)) == eight
+    assert field_height(prompt, "one") == one
+
+
+def test_where_there_is_little_room_the_field_is_lower_and_what_is_being_written_in_sight(prompt):
+    prompt.resize(600, 400)
+    eight = field_height(prompt, "\n".join("x" * MAX_LINES))
+    prompt.resize(600, prompt.minimumSizeHint().height())
+    QApplication.processEvents()
+    assert 2 * prompt.field.fontMetrics().lineSpacing() <= prompt.field.height() < eight / 2
+    assert prompt.field.viewport().rect().contains(prompt.field.cursorRect().center())
 
 
 def test_while_busy_the_button_stops_and_enter_keeps_the_text(prompt, qtbot):

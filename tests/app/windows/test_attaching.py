@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt
@@ -10,6 +11,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QMessageBox
 
+from app import theme
 from app.models import reading_first
 from app.widgets.prompt_edit import MAX_CHARACTERS
 from app.windows.commands import commands_of
@@ -231,3 +233,18 @@ def test_nothing_is_offered_where_all_is_in_the_library(window, chat, client, mo
     tell_states(client, ("/docs/known.pdf", "waiting"))
     assert window.findChildren(QMessageBox) == []
     assert models.conversation.filters.paths == ("/docs/known.pdf",)
+
+
+def test_in_a_small_window_with_large_text_nothing_covers_what_is_written(window, chat, models, qtbot):
+    theme.appearance().choose("light", 1.6)
+    window.resize(760, 520)
+    models.conversation.set_filters(Filters(paths=tuple(f"/docs/report number {n}.pdf" for n in range(40))))
+    pasted = QMimeData()
+    pasted.setText("Some pasted words.\n" * 300)
+    chat.prompt.field.insertFromMimeData(pasted)
+    offer, field = chat.prompt.paste_offer, chat.prompt.field
+    qtbot.waitUntil(lambda: offer.height() >= offer.heightForWidth(offer.width()) > 0)
+    parts = [part.geometry() for part in (field, offer, chat.filters)]
+    assert all(above.bottom() < below.top() for above, below in pairwise(parts))
+    assert all(chat.prompt.rect().contains(part) for part in parts)
+    assert field.viewport().rect().contains(field.cursorRect().center())

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from PySide6.QtCore import QDate, QPoint, Qt
+from PySide6.QtCore import QDate, QPoint, QRect, Qt
 from PySide6.QtGui import QCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog
 
+from app import theme
 from app.windows.days_dialog import DaysDialog
 from engine import protocol
 from engine.protocol import Collection, Filters, Scope
@@ -186,10 +187,40 @@ def test_a_follow_up_says_what_it_was_searched_with_and_can_be_searched_for_alon
     assert again.filters == Filters(reads_question=False)
 
 
-def test_many_chips_go_on_in_the_next_line(bar, window, models, qtbot):
-    for path in range(12):
-        filters = models.conversation.filters
-        models.conversation.set_filters(Filters(paths=(*filters.paths, f"/docs/a folder with number {path}")))
-    qtbot.waitUntil(lambda: bar.layout().num_lines > 2)
+def is_in_sight(bar, chip) -> bool:
+    return bar.viewport().rect().contains(QRect(chip.mapTo(bar.viewport(), QPoint(0, 0)), chip.size()))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.6])
+def test_many_chips_go_on_in_the_next_line_and_below_three_lines_they_are_scrolled(bar, window, models, qtbot, scale):
+    theme.appearance().choose("light", scale)
+    window.resize(760, 520)
+    models.conversation.set_filters(Filters(paths=tuple(f"/docs/a folder with number {n}" for n in range(40))))
+    qtbot.waitUntil(lambda: 2 * bar.button.height() < bar.height() == bar.sizeHint().height())
+    assert bar.widget().layout().num_lines > 3
+    assert bar.height() <= 3 * bar.button.height() + 12
     card = window.chat.prompt
-    assert all(card.rect().contains(chip.mapTo(card, chip.rect().center())) for chip in bar.chips())
+    assert card.rect().contains(bar.geometry())
+    assert not is_in_sight(bar, bar.chips()[-1])
+    bar.button.setFocus()
+    for chip in bar.chips():
+        QTest.keyClick(window.focusWidget(), Qt.Key.Key_Tab)
+        assert window.focusWidget() is chip
+        assert is_in_sight(bar, chip)
+
+
+def test_a_long_name_is_cut_where_its_cross_would_be_out_of_sight(bar, window, models, qtbot):
+    window.resize(1000, 700)
+    models.conversation.set_filters(Filters(paths=("/docs/Quarterly reports & the board 2024",)))
+    models.conversation.ask("Why?")
+    (chip,) = bar.chips()
+    qtbot.waitUntil(lambda: is_in_sight(bar, chip))
+    assert chip.text().strip() == "in Quarterly reports && the board 2024"
+    theme.appearance().choose("light", 1.6)
+    window.resize(760, 520)
+    qtbot.waitUntil(lambda: "…" in chip.text())
+    qtbot.waitUntil(lambda: is_in_sight(bar, chip))
+    assert chip.width() >= chip.sizeHint().width()
+    theme.appearance().choose("light")
+    window.resize(1000, 700)
+    qtbot.waitUntil(lambda: "…" not in chip.text())
