@@ -10,6 +10,7 @@ from PySide6.QtGui import QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from app.widgets import bits
+from app.widgets.prompt_edit import PromptEdit
 
 if TYPE_CHECKING:
     from app.models.standings import Standing
@@ -55,6 +56,8 @@ class ConversationView(QScrollArea):
         self.has_files: Callable[[], bool] = lambda: True
         self._first = 0
         self._views: list[TurnWidget] = []
+        # Those far from what is shown in which a question is being edited: what was written stays, as in a prompt.
+        self._put_by: dict[str, TurnWidget] = {}
         self._follows = True
         self._is_moving = False
         self._content = QWidget()
@@ -98,6 +101,7 @@ class ConversationView(QScrollArea):
         for index in range(self._first + len(self._views), len(self._turns)):
             self._append(index)
         self._trim_front()
+        self._forget_others()
         self.scroll_to_end()
         self._shift.start()  # eight short turns do not fill a tall window
 
@@ -227,16 +231,25 @@ class ConversationView(QScrollArea):
                 return
 
     def _append(self, index: int) -> None:
-        self._views.append(self._new_view(index))
+        self._views.append(self._view_of(index))
         # The stretch stays last.
         self._column.insertWidget(self._column.count() - 1, self._views[-1])
         # Qt would show it later, and until then it would count for nothing in the layout.
         self._views[-1].show()
 
     def _prepend(self, index: int) -> None:
-        self._views.insert(0, self._new_view(index))
+        self._views.insert(0, self._view_of(index))
         self._column.insertWidget(0, self._views[0])
         self._views[0].show()
+
+    def _view_of(self, index: int) -> TurnWidget:
+        view = self._put_by.pop(self._turns[index].turn_id, None)
+        if view is None:
+            return self._new_view(index)
+        # Also what has changed of it meanwhile.
+        view.show_turn(self._turns[index])
+        self._mark(view)
+        return view
 
     def _new_view(self, index: int) -> TurnWidget:
         # The first turn comes after the first paint, which needs none of what a turn is made of.
@@ -288,7 +301,18 @@ class ConversationView(QScrollArea):
         # Qt would give it to whatever comes next in the window, which is the first button of the rail.
         if self._has_keyboard(view):
             self.keyboard_left.emit()
-        bits.drop(self._column, (view,))
+        if _is_being_edited(view):
+            self._column.removeWidget(view)
+            view.hide()
+            self._put_by[view.turn.turn_id] = view
+        else:
+            bits.drop(self._column, (view,))
+
+    def _forget_others(self) -> None:
+        """Of another conversation, or another branch, nothing is put by."""
+        here = {turn.turn_id for turn in self._turns} if self._put_by else set()
+        for turn_id in self._put_by.keys() - here:
+            bits.drop(self._column, (self._put_by.pop(turn_id),))
 
     def _trim_front(self) -> None:
         while len(self._views) > MAX_TURN_WIDGETS:
@@ -345,6 +369,10 @@ class ConversationView(QScrollArea):
         self._is_moving = True
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
         self._is_moving = False
+
+
+def _is_being_edited(view: TurnWidget) -> bool:
+    return any(not editor.isHidden() for editor in view.bubble.findChildren(PromptEdit))
 
 
 def _common_length(old: Sequence[TurnView], new: Sequence[TurnView]) -> int:

@@ -336,6 +336,39 @@ def test_an_edited_question_is_told_and_nothing_is_erased(view, qtbot):
     assert bubble.question == "Question 1?"
 
 
+def test_what_was_written_into_a_question_is_there_again_after_something_far_away_was_looked_at(view):
+    turns = [turn(number) for number in range(80)]
+    view.show_turns(turns)
+    settle()
+    bubble = view.widget_of("t79").bubble
+    bubble._on_edit()
+    bubble._editor.set_text("Another question?")
+    settle()
+    view.show_match("question", ("t3", 0))
+    settle()
+    assert view.widget_of("t79") is None
+    changed = replace(turns[-1], text="Another needle.")
+    view.update_turn(changed)
+    view.show_match("needle", ("t79", 0))
+    settle()
+    again = view.widget_of("t79")
+    assert (again.turn, again.isVisible()) == (changed, True)
+    assert (again.bubble._editor.text, again.bubble._editor.isVisible()) == ("Another question?", True)
+    assert again.place_found() is not None
+    assert shown(view).count("t79") == 1
+
+
+def test_what_was_written_into_a_question_of_another_chat_is_not_kept(view):
+    view.show_turns([turn(number) for number in range(80)])
+    view.widget_of("t79").bubble._on_edit()
+    settle()
+    view.show_match("question", ("t3", 0))
+    view.show_turns([turn(100)])
+    view.show_turns([turn(number) for number in range(80)])
+    settle()
+    assert view.widget_of("t79").bubble._editor is None
+
+
 def test_escape_leaves_the_question_as_it_was(view, qtbot):
     view.show_turns([turn(1)])
     bubble = view.widget_of("t1").bubble
