@@ -342,7 +342,7 @@ def test_a_long_answer_goes_on_from_what_is_found_while_it_is_written(writer: En
     sampling = SamplingParams(max_tokens=800, temperature=1.0, seed=7, logit_bias=wanted)
     try:
         # Beside other work, looking may hold up the first ones more than an answer may pay for what was found.
-        for number in range(5):
+        for number in range(10):
             writer.result(protocol.ASK, ask(f"long {number}", sampling=sampling))
             end = writer.answer_to(f"long {number}")
             told = [
