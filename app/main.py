@@ -76,6 +76,15 @@ def run(paths: Sequence[str]) -> int:
         return application.exec()
     finally:
         session.close()
+        leave_clipboard(application)
+
+
+def leave_clipboard(application: QApplication) -> None:
+    """Leaves what was copied as Qt's own text: it outlives Python, and must not be an object of that."""
+    clipboard = application.clipboard()
+    # Without a screen there is nobody else, and Qt does not say whose it is.
+    if clipboard.ownsClipboard() or application.platformName() == "offscreen":
+        clipboard.setText(clipboard.text())
 
 
 def make_application(arguments: Sequence[str]) -> QApplication:

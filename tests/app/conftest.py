@@ -12,6 +12,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 import pytest
 
 from app.chats import ChatStore
+from app.main import leave_clipboard
 from tests.helpers.fake_engine_client import FakeEngineClient
 
 
@@ -25,3 +26,10 @@ def store(tmp_path: Path) -> Iterator[ChatStore]:
     made = ChatStore(tmp_path / "chats.sqlite")
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_copied_in_the_end(qapp) -> Iterator[None]:
+    """What the clipboard holds outlives Python, and is none of its objects then, as where the window is closed."""
+    yield
+    leave_clipboard(qapp)

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -218,3 +219,21 @@ def test_a_second_start_brings_the_first_window_its_paths_and_ends(qtbot, open_s
     qtbot.wait_until(lambda: second.poll() is not None, timeout=TIMEOUT_MS)
     assert second.returncode == 0
     qtbot.wait_until(lambda: "library.add" in heard_by_engine(qtbot, session), timeout=TIMEOUT_MS)
+
+
+def test_what_was_copied_does_not_crash_the_window_as_it_ends():
+    code = """
+        from PySide6.QtCore import QMimeData
+        from app.main import leave_clipboard, make_application
+        application = make_application(["ragdoll"])
+        copied = QMimeData()
+        copied.setText("copied")
+        application.clipboard().setMimeData(copied)
+        del copied
+        leave_clipboard(application)
+        print(application.clipboard().text())
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, "copied\n")
