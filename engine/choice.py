@@ -70,15 +70,10 @@ class ModelChoice:
         machine = self._settings(), self._hardware(), self._planning, self._beside
         return [shelf.to_be_had(model, path, *machine) for model, path in known]
 
-    def stop_using(self, path: Path) -> None:
-        """Has quotes answer, if this is the model that does."""
+    def forget(self, path: Path) -> None:
         with self._lock:
             if self._settings().models.current == str(path):
                 self.use(None)
-
-    def forget(self, path: Path) -> None:
-        with self._lock:
-            self.stop_using(path)
             self._change_settings({"models.known": shelf.without_model(self._settings().models.known, path)})
 
     def use(
