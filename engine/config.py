@@ -191,6 +191,23 @@ class MemorySettings(_Table):
     index_budget_bytes: int | None = Field(None, ge=0)
 
 
+class ServerSettings(_Table):
+    """Whether other applications on this computer can ask, as they would ask OpenAI, and at which port.
+
+    Unless `needs_key` is false, they have to bring the `key`, which is made when it is first needed.
+    """
+
+    enabled: bool = False
+    port: int = Field(4411, ge=0, le=65535)
+    needs_key: bool = True
+    key: str = ""
+
+    @property
+    def key_needed(self) -> str:
+        """What a request has to bring, "" for nothing."""
+        return self.key if self.needs_key else ""
+
+
 class Settings(_Table):
     library: LibrarySettings = LibrarySettings()
     embedder: EmbedderSettings = EmbedderSettings()
@@ -198,6 +215,7 @@ class Settings(_Table):
     generation: GenerationSettings = GenerationSettings()
     models: ModelsSettings = ModelsSettings()
     memory: MemorySettings = MemorySettings()
+    server: ServerSettings = ServerSettings()
 
 
 # In any folder: what below it is no document, in the words of `.gitignore`.

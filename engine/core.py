@@ -371,7 +371,8 @@ class Question:
     `priority` says who waits for the answer. `model` is the file of the model that is to answer, "" for the chosen one,
     "none" for quotes. `instructions` are what the user wants of every answer, beside what the model is told anyway.
     With `unfinished`, an answer to it that broke off goes on, and nothing is searched for.
-    Unless it `searches`, it is put to the model alone, without the user's files.
+    Unless it `searches`, it is put to the model alone, without the user's files; one that `is_verbatim` with nothing of
+    ours: its `instructions` are all that the model is told beside it.
     """
 
     question_id: str
@@ -387,6 +388,7 @@ class Question:
     instructions: str = ""
     unfinished: Unfinished | None = None
     searches: bool = True
+    is_verbatim: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from engine import protocol, wire
+from engine.api.server import Server
 from engine.core import Question
 from engine.engine import Engine
 from engine.errors import ProtocolError, RagdollError
@@ -62,6 +63,7 @@ class Host:
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
         self._engine: Engine | None = None
+        self._server: Server | None = None
         self._refusal: RagdollError | None = None
         self._phase = ""
         self._is_stopping = threading.Event()
@@ -78,6 +80,10 @@ class Host:
         try:
             self._engine = open_engine(self.publish)
             self._engine.start_ticker(lambda memory: self._outlet.notify(protocol.MemorySnapshot(memory=memory)))
+            self._server = Server(
+                self._engine, lambda state: self._outlet.notify(protocol.ServerChanged(**state.model_dump()))
+            )
+            self._pool.submit(self._server.follow)
         except RagdollError as error:
             log.error("%s", error)
             self._refusal = error
@@ -124,6 +130,8 @@ class Host:
         self._viewer.shutdown(wait=False, cancel_futures=True)
         self._pool.shutdown(wait=True, cancel_futures=True)
         end_all(tuple(self._lanes.values()), LANE_SECONDS)
+        if self._server is not None:
+            self._server.close()
         if self._engine is not None:
             self._engine.close()
         self._outlet.close()
@@ -197,7 +205,19 @@ class Host:
         return Nothing()
 
     def _carried_out(self, request: Request) -> Message:
-        return _HANDLERS[request.method.name](self._opened(), request.params) or Nothing()
+        engine = self._opened()
+        if request.method is protocol.SERVER:
+            return self._server.state if self._server is not None else protocol.ServerState()
+        if isinstance(request.params, protocol.SetSettings):
+            return self._with_settings(engine, request.params)
+        return _HANDLERS[request.method.name](engine, request.params) or Nothing()
+
+    def _with_settings(self, engine: Engine, params: protocol.SetSettings) -> Message:
+        """What changes the server is told with the key that it may have got for it."""
+        engine.change_settings(params.changes)
+        if self._server is not None:
+            self._server.follow()
+        return protocol.SettingsReply(settings=engine.settings.model_dump())
 
     def _opened(self) -> Engine:
         if self._engine is None:
@@ -301,9 +321,6 @@ def _models(engine: Engine, params: Nothing) -> Message:
 
 _HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
     protocol.SETTINGS_GET.name: lambda engine, _: protocol.SettingsReply(settings=engine.settings.model_dump()),
-    protocol.SETTINGS_SET.name: lambda engine, params: protocol.SettingsReply(
-        settings=engine.change_settings(params.changes).model_dump()
-    ),
     protocol.ADD.name: _add,
     protocol.RESCAN.name: _rescan,
     protocol.PRIORITISE.name: _prioritise,

@@ -52,13 +52,18 @@ class _Figure(Control):
 
 
 class Number(_Figure):
-    """A whole number; `nothing` is what the lowest one is called, where that has a name ("never")."""
+    """A whole number; `nothing` is what the lowest one is called, where that has a name ("never").
 
-    def __init__(self, lowest: int, highest: int, step: int, nothing: str = "", suffix: str = "") -> None:
+    One that is no amount (a port) `is_a_name`.
+    """
+
+    def __init__(
+        self, lowest: int, highest: int, step: int, nothing: str = "", suffix: str = "", *, is_a_name: bool = False
+    ) -> None:
         self._spin = QSpinBox()
         self._spin.setRange(lowest, highest)
         self._spin.setSingleStep(step)
-        self._spin.setGroupSeparatorShown(True)
+        self._spin.setGroupSeparatorShown(not is_a_name)
         self._spin.setSpecialValueText(nothing)
         self._spin.setSuffix(suffix)
         super().__init__(self._spin, self._value, self._put)

@@ -200,5 +200,21 @@ def search() -> tuple[Row, ...]:
     )  # fmt: skip
 
 
+def server() -> tuple[Row, ...]:
+    return (
+        Row(
+            "server.enabled", _tr("Let other applications ask"),
+            _tr("Editors, note takers and scripts on this computer, as they would ask OpenAI. Nobody else can."),
+            Switch,
+        ),
+        Row("server.port", _tr("Port"), "", lambda: Number(1024, 65_535, 1, is_a_name=True)),
+        Row(
+            "server.needs_key", _tr("Only with the key"),
+            _tr("Without it, whatever runs on this computer can ask about your files, other people's programs too."),
+            Switch,
+        ),
+    )  # fmt: skip
+
+
 def _tr(text: str) -> str:
     return QCoreApplication.translate("settings", text)

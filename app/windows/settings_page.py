@@ -1,4 +1,4 @@
-"""Settings: looks, answers, library, search, where models and data live. Nothing to save: each takes effect at once."""
+"""Settings: looks, answers, library, search, where data live, who may ask. Nothing to save: each takes effect at once."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.models.engine_settings import EngineSettingsModel
+from app.models.local_server import LocalServerModel
 from app.settings import MAX_ANSWERS
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
@@ -34,6 +35,7 @@ from app.windows.engine_rows import Row
 from app.windows.export_line import ExportLine
 from app.windows.file_choices import choose_folder
 from app.windows.page import Page
+from app.windows.server_lines import ServerLines
 
 if TYPE_CHECKING:
     from app.models import AppModels
@@ -84,6 +86,7 @@ class SettingsPage(Page):
         self._add_embedder(library)
         self._add_rows(self.tr("Search"), engine_rows.search())
         self._add_models_folder(os.path.join(data_folder, "models"))
+        self._add_server(LocalServerModel(models.client, self))
         self._add_data(data_folder, models.exports)
         self._column.addStretch(1)
         scroll = QScrollArea()
@@ -188,6 +191,11 @@ class SettingsPage(Page):
             self.models_folder_name,
             back,
         )
+
+    def _add_server(self, server: LocalServerModel) -> None:
+        section = self._add_rows(self.tr("Other applications"), engine_rows.server())
+        self.server = ServerLines(server, self._engine)
+        section.addWidget(self.server)
 
     def _add_data(self, data_folder: str, exports: ChatExports) -> None:
         section = self._section(self.tr("Your data"))

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from engine import __version__
-from engine.cli import library, models, questions, settings
+from engine.cli import library, models, questions, serve, settings
 from engine.cli.output import Output
 from engine.core import DEFAULT_COLLECTION
 
@@ -34,6 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
     _declare_questions(command)
     _declare_library(command)
     _declare_models(command)
+    _declare_serve(command)
     return parser
 
 
@@ -115,6 +116,12 @@ def _declare_models(command: AddCommand) -> None:
     )  # fmt: skip
 
 
+def _declare_serve(command: AddCommand) -> None:
+    text = "Let other applications on this computer ask, as they would ask OpenAI, until it is interrupted."
+    serving = command("serve", serve.serve, text)
+    serving.add_argument("--port", type=_port, metavar="N", help="where they ask; 0 is any that is free")
+
+
 def _add_filters(command: argparse.ArgumentParser) -> None:
     command.add_argument("--collection", metavar="NAME")
     command.add_argument("--in", action="append", default=[], dest="paths", metavar="PATH", help="only below this path")
@@ -132,6 +139,13 @@ def _positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value
+
+
+def _port(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 2**16:
+        raise argparse.ArgumentTypeError(f"{text} is no port")
     return value
 
 

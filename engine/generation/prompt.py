@@ -137,20 +137,21 @@ def compose(
     wishes: str = "",
     *,
     searches: bool = True,
+    is_verbatim: bool = False,
 ) -> Prompt:
     """The longest prompt that fits: instructions, newest turns, passages best first (the last one cut), the question.
 
     Of a document that is read through, passages from all of it. Of all, those that do not stand in the turns. `wishes`
     are what the user wants of every answer; they end the instructions. Unless it `searches`, the question is for the
-    model alone, and has no passages.
+    model alone, and has no passages; one that `is_verbatim` has no day and no instructions of ours either.
 
     Raises:
-        PromptTooLong: Even the bare question does not fit.
+        PromptTooLong: Even the bare question does not fit, or not with instructions that are to be as they are.
     """
     budget = speaker.context_tokens - reserve_tokens
-    asked_on = today if speaker.tells_day else None
+    asked_on = today if speaker.tells_day and not is_verbatim else None
     bare = asking(question, (), asked_on) if searches else asking_alone(question, asked_on)
-    before, turns = opening(bare, history, speaker, budget, wishes, searches=searches)
+    before, turns = opening(bare, history, speaker, budget, wishes, searches=searches, is_verbatim=is_verbatim)
     evidence = [EvidencePassage.of(passage) for passage in passages]
     numbers = [number_above(passage, turns) for passage in evidence]
     first_number = next_number(history)
@@ -194,16 +195,26 @@ def compose(
 
 
 def opening(
-    question: Message, history: Sequence[Turn], speaker: Speaker, budget: int, wishes: str, *, searches: bool = True
+    question: Message,
+    history: Sequence[Turn],
+    speaker: Speaker,
+    budget: int,
+    wishes: str,
+    *,
+    searches: bool = True,
+    is_verbatim: bool = False,
 ) -> tuple[list[Message], tuple[Turn, ...]]:
     """What comes before a question and its evidence, instructions and earlier turns; and these turns.
 
-    Unless it `searches`, there is no evidence.
+    Unless it `searches`, there is no evidence; where it `is_verbatim`, `wishes` are all the instructions.
 
     Raises:
-        PromptTooLong: Even the bare question is longer than `budget`.
+        PromptTooLong: Even the bare question is longer than `budget`, or with instructions that are not to be cut.
     """
-    before = _instructions(_FROM_FILES if searches else _ALONE, wishes, question, speaker, budget)
+    if is_verbatim:
+        before = _as_given(wishes, question, speaker, budget)
+    else:
+        before = _instructions(_FROM_FILES if searches else _ALONE, wishes, question, speaker, budget)
     turns = _turns_kept(before, history, question, speaker, budget, searches=searches)
     return [*before, *_messages(turns, speaker)], turns
 
@@ -249,16 +260,10 @@ def _instructions(ours: Sequence[str], wishes: str, question: Message, speaker: 
 
     Of wishes that are too long for this model their beginning, which is the same for every question.
     """
-    bare = _count([question], speaker)
-    if bare > budget:
-        raise PromptTooLong(
-            f"The question is too long for this model, which reads {speaker.context_tokens:,} tokens at a time.",
-            "Shorten the question or choose a model with a larger context.",
-        )
+    bare = _counted("question", [question], speaker, budget)
 
     def message(wanted: str, words: str) -> Message:
-        text = f"{resources.text(words).strip()}\n\n{wanted}".strip()
-        return Message("system", (PromptPart(text, kind="instructions"),))
+        return _instructing(f"{resources.text(words).strip()}\n\n{wanted}".strip())
 
     def fits(message: Message, most: int) -> bool:
         return _count([message, question], speaker) - bare <= most
@@ -275,6 +280,28 @@ def _instructions(ours: Sequence[str], wishes: str, question: Message, speaker: 
         if fits(message("", words), (budget - bare) // 4):
             return [message("", words)]
     return []
+
+
+def _as_given(wishes: str, question: Message, speaker: Speaker, budget: int) -> list[Message]:
+    """Instructions that somebody else answers for: whole, or not at all."""
+    before = [_instructing(wishes)] if wishes else []
+    _counted("question with its instructions" if before else "question", [*before, question], speaker, budget)
+    return before
+
+
+def _instructing(text: str) -> Message:
+    return Message("system", (PromptPart(text, kind="instructions"),))
+
+
+def _counted(what: str, messages: Sequence[Message], speaker: Speaker, budget: int) -> int:
+    """Their tokens. Raises PromptTooLong where that are more than `budget`."""
+    num_tokens = _count(messages, speaker)
+    if num_tokens > budget:
+        raise PromptTooLong(
+            f"The {what} is too long for this model, which reads {speaker.context_tokens:,} tokens at a time.",
+            "Shorten it or choose a model with a larger context.",
+        )
+    return num_tokens
 
 
 def _turns_kept(

@@ -358,6 +358,7 @@ class UnderWay:
             date.today(),
             question.instructions.strip(),
             searches=question.searches,
+            is_verbatim=question.is_verbatim,
         )
 
     def _reordering(self, trail: Trail) -> Reordering:

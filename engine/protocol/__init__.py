@@ -116,9 +116,20 @@ from engine.protocol.notices import (
     Phase,
     Problem,
     Ready,
+    ServerChanged,
     Timings,
 )
-from engine.protocol.process import PING, SETTINGS_GET, SETTINGS_SET, SHUTDOWN, Pong, SetSettings, SettingsReply
+from engine.protocol.process import (
+    PING,
+    SERVER,
+    SETTINGS_GET,
+    SETTINGS_SET,
+    SHUTDOWN,
+    Pong,
+    ServerState,
+    SetSettings,
+    SettingsReply,
+)
 from engine.protocol.questions import ASK, CANCEL, SEARCH, Ask, CancelQuestion, Search, SearchReply
 
 __all__ = [
@@ -154,6 +165,7 @@ __all__ = [
     "RESCAN",
     "RESUME",
     "SEARCH",
+    "SERVER",
     "SETTINGS_GET",
     "SETTINGS_SET",
     "SETTLE_GONE",
@@ -233,6 +245,8 @@ __all__ = [
     "Scope",
     "Search",
     "SearchReply",
+    "ServerChanged",
+    "ServerState",
     "SetSettings",
     "SettingsReply",
     "SettleGone",
@@ -249,7 +263,7 @@ PROTOCOL_VERSION = 1
 REQUESTS: dict[str, Method[Any, Any]] = {
     method.name: method
     for method in (
-        PING, SHUTDOWN, SETTINGS_GET, SETTINGS_SET,
+        PING, SHUTDOWN, SETTINGS_GET, SETTINGS_SET, SERVER,
         ADD, RESCAN, PRIORITISE, UNLOCK, SETTLE_GONE, REMOVE, REINDEX, PAUSE, RESUME, CANCEL_INDEXING,
         LIBRARY, DOCUMENTS, PATH_STATES, PAGE,
         ASK, CANCEL, SEARCH,

@@ -54,6 +54,15 @@ class Problem(Notice):
     sentence: str
 
 
+class ServerChanged(Notice):
+    """Other applications can ask at another address from now on, or at none; fields as in `ServerState`."""
+
+    method: ClassVar[str] = "server"
+    coalesces: ClassVar[bool] = True
+    address: str
+    problem: str
+
+
 class IndexProgress(Notice):
     """Where the indexing job stands. ETA and rate are None until they are known.
 

@@ -25,7 +25,18 @@ class SetSettings(Message):
     changes: dict[str, Any]
 
 
+class ServerState(Message):
+    """Where other applications can ask Ragdoll ("http://127.0.0.1:4411/v1"), "" where they cannot; `problem` says why.
+
+    Both are "" where the settings do not want it.
+    """
+
+    address: str = ""
+    problem: str = ""
+
+
 PING = Method("ping", Nothing, Pong)
 SHUTDOWN = Method("shutdown", Nothing, Nothing)
 SETTINGS_GET = Method("settings.get", Nothing, SettingsReply)
 SETTINGS_SET = Method("settings.set", SetSettings, SettingsReply, is_repeatable=True)
+SERVER = Method("server.state", Nothing, ServerState)

@@ -1,0 +1,77 @@
+"""What to type into another application so that it asks Ragdoll: the address and the key, each to be copied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QLabel, QWidget
+
+from app.widgets import bits
+from engine.protocol import ServerState
+
+if TYPE_CHECKING:
+    from app.models.engine_settings import EngineSettingsModel
+    from app.models.local_server import LocalServerModel
+
+_KEY = "server.key"
+
+
+class ServerLines(QWidget):
+    """Shows a LocalServerModel; hidden while other applications are not wanted."""
+
+    def __init__(
+        self, server: LocalServerModel, settings: EngineSettingsModel, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._server, self._settings = server, settings
+        self.problem = bits.label("", "problem", wraps=True)
+        self.address = bits.label("", selectable=True)
+        self.key = bits.label("", selectable=True)
+        self.copy_address = bits.tool("copy", self.tr("Copy the address"), lambda: _copy(self.address))
+        self.copy_key = bits.tool("copy", self.tr("Copy the key"), lambda: _copy(self.key))
+        self.new_key = bits.button(self.tr("Make another key"), "link", clicked=self._make_key)
+        self.new_key.setAccessibleDescription(self.tr("Applications that have the one of now can ask no more."))
+        words = self.tr(
+            "Applications that know OpenAI's API can ask there. A model's name alone answers from what it knows, with "
+            "“:files” behind it from your files; “ragdoll” is the model that is chosen here."
+        )
+        self._address_line = self._line(self.tr("Address"), self.address, self.copy_address)
+        self._key_line = self._line(self.tr("Key"), self.key, self.copy_key, self.new_key)
+        layout = bits.column(self.problem, self._address_line, self._key_line, spacing=8)
+        self._words = bits.label(words, "small", wraps=True)
+        layout.addWidget(self._words)
+        layout.setContentsMargins(0, 0, 0, 0)
+        self.setLayout(layout)
+        server.state_changed.connect(self._show)
+        settings.settings_changed.connect(self._show)
+        self._show()
+
+    def _line(self, name: str, value: QLabel, *buttons: QWidget) -> QWidget:
+        card = bits.card("soft")
+        line = bits.row(bits.label(name, "small"), value, None, *reversed(buttons))
+        line.setContentsMargins(14, 6, 6, 6)
+        card.setLayout(line)
+        return card
+
+    def _show(self) -> None:
+        state, key = self._server.state, str(self._settings.value(_KEY) or "")
+        needs_key = bool(self._settings.value("server.needs_key"))
+        self.problem.setText(state.problem)
+        self.address.setText(state.address)
+        self.address.setAccessibleName(self.tr("Address: %1").replace("%1", state.address))
+        self.key.setText(key)
+        self.key.setAccessibleName(self.tr("Key: %1").replace("%1", key))
+        self.problem.setVisible(bool(state.problem))
+        self._address_line.setVisible(bool(state.address))
+        self._words.setVisible(bool(state.address))
+        self._key_line.setVisible(bool(state.address and needs_key and key))
+        self.setVisible(state != ServerState())
+
+    def _make_key(self) -> None:
+        """The engine makes one where there is none."""
+        self._settings.change(_KEY, "")
+
+
+def _copy(label: QLabel) -> None:
+    QGuiApplication.clipboard().setText(label.text())

@@ -1,0 +1,63 @@
+"""One question of another application: its events as an asynchronous stream, and its end when nobody reads them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from engine.core import Question
+from engine.engine import Engine
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event
+
+Events = Callable[[float | None], "asyncio.Future[Event | None]"]
+
+
+class AnswerEvents:
+    """What happens to one question, in order, until it has ended."""
+
+    def __init__(self, question_id: str) -> None:
+        self._question_id = question_id
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[Event] = asyncio.Queue()
+
+    def listen(self, event: Event) -> None:
+        """The engine's listener, on its threads."""
+        if getattr(event, "question_id", None) == self._question_id:
+            # A loop that has ended meanwhile hears nothing, and nobody waits for it.
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
+
+    async def next(self, patience_s: float) -> Event | None:
+        """What happens next; None where nothing did for so long."""
+        try:
+            return await asyncio.wait_for(self._queue.get(), patience_s)
+        except TimeoutError:
+            return None
+
+    async def end(self) -> AnswerFinished | AnswerCancelled | AnswerFailed:
+        while True:
+            event = await self._queue.get()
+            if isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed):
+                return event
+
+
+@asynccontextmanager
+async def asked(engine: Engine, question: Question) -> AsyncIterator[AnswerEvents]:
+    """Asks; left before the answer has ended, it is cancelled.
+
+    Raises:
+        RagdollError: The question is refused.
+    """
+    events = AnswerEvents(question.question_id)
+    unsubscribe = engine.subscribe(events.listen)
+    try:
+        hand_over = engine.take(question)
+        try:
+            # Looking at a model's file may take minutes.
+            await asyncio.to_thread(hand_over)
+            yield events
+        finally:
+            engine.cancel(question.question_id)
+    finally:
+        unsubscribe()

@@ -1,0 +1,38 @@
+"""Names of models as other applications see them: who answers, and whether it reads the user's files first.
+
+`NAME` is a model by itself, which is what an application expects that brings its own context; `NAME:files` answers from
+the library, and `NAME:files/COLLECTION` from one collection of it. `ragdoll` is whichever model is chosen in the window.
+Most applications let people choose from a list of names and nothing else, so all there is to choose is in the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+CHOSEN = "ragdoll"
+FILES = ":files"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a name means: `model` as `Question.model`, and what is searched; `collection` None is all of them."""
+
+    model: str
+    searches: bool
+    collection: str | None = None
+
+
+def understood(name: str) -> Named:
+    """What a name means; whether there is such a model is seen when it is asked."""
+    model, files, where = name.partition(FILES)
+    if where and not where.startswith("/"):
+        # A file that happens to be called so.
+        model, files, where = name, "", ""
+    return Named("" if model in ("", CHOSEN) else model, bool(files), where[1:] or None)
+
+
+def offered(models: Iterable[str], collections: Sequence[str]) -> list[str]:
+    """All names that lead to an answer; single collections only where there are several."""
+    places = ["", FILES, *(f"{FILES}/{name}" for name in collections if len(collections) > 1)]
+    return [f"{model}{place}" for model in dict.fromkeys((CHOSEN, *models)) for place in places]

@@ -1,0 +1,135 @@
+"""What other applications get: answers as OpenAI's API has them, whole or in pieces, and errors in its form.
+
+What they have no word for stands beside it, as others have it: `citations` with where each number leads, `reasoning_content`
+for what a model thought first, and `cached_tokens` for what of the prompt was kept and not read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.core import Answer, Citation, Passage
+from engine.errors import BadRequest, EmbedderUnavailable, ModelNotFound, NothingThere, PromptTooLong, RagdollError
+from engine.metrics import Timings
+
+Reply = dict[str, Any]
+_OWNER = "ragdoll"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What all pieces of one answer begin with; `created` is in seconds since 1970."""
+
+    question_id: str
+    created: int
+    model: str
+
+    def of(self, kind: str) -> Reply:
+        return {"id": f"chatcmpl-{self.question_id}", "object": kind, "created": self.created, "model": self.model}
+
+
+def models(names: Sequence[str], created: int) -> Reply:
+    listed = [{"id": name, "object": "model", "created": created, "owned_by": _OWNER} for name in names]
+    return {"object": "list", "data": listed}
+
+
+def completion(head: Head, answer: Answer, timings: Timings) -> Reply:
+    """A whole answer."""
+    choices = []
+    for index, (text, thoughts, reason, citations) in enumerate(_texts(answer)):
+        thought = {"reasoning_content": thoughts} if thoughts else {}
+        message = {"role": "assistant", "content": text, **thought}
+        told = {"citations": sources(citations, answer.passages)} if index else {}
+        choices.append({"index": index, "message": message, "finish_reason": reason, "logprobs": None, **told})
+    return {**head.of("chat.completion"), "choices": choices, "usage": usage(timings), **_grounds(answer)}
+
+
+def piece(head: Head, index: int = 0, **delta: str) -> Reply:
+    """A part of an answer that is being written."""
+    choice = {"index": index, "delta": delta, "finish_reason": None, "logprobs": None}
+    return {**head.of("chat.completion.chunk"), "choices": [choice]}
+
+
+def last_pieces(head: Head, answer: Answer, told: str) -> Iterator[Reply]:
+    """What is left of an answer of which `told` was sent, and why it ends: of the first, then of the others."""
+    for index, (text, thoughts, reason, _) in enumerate(_texts(answer)):
+        if index and thoughts:
+            yield piece(head, index, reasoning_content=thoughts)
+        if rest := text if index else text.removeprefix(told) if text.startswith(told) else "":
+            yield piece(head, index, content=rest)
+        choice = {"index": index, "delta": {}, "finish_reason": reason, "logprobs": None}
+        grounds = {} if index else _grounds(answer)
+        yield {**head.of("chat.completion.chunk"), "choices": [choice], **grounds}
+
+
+def last_usage(head: Head, timings: Timings) -> Reply:
+    return {**head.of("chat.completion.chunk"), "choices": [], "usage": usage(timings)}
+
+
+def usage(timings: Timings) -> Reply:
+    return {
+        "prompt_tokens": timings.prompt_tokens,
+        "completion_tokens": timings.generated_tokens,
+        "total_tokens": timings.prompt_tokens + timings.generated_tokens,
+        "prompt_tokens_details": {"cached_tokens": timings.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": timings.thought_tokens},
+    }
+
+
+def sources(citations: Sequence[Citation], passages: Sequence[Passage]) -> list[Reply]:
+    """Where the numbers of an answer lead, each once, in the order in which they come."""
+    first = {citation.marker: citation.passage for citation in reversed(citations)}
+    markers = dict.fromkeys(citation.marker for citation in citations)
+    return [{"marker": marker, **of_passage(passages[first[marker]])} for marker in markers]
+
+
+def of_passage(passage: Passage) -> Reply:
+    """A passage as scripts can use it. Paths that are not UTF-8 are told with what JSON can hold of them."""
+    path = passage.document.encode("utf-8", "replace").decode()
+    return {
+        "path": path,
+        "title": Path(path).name,
+        "page": passage.page,
+        "place": passage.place,
+        "heading": passage.heading,
+        "text": passage.text,
+        "score": round(passage.score, 4),
+    }
+
+
+def refusal(error: RagdollError) -> tuple[int, Reply]:
+    """The status, and what went wrong in OpenAI's form."""
+    status = 500
+    if isinstance(error, BadRequest | PromptTooLong):
+        status = 400
+    elif isinstance(error, NothingThere | ModelNotFound):
+        status = 404
+    elif isinstance(error, EmbedderUnavailable):
+        status = 503
+    return status, problem(str(error), _code(error), "server_error" if status >= 500 else "invalid_request_error")
+
+
+def problem(sentence: str, code: str, kind: str = "invalid_request_error") -> Reply:
+    return {"error": {"message": sentence, "type": kind, "param": None, "code": code}}
+
+
+def _code(error: RagdollError) -> str:
+    if isinstance(error, PromptTooLong):
+        return "context_length_exceeded"
+    return "model_not_found" if isinstance(error, ModelNotFound) else error.kind
+
+
+def _texts(answer: Answer) -> Iterator[tuple[str, str, str, Sequence[Citation]]]:
+    yield answer.text, answer.thoughts, answer.finish_reason, answer.citations
+    for other in answer.alternatives:
+        yield other.text, other.thoughts, other.finish_reason, other.citations
+
+
+def _grounds(answer: Answer) -> Reply:
+    """What an answer from the user's files rests on; nothing where they were not searched."""
+    if not answer.passages:
+        return {}
+    return {"citations": sources(answer.citations, answer.passages), "scope": asdict(answer.scope)}

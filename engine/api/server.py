@@ -1,0 +1,154 @@
+"""The server beside the engine: there while the settings want it, at one port of this machine alone."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from engine.config import ServerSettings
+from engine.engine import Engine
+from engine.errors import RagdollError
+from engine.protocol import ServerState
+
+if TYPE_CHECKING:
+    import uvicorn
+
+log = logging.getLogger(__name__)
+HOST = "127.0.0.1"
+# Answers that are being sent are given so long to notice that it ends.
+_END_S = 1.0
+_KEY_BYTES = 24
+
+
+class PortTaken(RagdollError):
+    """Another program listens there, or we may not."""
+
+
+class Server:
+    """Follows the settings: starts, moves and stops. Its owner closes it before the engine.
+
+    `tell` is called with how it stands whenever that changes, on any thread.
+    """
+
+    def __init__(self, engine: Engine, tell: Callable[[ServerState], None] = lambda state: None) -> None:
+        self._engine, self._tell = engine, tell
+        self._lock = threading.Lock()
+        self._running: _Running | None = None
+        self._settings: ServerSettings | None = None
+        self._state = ServerState()
+        self._is_closed = False
+
+    @property
+    def state(self) -> ServerState:
+        return self._state
+
+    def follow(self, settings: ServerSettings | None = None) -> ServerSettings:
+        """Stands as these settings, or those in force, want it from now on; why it cannot is in its state.
+
+        Returns:
+            The settings with the key that there is by now.
+        """
+        with self._lock:
+            settings = self._with_key(settings or self._engine.settings.server)
+            if self._is_closed or settings == self._settings:
+                return settings
+            self._settings = settings
+            self._stop()
+            self._state = self._started(settings) if settings.enabled else ServerState()
+            state = self._state
+        self._tell(state)
+        return settings
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._stop()
+            self._state = ServerState()
+
+    def _with_key(self, settings: ServerSettings) -> ServerSettings:
+        """With a key of its own, where one is needed and nobody has made one."""
+        if not (settings.enabled and settings.needs_key and not settings.key):
+            return settings
+        key = secrets.token_urlsafe(_KEY_BYTES)
+        self._engine.change_settings({"server.key": key})
+        return settings.model_copy(update={"key": key})
+
+    def _started(self, settings: ServerSettings) -> ServerState:
+        try:
+            self._running = _Running(self._engine, settings)
+        except RagdollError as error:
+            log.warning("%s", error)
+            return ServerState(problem=str(error))
+        return ServerState(address=self._running.address)
+
+    def _stop(self) -> None:
+        if self._running is not None:
+            self._running.stop()
+            self._running = None
+
+
+class _Running:
+    """One server on a thread of its own."""
+
+    def __init__(self, engine: Engine, settings: ServerSettings) -> None:
+        """Listens when it is made. Raises PortTaken where that cannot be."""
+        # Half a second and some megabytes, which nobody pays who does not want it.
+        import uvicorn
+
+        from engine.api.service import Service
+
+        listening = _listening(settings.port)
+        self.address = f"http://{HOST}:{listening.getsockname()[1]}/v1"
+        service = Service(engine, settings.key_needed)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                service.app(),
+                loop="asyncio",
+                http="h11",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=int(_END_S),
+            )
+        )
+        self._thread = threading.Thread(target=self._serve, args=(listening,), name="api", daemon=True)
+        self._thread.start()
+
+    def _serve(self, listening: socket.socket) -> None:
+        try:
+            self._server.run(sockets=[listening])
+        finally:
+            listening.close()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(_END_S)
+        # Whoever still listens to an answer then is left.
+        self._server.force_exit = True
+        self._thread.join(_END_S)
+
+
+def _listening(port: int) -> socket.socket:
+    """A socket at that port of this machine; 0 is any that is free."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        # What has ended a moment ago does not keep it; on Windows that option would share it with whoever has it.
+        if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((HOST, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise PortTaken(
+            f"Other applications cannot ask Ragdoll at port {port}: {error.strerror or error}.",
+            "Choose another port in the settings, or end the program that has this one.",
+        ) from error
+    return listening

@@ -1,0 +1,290 @@
+"""What is answered at which address: the routes, who may come in, and how a question is followed to its end.
+
+A web page somewhere must not read the user's files by way of this computer. It cannot: requests need the key, have to
+name this machine as their host (a name that was made to lead here is refused), and nothing is allowed to other origins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from engine.api import naming, replies
+from engine.api.asking import AnswerEvents, asked
+from engine.api.history import Conversation, Conversations, Said, said
+from engine.api.requests import ChatRequest, SearchRequest
+from engine.core import Alternative, Answer, Question
+from engine.engine import Engine
+from engine.errors import BadRequest, Cancelled, ModelNotFound, NothingThere, RagdollError, first_fault
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, ThoughtsGenerated, TokensGenerated
+
+# A conversation of a million words.
+MAX_BODY_BYTES = 16 * 2**20
+# Silent for so long, a stream is told to be alive: others in between end it.
+BEAT_S = 10.0
+_HOSTS = ["127.0.0.1", "localhost", "[::1]"]
+_DONE = "data: [DONE]\n\n"
+_BEAT = ": waiting\n\n"
+
+Body = TypeVar("Body", bound=BaseModel)
+Handler = Callable[["Service", Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """A question with what its answer is told and remembered by."""
+
+    question: Question
+    head: replies.Head
+    words: Said
+    conversation: Conversation
+
+
+def _told(handler: Handler) -> Handler:
+    """Says what went wrong in the form of errors."""
+
+    @wraps(handler)
+    async def handle(service: Service, request: Request) -> Response:
+        try:
+            service.check_key(request)
+            return await handler(service, request)
+        except RagdollError as error:
+            status, reply = replies.refusal(error)
+            return JSONResponse(reply, status)
+        except _Unknown:
+            reply = replies.problem("The key is missing or another one.", "invalid_api_key")
+            return JSONResponse(reply, 401, {"WWW-Authenticate": "Bearer"})
+        except ClientDisconnect:
+            return Response(status_code=499)
+
+    return handle
+
+
+class _Unknown(Exception):
+    """Somebody without the key."""
+
+
+class Service:
+    """The addresses of one engine. `key` is what a request has to bring, "" for none."""
+
+    def __init__(self, engine: Engine, key: str) -> None:
+        self._engine, self._key = engine, key
+        self._conversations = Conversations()
+        self._since = int(time.time())
+
+    def app(self) -> Starlette:
+        def route(path: str, handler: Handler, method: str) -> Route:
+            async def endpoint(request: Request) -> Response:
+                return await handler(self, request)
+
+            return Route(path, endpoint, methods=[method])
+
+        return Starlette(
+            routes=[
+                route("/health", Service._health, "GET"),
+                route("/v1/models", Service._models, "GET"),
+                route("/v1/models/{name:path}", Service._model, "GET"),
+                route("/v1/chat/completions", Service._chat, "POST"),
+                route("/v1/search", Service._search, "POST"),
+            ],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS, www_redirect=False)],
+            exception_handlers={404: _not_here, 405: _not_here},
+        )
+
+    def check_key(self, request: Request) -> None:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if self._key and not hmac.compare_digest(given.encode(), self._key.encode()):
+            raise _Unknown
+
+    # --- what is answered ---
+
+    async def _health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    @_told
+    async def _models(self, request: Request) -> Response:
+        return JSONResponse(replies.models(self._names(), self._since))
+
+    @_told
+    async def _model(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self._names():
+            raise ModelNotFound(f"There is no model called {name!r} here.", "/v1/models lists them.")
+        return JSONResponse(replies.models([name], self._since)["data"][0])
+
+    @_told
+    async def _search(self, request: Request) -> Response:
+        wanted = await _read(request, SearchRequest)
+        find = (wanted.query, wanted.top_k, wanted.collection, wanted.filters())
+        evidence = await asyncio.to_thread(self._engine.search, *find)
+        return JSONResponse({"passages": [replies.of_passage(passage) for passage in evidence.passages]})
+
+    @_told
+    async def _chat(self, request: Request) -> Response:
+        wanted = await _read(request, ChatRequest)
+        asking = self._asking(wanted)
+        if not wanted.stream:
+            return await self._whole(request, asking)
+        pieces = self._pieces(asking, tells_usage=wanted.stream_options.include_usage)
+        # A question that is refused is so before anything is sent.
+        first = await anext(pieces)
+        return StreamingResponse(_with(first, pieces), media_type="text/event-stream", headers=_FRESH)
+
+    # --- a question ---
+
+    def _asking(self, wanted: ChatRequest) -> _Asking:
+        engine, named, where = self._engine, naming.understood(wanted.model), wanted.ragdoll
+        searches = named.searches if where.searches is None else where.searches
+        if not searches and not named.model and not engine.settings.models.current:
+            raise ModelNotFound(
+                "No model is chosen in Ragdoll, and without one there are only quotes from files.",
+                f"Choose one there, or ask {naming.CHOSEN}{naming.FILES}.",
+            )
+        words, usual = said(wanted.messages), engine.settings.generation
+        conversation = self._conversations.of(words)
+        question = Question(
+            question_id=uuid4().hex,
+            text=words.question,
+            collection=where.collection or named.collection,
+            conversation_id=conversation.conversation_id,
+            transcript=conversation.transcript,
+            top_k=where.passages,
+            sampling=wanted.sampling(usual.sampling()),
+            filters=where.filters(),
+            model=named.model,
+            # A model by itself is told what the application tells it, and nothing else.
+            instructions=words.instructions or (usual.instructions if searches else ""),
+            searches=searches,
+            is_verbatim=not searches,
+        )
+        return _Asking(
+            question, replies.Head(question.question_id, int(time.time()), wanted.model), words, conversation
+        )
+
+    async def _whole(self, request: Request, asking: _Asking) -> Response:
+        async with asked(self._engine, asking.question) as events:
+            end = asyncio.ensure_future(events.end())
+            gone = asyncio.ensure_future(_left(request))
+            try:
+                await asyncio.wait((end, gone), return_when=asyncio.FIRST_COMPLETED)
+                if not end.done():
+                    return Response(status_code=499)
+                finished = _finished(end.result())
+            finally:
+                end.cancel()
+                gone.cancel()
+        self._note(asking, finished.answer, finished.answer.text)
+        return JSONResponse(replies.completion(asking.head, finished.answer, finished.timings))
+
+    async def _pieces(self, asking: _Asking, *, tells_usage: bool) -> AsyncGenerator[str, None]:
+        told, head = "", asking.head
+        async with asked(self._engine, asking.question) as events:
+            yield _event(replies.piece(head, role="assistant", content=""))
+            try:
+                async for event in _until_end(events):
+                    if isinstance(event, TokensGenerated):
+                        told += event.text
+                        yield _event(replies.piece(head, content=event.text))
+                    elif isinstance(event, ThoughtsGenerated):
+                        yield _event(replies.piece(head, reasoning_content=event.text))
+                    elif isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed):
+                        finished = _finished(event)
+                    elif event is None:
+                        yield _BEAT
+            except RagdollError as error:
+                yield _event(replies.refusal(error)[1])
+                return
+        answer = finished.answer
+        for last in replies.last_pieces(head, answer, told):
+            yield _event(last)
+        if tells_usage:
+            yield _event(replies.last_usage(head, finished.timings))
+        yield _DONE
+        # What whoever asked has of it is what comes back.
+        self._note(asking, answer, answer.text if answer.text.startswith(told) else told)
+
+    def _note(self, asking: _Asking, answer: Answer, text: str) -> None:
+        """Whichever of the answers is asked back about, it goes on from there."""
+        first = Alternative(text, answer.citations, answer.finish_reason, answer.segments)
+        for one in (*answer.alternatives, first):
+            self._conversations.note(asking.words, one.text, asking.conversation, one.segments)
+
+    def _names(self) -> list[str]:
+        models = [Path(path).stem for path in self._engine.settings.models.known]
+        return naming.offered(models, [collection.name for collection in self._engine.collections()])
+
+
+_FRESH = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+async def _read(request: Request, kind: type[Body]) -> Body:
+    """The body of a request. Raises BadRequest where it is none."""
+    # A page in a browser can send other types to anywhere, without being asked whether it may.
+    if not request.headers.get("content-type", "").startswith("application/json"):
+        raise BadRequest("The body has to be JSON, and its Content-Type application/json.")
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY_BYTES:
+            raise BadRequest(f"The request is longer than {MAX_BODY_BYTES // 2**20} MB.", "Send less of it.")
+    try:
+        return kind.model_validate_json(bytes(body))
+    except ValidationError as error:
+        raise BadRequest(f"The request cannot be read: {first_fault(error)}.") from error
+
+
+async def _until_end(events: AnswerEvents) -> AsyncIterator[Any]:
+    """All that happens until the question has ended; None now and then where nothing does."""
+    while True:
+        event = await events.next(BEAT_S)
+        yield event
+        if isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed):
+            return
+
+
+async def _left(request: Request) -> None:
+    """Waits until whoever asked has gone."""
+    with suppress(ClientDisconnect):
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+
+async def _with(first: str, rest: AsyncGenerator[str, None]) -> AsyncIterator[str]:
+    async with aclosing(rest):
+        yield first
+        async for piece in rest:
+            yield piece
+
+
+def _finished(end: AnswerFinished | AnswerCancelled | AnswerFailed) -> AnswerFinished:
+    if isinstance(end, AnswerFinished):
+        return end
+    raise end.error if isinstance(end, AnswerFailed) else Cancelled("The question was stopped in Ragdoll.")
+
+
+def _event(reply: replies.Reply) -> str:
+    return f"data: {json.dumps(reply, ensure_ascii=False)}\n\n"
+
+
+async def _not_here(request: Request, error: Exception) -> Response:
+    sentence = f"{request.method} {request.url.path} is nothing that Ragdoll answers."
+    ways = "It answers /v1/models, /v1/chat/completions and /v1/search."
+    _, reply = replies.refusal(NothingThere(sentence, ways))
+    return JSONResponse(reply, getattr(error, "status_code", 404))

@@ -1,0 +1,97 @@
+"""Tests for engine.api with a real engine, library and model: what another application gets, and what is kept for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from engine.api.server import Server
+from engine.config import ServerSettings
+from engine.engine import Engine
+from tests.helpers.tiny_gguf import write_tiny_model
+
+TEXT = "Threads share state through a mutex. The lease ends in May. Rent is due on the third."
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny.gguf", never_ends=True)
+
+
+@pytest.fixture
+def address(tmp_path: Path, model: Path) -> Iterator[str]:
+    (tmp_path / "notes.md").write_text(TEXT)
+    with Engine.open(tmp_path / "home") as engine:
+        engine.add([tmp_path / "notes.md"])
+        engine.change_settings({"generation.max_context": 1024})
+        engine.use_model(model)
+        server = Server(engine)
+        try:
+            server.follow(ServerSettings(enabled=True, port=0, needs_key=False))
+            yield server.state.address
+        finally:
+            server.close()
+
+
+def chat(address: str, messages: list[dict[str, str]], **fields: Any) -> Any:
+    body = {"model": "tiny", "messages": messages, "max_tokens": 8, "temperature": 0, **fields}
+    reply = requests.post(f"{address}/chat/completions", json=body, timeout=60)
+    assert reply.ok, reply.text
+    return reply.json()
+
+
+def asked(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def test_quotes_come_from_the_files_with_where_they_stand(address: str):
+    reply = chat(address, [asked("When does the lease end?")], model="none:files")
+    assert "The lease ends in May." in reply["choices"][0]["message"]["content"]
+    assert reply["citations"][0]["title"] == "notes.md"
+
+
+def test_a_model_reads_what_was_found(address: str):
+    reply = chat(address, [asked("When does the lease end?")], model="tiny:files")
+    assert reply["scope"]["passages_used"] == 1
+    assert reply["usage"]["completion_tokens"] == 8
+    assert reply["choices"][0]["finish_reason"] == "length"
+
+
+def test_the_next_question_of_a_conversation_reads_only_what_is_new(address: str):
+    system = {"role": "system", "content": "You speak of threads and of nothing else. " * 8}
+    first = chat(address, [system, asked("What do threads share?")])
+    answer = {"role": "assistant", "content": first["choices"][0]["message"]["content"]}
+    second = chat(address, [system, asked("What do threads share?"), answer, asked("Why?")])
+    usage = second["usage"]
+    cached = usage["prompt_tokens_details"]["cached_tokens"]
+    assert first["usage"]["prompt_tokens"] <= cached < usage["prompt_tokens"]
+
+
+def test_the_answer_is_that_of_the_prompt_as_it_was_sent(address: str):
+    alone = chat(address, [asked("Tell me of bees.")])
+    told = chat(address, [{"role": "system", "content": "Be brief."}, asked("Tell me of bees.")])
+    # Nothing of ours stands before the one, and only their own words before the other.
+    assert alone["usage"]["prompt_tokens"] < told["usage"]["prompt_tokens"] < alone["usage"]["prompt_tokens"] + 40
+
+
+def test_instructions_that_do_not_fit_are_refused_not_cut(address: str):
+    body = {"model": "tiny", "messages": [{"role": "system", "content": "Be brief. " * 2000}, asked("Well?")]}
+    reply = requests.post(f"{address}/chat/completions", json=body, timeout=60)
+    assert reply.status_code == 400
+    assert reply.json()["error"]["code"] == "context_length_exceeded"
+
+
+def test_several_ask_at_once(address: str):
+    from concurrent.futures import ThreadPoolExecutor
+
+    questions = [f"What is the {n}th word?" for n in range(12)]
+    one_by_one = [chat(address, [asked(text)])["choices"][0]["message"]["content"] for text in questions[:3]]
+    with ThreadPoolExecutor(12) as pool:
+        replies = list(pool.map(lambda text: chat(address, [asked(text)]), questions))
+    texts = [reply["choices"][0]["message"]["content"] for reply in replies]
+    assert all(texts)
+    assert texts[:3] == one_by_one

@@ -1,0 +1,37 @@
+"""Tests for engine.api.naming."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.api.naming import Named, offered, understood
+
+
+@pytest.mark.parametrize(
+    ("name", "meaning"),
+    [
+        ("", Named("", False)),
+        ("ragdoll", Named("", False)),
+        ("ragdoll:files", Named("", True)),
+        ("qwen3-4b", Named("qwen3-4b", False)),
+        ("qwen3-4b:files", Named("qwen3-4b", True)),
+        ("qwen3-4b:files/Tax 2025/26", Named("qwen3-4b", True, "Tax 2025/26")),
+        ("none:files", Named("none", True)),
+        ("a:filesystem", Named("a:filesystem", False)),
+    ],
+)
+def test_a_name_says_who_answers_and_from_what(name: str, meaning: Named):
+    assert understood(name) == meaning
+
+
+def test_all_that_is_offered_is_understood():
+    names = offered(["a", "b", "a"], ["Work", "Home"])
+    assert len(names) == len(set(names)) == 3 * 4
+    meanings = {understood(name) for name in names}
+    assert Named("b", True, "Home") in meanings
+    assert Named("", True) in meanings
+    assert len(meanings) == len(names)
+
+
+def test_one_collection_is_all_there_is():
+    assert offered([], ["Documents"]) == ["ragdoll", "ragdoll:files"]

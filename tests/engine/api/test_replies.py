@@ -1,0 +1,100 @@
+"""Tests for engine.api.replies."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.api import replies
+from engine.core import Alternative, Answer, Citation, Scope
+from engine.errors import BadRequest, DecodeFailed, ModelNotFound, NothingThere, PromptTooLong, RagdollError
+from engine.metrics import Timings
+from tests.helpers.answers import passage
+
+HEAD = replies.Head("q", 1, "ragdoll:files")
+TIMINGS = Timings(0.0, 0.1, 0.2, 0.3, 1.0, prompt_tokens=100, generated_tokens=7, cached_tokens=90, thought_tokens=2)
+
+
+def answer(text: str = "Three months [1][2], three [1].", **changes: Any) -> Answer:
+    fields: dict[str, Any] = {
+        "text": text,
+        "quotes": (),
+        "citations": (Citation("[1]", 0, 13), Citation("[2]", 1, 16), Citation("[1]", 0, 27)),
+        "passages": (passage(0), passage(1), passage(2)),
+        "scope": Scope(3, 212, 3),
+        "model": "tiny",
+        "finish_reason": "stop",
+    }
+    return Answer(**{**fields, **changes})
+
+
+def test_a_whole_answer_has_its_words_its_sources_and_what_it_took():
+    reply = replies.completion(HEAD, answer(), TIMINGS)
+    (choice,) = reply["choices"]
+    assert choice["message"] == {"role": "assistant", "content": "Three months [1][2], three [1]."}
+    assert choice["finish_reason"] == "stop"
+    assert [(one["marker"], one["path"], one["page"]) for one in reply["citations"]] == [
+        ("[1]", "/docs/lease-0.pdf", 1),
+        ("[2]", "/docs/lease-1.pdf", 2),
+    ]
+    assert reply["usage"]["total_tokens"] == 107
+    assert reply["usage"]["prompt_tokens_details"] == {"cached_tokens": 90}
+    assert reply["model"] == "ragdoll:files"
+
+
+def test_an_answer_of_a_model_by_itself_has_no_sources():
+    reply = replies.completion(HEAD, answer("Hello.", citations=(), passages=(), scope=Scope(0, 0, 0)), TIMINGS)
+    assert "citations" not in reply
+    assert "scope" not in reply
+
+
+def test_other_answers_are_choices_with_sources_of_their_own():
+    other = Alternative("Four [2].", (Citation("[2]", 1, 5),), "length", thoughts="Hm.")
+    reply = replies.completion(HEAD, answer(alternatives=(other,)), TIMINGS)
+    assert [choice["index"] for choice in reply["choices"]] == [0, 1]
+    second = reply["choices"][1]
+    assert second["message"] == {"role": "assistant", "content": "Four [2].", "reasoning_content": "Hm."}
+    assert [one["marker"] for one in second["citations"]] == ["[2]"]
+    assert second["finish_reason"] == "length"
+
+
+def joined(pieces: list[replies.Reply], index: int = 0) -> str:
+    choices = [choice for piece in pieces for choice in piece["choices"] if choice["index"] == index]
+    return "".join(choice["delta"].get("content", "") for choice in choices)
+
+
+@pytest.mark.parametrize(("told", "rest"), [("", "Abc."), ("Ab", "c."), ("Abc.", ""), ("Abx", "")])
+def test_the_end_of_a_stream_sends_what_is_left(told: str, rest: str):
+    pieces = list(replies.last_pieces(HEAD, answer("Abc."), told))
+    assert joined(pieces) == rest
+    assert pieces[-1]["choices"][0]["finish_reason"] == "stop"
+
+
+def test_other_answers_come_at_the_end_of_a_stream():
+    pieces = list(replies.last_pieces(HEAD, answer("Abc.", alternatives=(Alternative("Xyz.", (), "length"),)), "Abc."))
+    assert joined(pieces, 1) == "Xyz."
+    assert pieces[-1]["choices"][0]["finish_reason"] == "length"
+
+
+def test_a_path_that_is_no_text_can_be_sent():
+    told = replies.of_passage(passage(document="/docs/caf\udce9.pdf"))
+    assert json.dumps(told, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (BadRequest("No."), 400, "BadRequest"),
+        (PromptTooLong("Too long."), 400, "context_length_exceeded"),
+        (ModelNotFound("None."), 404, "model_not_found"),
+        (NothingThere("None."), 404, "NothingThere"),
+        (DecodeFailed("Broken."), 500, "DecodeFailed"),
+    ],
+)
+def test_an_error_says_what_and_whose_it_is(error: RagdollError, status: int, code: str):
+    told_status, reply = replies.refusal(error)
+    assert (told_status, reply["error"]["code"]) == (status, code)
+    assert reply["error"]["message"] == str(error)
+    assert reply["error"]["type"] == ("server_error" if status == 500 else "invalid_request_error")

@@ -1,0 +1,81 @@
+"""Tests for engine.api.requests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from engine.api.requests import ChatRequest
+from engine.core import SamplingParams
+from engine.errors import BadRequest
+
+USUAL = SamplingParams(max_tokens=77, temperature=0.3, stop=("END",), seed=5)
+
+
+def request(**fields: Any) -> ChatRequest:
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], **fields}
+    return ChatRequest.model_validate_json(json.dumps(body))
+
+
+def test_what_is_not_said_is_as_usual():
+    assert request(user="somebody", store=False).sampling(USUAL) == USUAL
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "value"),
+    [
+        ({"max_tokens": 9}, "max_tokens", 9),
+        ({"max_tokens": 9, "max_completion_tokens": 8}, "max_tokens", 8),
+        ({"temperature": 0}, "temperature", 0),
+        ({"top_p": 0.5}, "top_p", 0.5),
+        ({"stop": "\n"}, "stop", ("\n",)),
+        ({"stop": ["a", "b"]}, "stop", ("a", "b")),
+        ({"stop": []}, "stop", ()),
+        ({"seed": -1}, "seed", 5),
+        ({"seed": 0}, "seed", 0),
+        ({"n": 3}, "num_answers", 3),
+        ({"logit_bias": {"42": -100}}, "logit_bias", ((42, -100.0),)),
+        ({"reasoning_effort": "low"}, "thinks", True),
+        ({"reasoning_effort": "none"}, "thinks", False),
+        ({"presence_penalty": 1.5}, "presence_penalty", 1.5),
+        ({"grammar": 'root ::= "a"'}, "grammar", 'root ::= "a"'),
+        ({"response_format": {"type": "json_object"}}, "json_schema", '{"type": "object"}'),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "array"}}}},
+            "json_schema", '{"type": "array"}',
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_said_is_so(fields: dict[str, Any], name: str, value: object):
+    assert getattr(request(**fields).sampling(USUAL), name) == value
+
+
+@pytest.mark.parametrize("fields", [{"tools": [{"type": "function"}]}, {"logprobs": True}])
+def test_what_is_not_done_here_is_refused(fields: dict[str, Any]):
+    with pytest.raises(BadRequest):
+        request(**fields).sampling(USUAL)
+
+
+def test_tools_that_are_not_to_be_called_are_none():
+    assert request(tools=[{"type": "function"}], tool_choice="none").sampling(USUAL) == USUAL
+
+
+def test_a_message_in_parts_is_its_words():
+    parts = [{"type": "text", "text": "One, "}, {"type": "text", "text": "two."}]
+    (message,) = request(messages=[{"role": "user", "content": parts}]).messages
+    assert message.text() == "One, two."
+
+
+def test_a_picture_is_refused_in_a_sentence():
+    parts = [{"type": "image_url", "image_url": {"url": "data:"}}]
+    (message,) = request(messages=[{"role": "user", "content": parts}]).messages
+    with pytest.raises(BadRequest, match="image_url"):
+        message.text()
+
+
+def test_a_request_without_messages_is_none():
+    with pytest.raises(ValidationError):
+        ChatRequest.model_validate_json('{"model": "m"}')

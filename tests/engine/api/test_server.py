@@ -1,0 +1,362 @@
+"""Tests for engine.api.server and engine.api.service: over HTTP, with an engine that answers as the test wants."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+import requests
+
+from engine.api.server import Server
+from engine.config import ServerSettings, Settings
+from engine.core import Answer, Collection, Evidence, Question, Scope
+from engine.errors import BadRequest, ModelNotFound, RagdollError
+from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
+from engine.metrics import Timings
+from engine.protocol import ServerState
+from tests.helpers.answers import passage
+
+PATIENCE_S = 20.0
+KEY = "secret"
+HELLO = [{"role": "user", "content": "Hello?"}]
+TIMINGS = Timings(0.0, 0.0, 0.0, 0.0, 0.0, 10, 2)
+
+
+class Answering:
+    """An engine without models: `pieces` are its answer, `goes_on` lets it end; `refusal` is why it asks nobody."""
+
+    def __init__(self) -> None:
+        self.settings = Settings.model_validate(
+            {"models": {"current": "/m/tiny.gguf", "known": ("/m/tiny.gguf",)}, "generation": {"instructions": "Ours."}}
+        )
+        self.pieces: tuple[str, ...] = ("Hel", "lo.")
+        self.end: Callable[[str], AnswerEnded] | None = None
+        self.refusal: RagdollError | None = None
+        self.asked: list[Question] = []
+        self.cancelled: list[str] = []
+        self.goes_on, self.was_cancelled = threading.Event(), threading.Event()
+        self.goes_on.set()
+        self.listeners: list[Publish] = []
+
+    def subscribe(self, listener: Publish) -> Callable[[], None]:
+        self.listeners.append(listener)
+        return lambda: self.listeners.remove(listener)
+
+    def change_settings(self, changes: Mapping[str, Any]) -> Settings:
+        (key,) = changes.values()
+        self.settings = self.settings.model_copy(
+            update={"server": self.settings.server.model_copy(update={"key": key})}
+        )
+        return self.settings
+
+    def collections(self) -> tuple[Collection, ...]:
+        return (Collection("Work", (), {}, 0), Collection("Home", (), {}, 0))
+
+    def search(self, query: str, top_k: int, collection: str | None, filters: object) -> Evidence:
+        return Evidence((passage(text=query),) * top_k, (), Scope(0, 0, 0))
+
+    def take(self, question: Question) -> Callable[[], None]:
+        def hand_over() -> None:
+            if self.refusal is not None:
+                raise self.refusal
+            self.asked.append(question)
+            threading.Thread(target=self._answer, args=(question,)).start()
+
+        return hand_over
+
+    def cancel(self, question_id: str) -> None:
+        self.cancelled.append(question_id)
+        self.was_cancelled.set()
+
+    def _answer(self, question: Question) -> None:
+        for text in self.pieces:
+            self._tell(TokensGenerated(question.question_id, text))
+        assert self.goes_on.wait(PATIENCE_S)
+        if self.end is not None:
+            self._tell(self.end(question.question_id))
+            return
+        answer = Answer("".join(self.pieces), (), (), (), Scope(0, 0, 0), "tiny", "stop", ({"text": question.text},))
+        self._tell(AnswerFinished(question.question_id, answer, TIMINGS))
+
+    def _tell(self, event: Any) -> None:
+        for listener in tuple(self.listeners):
+            listener(event)
+
+
+@pytest.fixture
+def engine() -> Answering:
+    return Answering()
+
+
+@pytest.fixture
+def server(engine: Answering) -> Iterator[Server]:
+    server = Server(engine)  # type: ignore[arg-type]
+    server.follow(ServerSettings(enabled=True, port=0, key=KEY))
+    assert server.state.problem == ""
+    yield server
+    engine.goes_on.set()
+    server.close()
+
+
+def post(server: Server, path: str, body: Any, key: str = KEY, **options: Any) -> requests.Response:
+    headers = {"Authorization": f"Bearer {key}", **options.pop("headers", {})}
+    return requests.post(f"{server.state.address}{path}", json=body, headers=headers, timeout=PATIENCE_S, **options)
+
+
+def chat(server: Server, messages: list[dict[str, str]] = HELLO, **fields: Any) -> requests.Response:
+    return post(server, "/chat/completions", {"model": "ragdoll", "messages": messages, **fields})
+
+
+def streamed(response: requests.Response) -> list[Any]:
+    lines = [line.removeprefix(b"data: ") for line in response.iter_lines() if line.startswith(b"data: ")]
+    return [line.decode() if line == b"[DONE]" else json.loads(line) for line in lines]
+
+
+def test_an_answer_comes_whole(server: Server, engine: Answering):
+    reply = chat(server).json()
+    assert reply["choices"][0]["message"]["content"] == "Hello."
+    assert reply["object"] == "chat.completion"
+    assert engine.listeners == []
+
+
+def test_an_answer_comes_in_pieces_as_it_is_written(server: Server, engine: Answering):
+    engine.goes_on.clear()
+    body = {"model": "ragdoll", "messages": HELLO, "stream": True, "stream_options": {"include_usage": True}}
+    with post(server, "/chat/completions", body, stream=True) as response:
+        lines = (line for line in response.iter_lines() if line)
+        first = [json.loads(next(lines).removeprefix(b"data: ")) for _ in range(3)]
+        assert [piece["choices"][0]["delta"].get("content") for piece in first] == ["", "Hel", "lo."]
+        engine.goes_on.set()
+        rest = streamed(response)
+    assert rest[-1] == "[DONE]"
+    assert rest[-2]["usage"]["prompt_tokens"] == 10
+    assert rest[-3]["choices"][0]["finish_reason"] == "stop"
+
+
+def test_a_question_is_put_as_the_name_of_the_model_says(server: Server, engine: Answering):
+    chat(server, model="tiny", max_tokens=5)
+    chat(server, model="none:files/Home")
+    chat(server, model="ragdoll", ragdoll={"searches": True, "collection": "Work", "passages": 3})
+    alone, quotes, from_work = engine.asked
+    assert (alone.model, alone.searches, alone.is_verbatim, alone.sampling.max_tokens) == ("tiny", False, True, 5)
+    assert (quotes.model, quotes.searches, quotes.collection, quotes.is_verbatim) == ("none", True, "Home", False)
+    assert (from_work.model, from_work.searches, from_work.collection, from_work.top_k) == ("", True, "Work", 3)
+
+
+def test_a_model_by_itself_is_told_what_the_application_tells_it(server: Server, engine: Answering):
+    system = [{"role": "system", "content": "Theirs."}]
+    chat(server)
+    chat(server, system + HELLO)
+    chat(server, model="ragdoll:files")
+    chat(server, system + HELLO, model="ragdoll:files")
+    assert [question.instructions for question in engine.asked] == ["", "Theirs.", "Ours.", "Theirs."]
+
+
+def test_a_conversation_goes_on_from_what_is_remembered(server: Server, engine: Answering):
+    chat(server)
+    chat(server, [*HELLO, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And?"}])
+    first, second = engine.asked
+    assert second.transcript == ({"text": "Hello?"},)
+    assert second.conversation_id == first.conversation_id
+
+
+def test_so_does_one_that_was_streamed(server: Server, engine: Answering):
+    streamed(chat(server, stream=True))
+    chat(server, [*HELLO, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And?"}])
+    assert engine.asked[1].transcript == ({"text": "Hello?"},)
+
+
+def test_who_leaves_wants_no_answer(server: Server, engine: Answering):
+    engine.goes_on.clear()
+    with pytest.raises(requests.exceptions.ReadTimeout):
+        requests.post(
+            f"{server.state.address}/chat/completions",
+            json={"model": "ragdoll", "messages": HELLO},
+            headers={"Authorization": f"Bearer {KEY}"},
+            timeout=0.5,
+        )
+    assert engine.was_cancelled.wait(PATIENCE_S)
+    assert engine.cancelled == [engine.asked[0].question_id]
+
+
+def test_who_leaves_a_stream_wants_no_more_of_it(server: Server, engine: Answering):
+    engine.goes_on.clear()
+    response = post(
+        server, "/chat/completions", {"model": "ragdoll", "messages": HELLO, "stream": True}, stream=True
+    )
+    next(response.iter_lines())
+    response.close()
+    assert engine.was_cancelled.wait(PATIENCE_S)
+
+
+def test_a_refused_question_is_told_before_anything_is_sent(server: Server, engine: Answering):
+    engine.refusal = ModelNotFound("There is no such model.")
+    for stream in (False, True):
+        response = chat(server, stream=stream)
+        assert response.status_code == 404
+        assert response.json()["error"]["message"] == "There is no such model."
+    assert engine.listeners == []
+
+
+def test_an_answer_that_fails_says_why(server: Server, engine: Answering):
+    engine.end = lambda question_id: AnswerFailed(question_id, BadRequest("It cannot be."))
+    assert chat(server).json()["error"]["message"] == "It cannot be."
+    assert streamed(chat(server, stream=True))[-1]["error"]["message"] == "It cannot be."
+
+
+def test_an_answer_that_was_stopped_elsewhere_says_so(server: Server, engine: Answering):
+    engine.end = lambda question_id: AnswerCancelled(question_id)
+    assert "stopped" in chat(server).json()["error"]["message"]
+
+
+def test_without_a_model_there_is_a_way_out(server: Server, engine: Answering):
+    engine.settings = Settings()
+    response = chat(server)
+    assert response.status_code == 404
+    assert "ragdoll:files" in response.json()["error"]["message"]
+    assert chat(server, model="ragdoll:files").status_code == 200
+
+
+def test_models_are_listed_with_what_they_can_read(server: Server):
+    headers = {"Authorization": f"Bearer {KEY}"}
+    listed = requests.get(f"{server.state.address}/models", headers=headers, timeout=PATIENCE_S).json()
+    names = [model["id"] for model in listed["data"]]
+    assert "tiny:files/Work" in names
+    for name in ("tiny", "tiny:files/Work"):
+        one = requests.get(f"{server.state.address}/models/{name}", headers=headers, timeout=PATIENCE_S).json()
+        assert one["id"] == name
+    assert requests.get(f"{server.state.address}/models/x", headers=headers, timeout=PATIENCE_S).status_code == 404
+
+
+def test_passages_can_be_searched_for(server: Server):
+    reply = post(server, "/search", {"query": "notice", "top_k": 2}).json()
+    assert [one["text"] for one in reply["passages"]] == ["notice"] * 2
+
+
+@pytest.mark.parametrize("key", ["", "other"])
+def test_without_the_key_nothing_is_answered(server: Server, engine: Answering, key: str):
+    assert post(server, "/chat/completions", {"messages": HELLO}, key=key).status_code == 401
+    assert post(server, "/search", {"query": "a"}, key=key).status_code == 401
+    assert requests.get(f"{server.state.address}/models", timeout=PATIENCE_S).status_code == 401
+    assert engine.asked == []
+
+
+def test_a_page_in_a_browser_gets_nothing(server: Server, engine: Answering):
+    # What a page can send without being asked: another type, or to a name that was made to lead here.
+    body = json.dumps({"messages": HELLO}).encode()
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "text/plain"}
+    address = f"{server.state.address}/chat/completions"
+    assert requests.post(address, data=body, headers=headers, timeout=PATIENCE_S).status_code == 400
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json", "Host": "rebound.example"}
+    assert requests.post(address, data=body, headers=headers, timeout=PATIENCE_S).status_code == 400
+    headers = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
+    asked = requests.options(address, headers=headers, timeout=PATIENCE_S)
+    assert "access-control-allow-origin" not in asked.headers
+    assert engine.asked == []
+
+
+@pytest.mark.parametrize("body", [{}, {"messages": "Hello"}, {"messages": HELLO, "n": "many"}])
+def test_what_is_no_request_is_told_so(server: Server, body: Any):
+    response = post(server, "/chat/completions", body)
+    assert response.status_code == 400
+    assert response.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_body_beyond_all_measure_is_refused(server: Server, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("engine.api.service.MAX_BODY_BYTES", 100)
+    assert chat(server, [{"role": "user", "content": "x" * 200}]).status_code == 400
+
+
+def test_what_is_not_answered_says_what_is(server: Server):
+    response = post(server, "/completions", {"prompt": "Once"})
+    assert response.status_code == 404
+    assert "/v1/chat/completions" in response.json()["error"]["message"]
+
+
+def test_a_silent_stream_is_told_to_be_alive(server: Server, engine: Answering, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("engine.api.service.BEAT_S", 0.05)
+    engine.goes_on.clear()
+    body = {"model": "ragdoll", "messages": HELLO, "stream": True}
+    with post(server, "/chat/completions", body, stream=True) as response:
+        assert any(line.startswith(b":") for line in response.iter_lines())
+
+
+# --- following the settings ---
+
+
+def is_open(address: str) -> bool:
+    try:
+        return requests.get(address.replace("/v1", "/health"), timeout=PATIENCE_S).ok
+    except requests.exceptions.ConnectionError:
+        return False
+
+
+def test_it_starts_moves_and_stops_as_the_settings_say(engine: Answering):
+    told: list[ServerState] = []
+    server = Server(engine, told.append)  # type: ignore[arg-type]
+    server.follow(ServerSettings())
+    assert server.state == ServerState()
+    server.follow(ServerSettings(enabled=True, port=0, key=KEY))
+    first = server.state.address
+    assert is_open(first)
+    server.follow(ServerSettings(enabled=True, port=0, key="another"))
+    assert is_open(server.state.address)
+    assert server.state.address == first or not is_open(first)
+    last = server.state.address
+    server.follow(ServerSettings(port=0))
+    assert not is_open(last)
+    assert told[-1] == ServerState()
+    server.close()
+    server.follow(ServerSettings(enabled=True, port=0, key=KEY))
+    assert server.state == ServerState(), "what is closed stays closed"
+
+
+def test_a_key_is_made_when_it_is_first_needed(engine: Answering):
+    server = Server(engine)  # type: ignore[arg-type]
+    try:
+        settings = server.follow(ServerSettings(enabled=True, port=0))
+        assert len(settings.key) > 20
+        assert engine.settings.server.key == settings.key
+        assert post(server, "/search", {"query": "a"}, key=settings.key).ok
+    finally:
+        server.close()
+
+
+def test_none_is_asked_for_where_none_is_needed(engine: Answering):
+    server = Server(engine)  # type: ignore[arg-type]
+    try:
+        server.follow(ServerSettings(enabled=True, port=0, needs_key=False))
+        assert post(server, "/search", {"query": "a"}, key="").ok
+        assert engine.settings.server.key == ""
+    finally:
+        server.close()
+
+
+def test_a_port_that_is_taken_is_told_with_a_way_out(engine: Answering):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        server = Server(engine)  # type: ignore[arg-type]
+        server.follow(ServerSettings(enabled=True, port=other.getsockname()[1], key=KEY))
+        assert server.state.address == ""
+        assert "another port" in server.state.problem
+        server.close()
+
+
+def test_it_ends_although_somebody_listens(engine: Answering):
+    server = Server(engine)  # type: ignore[arg-type]
+    server.follow(ServerSettings(enabled=True, port=0, key=KEY))
+    engine.goes_on.clear()
+    body = {"model": "ragdoll", "messages": HELLO, "stream": True}
+    with post(server, "/chat/completions", body, stream=True) as response:
+        next(response.iter_lines())
+        started = time.monotonic()
+        server.close()
+        assert time.monotonic() - started < PATIENCE_S
+        assert engine.was_cancelled.wait(PATIENCE_S)
+    engine.goes_on.set()
