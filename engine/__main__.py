@@ -71,6 +71,7 @@ def main(stream: BinaryIO) -> int:
                 Home.find(), publish, warm=is_warm, watches=is_warm, lock_patience_seconds=_LOCK_PATIENCE_S
             )
         )
+        host.listen()
         host.serve(sys.stdin.buffer)
     except _Terminated:
         host.leave_questions_open()

@@ -218,10 +218,14 @@ class Engine:
             NothingThere: A path does not exist.
             LibraryError: Something that concerns all files (disk full, embedder missing); what is done stays.
         """
-        return self._add([absolute(str(path)) for path in paths], collection).wait()
+        return self.start_adding_all([str(path) for path in paths], collection).wait()
+
+    def start_adding_all(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:
+        """Queues the same; all or nothing. Raises as it does."""
+        return self._add([absolute(path) for path in paths], collection)
 
     def start_adding(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:
-        """Queues the same, of what is there; progress and end come as events, and so does what is not there.
+        """Queues what of it is there; progress and end come as events, and so does what is not there.
 
         Raises:
             NothingThere: No path exists.
@@ -238,8 +242,12 @@ class Engine:
         self._parts.watcher.wake()
         return job
 
+    def rescan(self) -> IndexFinished:
+        """Looks at all linked folders for what is new, changed or gone, and waits for it. Raises LibraryError."""
+        return self.start_rescan().wait()
+
     def start_rescan(self) -> IndexJob:
-        """Looks at all linked folders for what is new, changed or gone."""
+        """Queues the same."""
         return self._parts.indexer.rescan()
 
     def folders(self) -> tuple[Folder, ...]:
@@ -405,7 +413,7 @@ class Engine:
     def _hand_over(self, in_flight: QuestionInFlight) -> None:
         question = in_flight.question
         try:
-            _check_question(question.text, question.sampling)
+            check_question(question.text, question.sampling)
             _check_unfinished(question.unfinished)
             _check_top_k(question.top_k)
             self._check_scope(question.collection, question.filters)
@@ -491,16 +499,21 @@ class Engine:
             NothingThere: There is no such collection, or nothing that was read of the library at a path.
         """
         options = self._by_settings(options)
-        _check_question(text, options["sampling"])
-        self._check_scope(collection, filters)
-        documents = self._catalog.stored_documents(collection, filters)
-        if not documents:
-            raise NothingThere("There is no file to ask here.", "Add files first, or ask with fewer filters.")
+        check_question(text, options["sampling"])
+        documents = self.documents_to_ask(collection, filters)
 
         def ask(document: Document, question_id: str) -> Question:
             return Question(question_id, text, filters=confined_to(document), priority="batch", **options)
 
         return ask_each(documents, ask, self.submit, self.cancel, self.subscribe)
+
+    def documents_to_ask(self, collection: str | None = None, filters: Filters = ANYWHERE) -> tuple[Document, ...]:
+        """The documents that `ask_each_file` asks, ordered by path. Raises NothingThere and BadRequest as it does."""
+        self._check_scope(collection, filters)
+        documents = self._catalog.stored_documents(collection, filters)
+        if not documents:
+            raise NothingThere("There is no file to ask here.", "Add files first, or ask with fewer filters.")
+        return documents
 
     def _by_settings(self, options: dict[str, Any]) -> dict[str, Any]:
         """Fields of Question, with those that the settings choose where they are not given."""
@@ -666,7 +679,8 @@ class Engine:
                 raise NothingThere(f"Nothing at {path} is in the library.", "The library page lists what is.")
 
 
-def _check_question(text: str, sampling: SamplingParams) -> None:
+def check_question(text: str, sampling: SamplingParams) -> None:
+    """Raises BadRequest for a question that is empty, and for sampling that cannot be."""
     if not text.strip():
         raise BadRequest("The question is empty.")
     check_sampling(sampling)

@@ -4,6 +4,7 @@ RagdollError
 ├── ProtocolError            a line on the pipe that is no message of ours
 ├── BadRequest               a request whose arguments cannot be carried out as given
 ├── Cancelled                the work was stopped because its asker no longer wants it
+├── EngineGone               the running engine that a command had called ended before it was done
 ├── LibraryError
 │   ├── LibraryHeld          another Ragdoll process holds this library
 │   ├── NothingThere         a path that was asked for does not exist
@@ -83,6 +84,10 @@ class BadRequest(RagdollError):
 
 class Cancelled(RagdollError):
     """The work was stopped because its asker no longer wants it; nothing is wrong."""
+
+
+class EngineGone(RagdollError):
+    """A command had called the engine of the open window, and that ended in the middle of it."""
 
 
 class LibraryError(RagdollError):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
-from engine import events, protocol
+from engine import errors, events, protocol
+from engine.errors import RagdollError
+from engine.metrics import Timings
 
 # Files that are named as skipped, and as failed: the library page lists all, and a line has a limit.
 MAX_PROBLEMS = 500
+_Pairs = Sequence[tuple[str, str]]
 
 
 def notice_of(event: events.Event) -> protocol.Notice | None:
@@ -69,11 +73,51 @@ def _answer_notice(event: events.Event) -> protocol.Notice | None:
     return None
 
 
+def event_of(notice: protocol.Notice) -> events.Event | None:
+    """The other way round, for commands that follow an engine from outside; None for all that they do not listen to."""
+    match notice:
+        case protocol.IndexProgress():
+            return events.IndexProgressed(**notice.model_dump())
+        case protocol.IndexFailed(kind=kind, sentence=sentence, way_out=way_out):
+            return events.IndexFailed(error_of(kind, sentence, way_out))
+        case protocol.ModelDownloads(downloads=downloads):
+            return events.DownloadsChanged(downloads)
+        case protocol.AnswerFinished(question_id=question_id, answer=answer, timings=timings):
+            return events.AnswerFinished(question_id, answer, Timings(**timings.model_dump()))
+        case protocol.AnswerCancelled(question_id=question_id, segments=segments):
+            return events.AnswerCancelled(question_id, segments)
+        case protocol.AnswerFailed(question_id=question_id, kind=kind, sentence=sentence, way_out=way_out):
+            return events.AnswerFailed(question_id, error_of(kind, sentence, way_out))
+    return None
+
+
+def error_of(kind: str, sentence: str, way_out: str) -> RagdollError:
+    """An error as the engine raised it; of a kind that is not known here, the one of which all are."""
+    known = getattr(errors, kind, None)
+    if not (isinstance(known, type) and issubclass(known, RagdollError)):
+        known = RagdollError
+    return known(sentence, way_out)
+
+
+def report_of(event: events.IndexFinished) -> protocol.IndexReport:
+    """What came of a job, for whoever waits for it: every file."""
+    return protocol.IndexReport(
+        indexed=event.indexed,
+        unchanged=event.unchanged,
+        removed=event.removed,
+        skipped=_problems(event.skipped),
+        failed=_problems(event.failed),
+        in_part=_problems(event.in_part),
+        chunks=event.chunks,
+        seconds=event.seconds,
+        was_cancelled=event.was_cancelled,
+    )
+
+
 def _index_finished(event: events.IndexFinished) -> protocol.IndexFinished:
-    def problems(pairs: tuple[tuple[str, str], ...]) -> tuple[protocol.DocumentProblem, ...]:
+    def problems(pairs: _Pairs) -> tuple[protocol.DocumentProblem, ...]:
         # The same ones whenever all are found again.
-        first = sorted(pairs)[:MAX_PROBLEMS]
-        return tuple(protocol.DocumentProblem(path=path, reason=reason) for path, reason in first)
+        return _problems(sorted(pairs)[:MAX_PROBLEMS])
 
     return protocol.IndexFinished(
         indexed=event.indexed,
@@ -86,3 +130,7 @@ def _index_finished(event: events.IndexFinished) -> protocol.IndexFinished:
         was_cancelled=event.was_cancelled,
         num_more=sum(max(0, len(pairs) - MAX_PROBLEMS) for pairs in (event.skipped, event.failed)),
     )
+
+
+def _problems(pairs: _Pairs) -> tuple[protocol.DocumentProblem, ...]:
+    return tuple(protocol.DocumentProblem(path=path, reason=reason) for path, reason in pairs)

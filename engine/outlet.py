@@ -1,12 +1,14 @@
-"""The one thread that writes to the window: lines in order, of snapshots only the newest, tokens never dropped.
+"""The one thread that writes to whoever asks: lines in order, of snapshots only the newest, tokens never dropped.
 
 The queue is bounded, so a window that stops reading slows the engine down instead of filling its memory.
+A guest that stops reading is left instead, for others wait for the engine, too.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import BinaryIO
 
 from engine.protocol import Notice
@@ -18,8 +20,9 @@ MAX_WAITING_LINES = 10_000
 class Outlet:
     """Queues lines from any thread; `close` writes what is left, and a broken pipe silently ends it."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: BinaryIO, leave: Callable[[], None] | None = None) -> None:
+        """`leave` ends the connection to one who does not read; without it, that one is waited for."""
+        self._stream, self._leave = stream, leave
         self._lines: OrderedDict[object, bytes] = OrderedDict()
         self._changed = threading.Condition()
         self._is_closed = False
@@ -39,11 +42,15 @@ class Outlet:
             self.send(line)
 
     def send(self, line: bytes) -> None:
-        """Queues a line that must arrive; waits while the queue is full."""
+        """Queues a line that must arrive; while the queue is full, it waits, or leaves whoever does not read."""
         with self._changed:
+            if self._leave is not None and len(self._lines) >= MAX_WAITING_LINES:
+                self._abandon()
+                self._leave()
             self._changed.wait_for(lambda: self._is_closed or len(self._lines) < MAX_WAITING_LINES)
-            self._lines[object()] = line
-            self._changed.notify_all()
+            if not self._is_closed:
+                self._lines[object()] = line
+                self._changed.notify_all()
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Writes what is waiting and ends; gives up on a window that does not read."""

@@ -10,6 +10,13 @@ from engine.core import DEFAULT_COLLECTION, Collection, Document, DocumentState,
 from engine.protocol.message import Message, Method, Nothing
 
 
+class DocumentProblem(Message):
+    """A file that was not indexed, and why."""
+
+    path: PathText
+    reason: str
+
+
 class AddPaths(Message):
     """Folders and files to index; folders are expanded by the engine."""
 
@@ -64,12 +71,30 @@ class EmbedderState(Message):
 
 
 class LibraryReply(Message):
-    """The collections, the linked folders, and what is on disk."""
+    """The collections, the linked folders, and what is on disk.
+
+    `index_problem` is why nothing is found though documents were read, "" where it is not so, or not known yet.
+    """
 
     collections: tuple[Collection, ...]
     disk_bytes: int
     folders: tuple[Folder, ...] = ()
     embedder: EmbedderState = EmbedderState()
+    index_problem: str = ""
+
+
+class IndexReport(Message):
+    """What a job did, as `IndexFinished` tells it, but with each file; `in_part` are what was left out when indexed."""
+
+    indexed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    skipped: tuple[DocumentProblem, ...] = ()
+    failed: tuple[DocumentProblem, ...] = ()
+    in_part: tuple[DocumentProblem, ...] = ()
+    chunks: int = 0
+    seconds: float = 0.0
+    was_cancelled: bool = False
 
 
 class PathState(Message):
@@ -178,3 +203,8 @@ CANCEL_INDEXING = Method("library.cancel", Nothing, Nothing)
 LIBRARY = Method("library.status", Nothing, LibraryReply)
 DOCUMENTS = Method("library.documents", ListDocuments, DocumentsReply)
 PAGE = Method("document.page", PageRequest, PageReply)
+# The same, answered when the job has ended. Of paths to add, all have to be there.
+ADD_AND_WAIT = Method("library.add_and_wait", AddPaths, IndexReport)
+RESCAN_AND_WAIT = Method("library.rescan_and_wait", Nothing, IndexReport)
+PRIORITISE_AND_WAIT = Method("library.prioritise_and_wait", Paths, IndexReport)
+UNLOCK_AND_WAIT = Method("library.unlock_and_wait", Unlock, IndexReport)

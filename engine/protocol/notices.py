@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from engine.core import Answer, Download, Passage, PathText, Quote, Refresh, Scope
+from engine.protocol.library import DocumentProblem
 from engine.protocol.message import Message
 from engine.protocol.models import MemoryReply
 
@@ -82,13 +83,6 @@ class IndexProgress(Notice):
     bytes_total: int = 0
     documents_per_second: float | None = None
     gives_way: bool = False
-
-
-class DocumentProblem(Message):
-    """A file that was not indexed, and why."""
-
-    path: PathText
-    reason: str
 
 
 class IndexFinished(Notice):

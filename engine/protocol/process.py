@@ -14,9 +14,13 @@ class Pong(Message):
 
 
 class SettingsReply(Message):
-    """The engine's settings as nested tables; the same shape as `engine.toml`."""
+    """The engine's settings as nested tables; the same shape as `engine.toml`.
+
+    `problem` is what of that file is not used, in a sentence; "" where all of it is.
+    """
 
     settings: dict[str, Any]
+    problem: str = ""
 
 
 class SetSettings(Message):

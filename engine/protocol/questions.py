@@ -51,6 +51,36 @@ class SearchReply(Message):
     scope: Scope
 
 
+class SearchMany(Message):
+    """Several queries in one sweep; the other fields as in `Search`."""
+
+    queries: tuple[str, ...]
+    top_k: int = 6
+    collection: str | None = None
+    filters: Filters = Filters()
+
+
+class SearchManyReply(Message):
+    """One for each query, in their order."""
+
+    found: tuple[SearchReply, ...]
+
+
+class Confined(Message):
+    """Where to ask: a collection, None for all, and what else confines it."""
+
+    collection: str | None = None
+    filters: Filters = Filters()
+
+
+class DocumentsToAsk(Message):
+    """The documents that a question to every file is put to, ordered by path."""
+
+    document_ids: tuple[int, ...]
+
+
 ASK = Method("ask", Ask, Nothing)
 CANCEL = Method("cancel", CancelQuestion, Nothing)
 SEARCH = Method("search", Search, SearchReply)
+SEARCH_MANY = Method("search.many", SearchMany, SearchManyReply)
+DOCUMENTS_TO_ASK = Method("documents.to_ask", Confined, DocumentsToAsk)

@@ -107,6 +107,10 @@ class SlowPages:
     def settings(self) -> Settings:
         return Settings()
 
+    @property
+    def settings_problem(self) -> str:
+        return ""
+
 
 @pytest.fixture
 def lines() -> Lines:
@@ -213,7 +217,7 @@ def test_a_folder_or_a_model_on_a_share_that_hangs_holds_up_no_pause_and_no_othe
 
 def test_what_would_be_too_long_a_line_is_an_error(host: Host, engine: SlowPages, lines: Lines, monkeypatch) -> None:
     engine.go_on.set()
-    monkeypatch.setattr("engine.host.MAX_LINE_BYTES", 400)
+    monkeypatch.setattr("engine.session.MAX_LINE_BYTES", 400)
     asked(host, (protocol.SETTINGS_GET, Nothing()))
     lines.wait_for(1)
     assert lines.replies[1].error.sentence == "There is too much of this to be shown at once."

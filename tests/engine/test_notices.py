@@ -8,9 +8,9 @@ import pytest
 
 from engine import events, protocol, wire
 from engine.core import Answer, Citation, Download, Passage, Quote, Refresh, Scope
-from engine.errors import DiskFull
+from engine.errors import DiskFull, RagdollError
 from engine.metrics import Timings
-from engine.notices import MAX_PROBLEMS, notice_of
+from engine.notices import MAX_PROBLEMS, event_of, notice_of, report_of
 
 PASSAGE = Passage("r", 1, "/a.md", 0, 2, 0, 3, "h", "abc", 0.5)
 QUOTE = Quote("abc", 0, "/a.md", 2, 0, 3, 0.9)
@@ -52,6 +52,43 @@ def test_every_event_survives_the_wire(event: events.Event):
         return
     assert notice is not None
     assert wire.decode_message(wire.encode_notice(notice)) == notice
+
+
+# What commands listen to when they follow an engine from outside.
+FOLLOWED = (
+    events.IndexProgressed,
+    events.IndexFailed,
+    events.DownloadsChanged,
+    events.AnswerFinished,
+    events.AnswerCancelled,
+    events.AnswerFailed,
+)
+
+
+@pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
+def test_what_commands_follow_is_the_same_event_at_the_other_end(event: events.Event):
+    notice = notice_of(event)
+    heard = event_of(notice) if notice is not None else None
+    if not isinstance(event, FOLLOWED):
+        assert heard is None
+    elif isinstance(event, events.IndexFailed | events.AnswerFailed):
+        assert isinstance(heard, type(event))
+        assert (type(heard.error), str(heard.error)) == (type(event.error), str(event.error))
+    else:
+        assert heard == event
+
+
+def test_an_error_of_a_later_engine_is_one_all_the_same():
+    heard = event_of(protocol.AnswerFailed(question_id="q", kind="MoonInTheWay", sentence="It is dark.", way_out=""))
+    assert isinstance(heard, events.AnswerFailed)
+    assert (type(heard.error), heard.error.sentence) == (RagdollError, "It is dark.")
+
+
+def test_who_waits_for_a_job_is_told_of_every_file():
+    problems = tuple((f"/{number:06}", "empty") for number in range(2 * MAX_PROBLEMS))
+    report = report_of(events.IndexFinished(0, 0, 0, problems, (), 0, 1.0, in_part=(("/p", "pictures"),)))
+    assert len(report.skipped) == 2 * MAX_PROBLEMS
+    assert report.in_part == (protocol.DocumentProblem(path="/p", reason="pictures"),)
 
 
 def test_no_event_is_forgotten_here():

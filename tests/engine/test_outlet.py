@@ -76,3 +76,15 @@ def test_a_window_that_has_gone_is_no_error():
         for _ in range(100):
             outlet.send(b"x\n")
         outlet.close()
+
+
+def test_a_guest_that_does_not_read_is_left_and_nobody_waits_for_it():
+    gate, has_left = Gate(), threading.Event()
+    outlet = Outlet(gate, leave=has_left.set)  # type: ignore[arg-type]
+    for _ in range(MAX_WAITING_LINES + 2):
+        outlet.send(b"x\n")
+    assert has_left.is_set()
+    outlet.send(b"more\n")
+    gate.open.set()
+    outlet.close(30)
+    assert len(gate.lines) <= 1

@@ -1,0 +1,258 @@
+"""One who asks an engine, by lines: the window over two pipes, or a guest over a socket (see guests.py).
+
+The thread that reads only reads and dispatches, so a ping is answered whatever the engine is busy with; requests
+that touch the disk run on a small pool. What changes anything is carried out in the order it was asked for, also
+when the window closes right after it: settings, the library, and what concerns one model each in a lane of its own.
+A file on a share that hangs takes minutes, and whoever clicks on three of its citations, adds it, or asks a model that
+lies there, can still pause, stop, ask another model and change settings.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, BinaryIO, Protocol
+
+from engine import protocol, wire
+from engine.errors import BadRequest, ProtocolError, RagdollError
+from engine.events import (
+    AnswerCancelled,
+    AnswerEnded,
+    AnswerFailed,
+    AnswerStateChanged,
+    Event,
+    PhaseChanged,
+)
+from engine.lane import Lane, end_all
+from engine.notices import notice_of
+from engine.outlet import Outlet
+from engine.protocol import Message, Method, Nothing
+from engine.wire import MAX_LINE_BYTES, Request, RequestRefused
+
+log = logging.getLogger(__name__)
+MAX_GARBAGE_LINES = 20
+# The window gives the process three seconds to end.
+LANE_SECONDS = 1.0
+# The lanes, by what is asked for, and what is carried out in them.
+_IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...] = (
+    (lambda _: "settings", (protocol.SETTINGS_SET,)),
+    (lambda _: "pace", (protocol.PAUSE, protocol.RESUME, protocol.CANCEL_INDEXING)),
+    (lambda _: "additions", (protocol.ADD, protocol.ADD_AND_WAIT)),
+    # These wait for a step of what is being read.
+    (lambda _: "removals", (protocol.REMOVE, protocol.SETTLE_GONE)),
+    (
+        lambda _: "library",
+        (
+            protocol.UNLOCK,
+            protocol.UNLOCK_AND_WAIT,
+            protocol.REINDEX,
+            protocol.PRIORITISE,
+            protocol.PRIORITISE_AND_WAIT,
+        ),
+    ),
+    (lambda params: f"questions to {params.model}", (protocol.ASK,)),
+    (
+        lambda params: f"model {params.path}",
+        (protocol.MODELS_ADD, protocol.MODELS_FORGET, protocol.MODELS_DELETE, protocol.MODELS_USE),
+    ),
+    (lambda _: "no model", (protocol.MODELS_UNLOAD,)),
+    # The hub may be slow to answer.
+    (lambda _: "hub", (protocol.MODELS_LOOK_UP,)),
+    (lambda _: "downloads", (protocol.MODELS_GET, protocol.MODELS_CANCEL_GETTING, protocol.MODELS_DISCARD_PART)),
+)
+_LANE_OF = {method.name: lane for lane, methods in _IN_ORDER for method in methods}
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """An answer for later: `told` makes it of what has `ended` by then."""
+
+    ended: Future[Any]
+    told: Callable[[Any], Message]
+
+
+Work = Callable[[Request], Message | Awaited]
+
+
+class Desk(Protocol):
+    """Who carries out what the sessions of one engine ask. From any thread."""
+
+    def carried_out(self, request: Request) -> Message | Awaited:
+        """Raises RagdollError where it cannot be."""
+        ...
+
+    def choosing(self, request: Request) -> Work:
+        """What has a model answer from now on, or none, unless another is chosen before it is carried out."""
+        ...
+
+    def take(self, asked: protocol.Ask) -> Callable[[], None]:
+        """A question that can be stopped from now on; what is returned looks at all that it needs, and asks it."""
+        ...
+
+    def cancel(self, question_id: str) -> None: ...
+
+
+class Session:
+    """Hears all that happens in the engine; of the questions of others it hears only that there are some.
+
+    A guest hears nothing of those, and cannot end the engine.
+    """
+
+    def __init__(self, outlet: Outlet, desk: Desk, *, is_guest: bool = False) -> None:
+        self._outlet, self._desk, self._is_guest = outlet, desk, is_guest
+        self._phase = ""
+        self._is_stopping = threading.Event()
+        self._tells_ends = True
+        # Those that were asked here and have not ended.
+        self._questions = set[str]()
+        self._pool = ThreadPoolExecutor(max_workers=3, thread_name_prefix="request")
+        self._lanes: dict[str, Lane] = {}
+        self._viewer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="page")
+        self._next_page: tuple[Request, Future[None]] | None = None
+
+    def publish(self, event: Event) -> None:
+        """The engine's listener: called on its threads, so it only queues."""
+        if isinstance(event, AnswerCancelled | AnswerFailed) and not self._tells_ends:
+            return
+        if isinstance(event, PhaseChanged):
+            self._phase = event.phase
+        if self._concerns_us(event) and (notice := notice_of(event)) is not None:
+            self._outlet.notify(notice)
+        if isinstance(event, AnswerEnded):
+            self._questions.discard(event.question_id)
+
+    def serve(self, stream: BinaryIO) -> None:
+        """Reads requests until whoever asks closes the pipe, asks for shutdown, or sends nothing but garbage."""
+        garbage = 0
+        while not self._is_stopping.is_set() and (line := stream.readline(MAX_LINE_BYTES + 1)):
+            try:
+                request = wire.decode_request(line)
+            except RequestRefused as error:
+                self._outlet.send(wire.encode_error(error.request_id, error))
+            except ProtocolError as error:
+                garbage += 1
+                log.warning("%s", error)
+                if garbage > MAX_GARBAGE_LINES:
+                    break
+            else:
+                self._dispatch(request)
+
+    def aside(self, work: Callable[[], object]) -> None:
+        """Has something done that nobody asked for, among the requests that wait for nothing."""
+        self._pool.submit(work)
+
+    def leave_questions_open(self) -> None:
+        """Says from now on of no question that it was stopped or failed.
+
+        Where we are ended from outside, nobody stopped them: a window that is still there asks the next engine.
+        """
+        self._tells_ends = False
+
+    def close(self) -> None:
+        """Has all that was asked in an order carried out, and waits for it."""
+        self._is_stopping.set()
+        self._viewer.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        end_all(tuple(self._lanes.values()), LANE_SECONDS)
+
+    def leave(self) -> None:
+        """Whoever asked is gone: nobody wants their answers. Waits for nothing."""
+        self._is_stopping.set()
+        for pool in (self._viewer, self._pool):
+            pool.shutdown(wait=False, cancel_futures=True)
+        end_all(tuple(self._lanes.values()), 0.0)
+        for question_id in tuple(self._questions):
+            self._desk.cancel(question_id)
+
+    def _concerns_us(self, event: Event) -> bool:
+        question_id = getattr(event, "question_id", None)
+        if question_id is None or question_id in self._questions:
+            return True
+        return not self._is_guest and isinstance(event, AnswerStateChanged | AnswerEnded)
+
+    def _dispatch(self, request: Request) -> None:
+        if request.method is protocol.PING:
+            self._outlet.send(wire.encode_result(request.id, protocol.Pong(phase=self._phase)))
+        elif request.method is protocol.SHUTDOWN:
+            self._shut_down(request)
+        elif request.method is protocol.PAGE:
+            self._turn_to(request)
+        elif request.method is protocol.CANCEL:
+            self._reply(request, self._desk.carried_out)
+        elif (lane_of := _LANE_OF.get(request.method.name)) is not None:
+            if request.method is protocol.ASK:
+                work = self._taken(request)
+            elif request.method in (protocol.MODELS_USE, protocol.MODELS_UNLOAD):
+                work = self._desk.choosing(request)
+            else:
+                work = self._desk.carried_out
+            self._lane(lane_of(request.params)).submit(partial(self._reply, request, work))
+        else:
+            self._pool.submit(self._reply, request, self._desk.carried_out)
+
+    def _shut_down(self, request: Request) -> None:
+        if self._is_guest:
+            refusal = BadRequest("This engine is not a guest's to end.", "Close the window.")
+            self._outlet.send(wire.encode_error(request.id, refusal))
+        else:
+            self._outlet.send(wire.encode_result(request.id, Nothing()))
+            self._is_stopping.set()
+
+    def _lane(self, name: str) -> Lane:
+        if name not in self._lanes:
+            self._lanes[name] = Lane(name)
+        return self._lanes[name]
+
+    def _turn_to(self, request: Request) -> None:
+        """Shows a page after the one that is being read; of those that wait only the newest is wanted."""
+        if self._next_page is not None:
+            earlier, waiting = self._next_page
+            if waiting.cancel():
+                superseded = RagdollError("Another page was asked for.")
+                self._outlet.send(wire.encode_error(earlier.id, superseded))
+        self._next_page = request, self._viewer.submit(self._reply, request, self._desk.carried_out)
+
+    def _taken(self, request: Request) -> Work:
+        """A question that can be stopped from now on, whatever is looked at for it."""
+        asked = request.params
+        assert isinstance(asked, protocol.Ask)
+        try:
+            hand_over = self._desk.take(asked)
+        except Exception as error:  # noqa: BLE001 - this is the thread that reads; told where it is carried out
+            return partial(_refuse, error)
+        self._questions.add(asked.question_id)
+        return lambda _: self._handed_over(asked.question_id, hand_over)
+
+    def _handed_over(self, question_id: str, hand_over: Callable[[], None]) -> Message:
+        try:
+            hand_over()
+        except BaseException:
+            self._questions.discard(question_id)
+            raise
+        return Nothing()
+
+    def _reply(self, request: Request, work: Work) -> None:
+        try:
+            done = work(request)
+            if isinstance(done, Awaited):
+                # On the thread where it ends; nobody waits here.
+                done.ended.add_done_callback(lambda ended: self._reply(request, lambda _: done.told(ended.result())))
+                return
+            line = wire.encode_result(request.id, done)
+            if len(line) > MAX_LINE_BYTES:
+                raise RagdollError("There is too much of this to be shown at once.")
+        except RagdollError as error:
+            line = wire.encode_error(request.id, error)
+        except Exception as error:  # the edge of the process: a bug in one request must not end it
+            log.exception("request %s failed", request.method.name)
+            failure = RagdollError(f"The engine could not do that: {error}.", "Look into the log, and try again.")
+            line = wire.encode_error(request.id, failure)
+        self._outlet.send(line)
+
+
+def _refuse(error: Exception, request: Request) -> Message:
+    raise error
