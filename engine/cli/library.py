@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict
 
 from engine.cli import documents, moving, words
+from engine.cli.commanded import Commanded
 from engine.cli.inputs import read_password
 from engine.cli.opening import opened
 from engine.cli.output import Output
@@ -30,7 +31,7 @@ def add(options: argparse.Namespace, out: Output) -> None:
 def rescan(options: argparse.Namespace, out: Output) -> None:
     with opened() as engine:
         with progress(engine, options.json):
-            finished = engine.start_rescan().wait()
+            finished = engine.rescan()
         _tell_index(finished, out)
         _go_on_moving(engine, out)
 
@@ -116,7 +117,7 @@ def status(options: argparse.Namespace, out: Output) -> None:
     out.line(f"{disk_bytes / 2**20:.1f} MB on disk in {document['data_folder']}")
 
 
-def _go_on_moving(engine: Engine, out: Output) -> None:
+def _go_on_moving(engine: Commanded, out: Output) -> None:
     # It may take long, and what was asked for is done.
     out.flush()
     moving.carry_on(engine, out.is_json)

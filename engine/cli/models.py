@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 from engine.cli import words
+from engine.cli.commanded import Commanded
 from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.cli.progress import bar
-from engine.engine import Engine
 from engine.errors import BadRequest
 from engine.protocol import CatalogueEntry, HubFiles
 
@@ -82,7 +82,7 @@ def _here(entry: CatalogueEntry) -> str:
     return {"there": "  is here", "part": "  is here in part"}.get(entry.download.state, "")
 
 
-def _got(engine: Engine, name: str, out: Output) -> Path:
+def _got(engine: Commanded, name: str, out: Output) -> Path:
     """Fetches a model, and says where it is; what an earlier try left is gone on with."""
     steps = engine.get_model(name)
     with bar("Getting", out.is_json, counts_bytes=True) as show:
@@ -99,7 +99,7 @@ def _got(engine: Engine, name: str, out: Output) -> Path:
             raise
 
 
-def _measured(engine: Engine, out: Output) -> str:
+def _measured(engine: Commanded, out: Output) -> str:
     """How fast the model in use is here, in words; what was measured before is not measured again."""
     with bar("Measuring", out.is_json) as show:
         for progress in engine.measure_model():

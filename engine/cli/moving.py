@@ -11,18 +11,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from engine.cli import words
+from engine.cli.commanded import Commanded
 from engine.cli.progress import progress
 from engine.engine import Engine
 from engine.errors import EmbedderUnavailable
 from engine.events import IndexFailed, IndexProgressed
 
 
-def carry_on(engine: Engine, is_json: bool) -> None:
-    """Moves the library to the embedding model that the settings name, and waits for it; at once where it has it."""
+def carry_on(engine: Commanded, is_json: bool) -> None:
+    """Moves the library to the embedding model that the settings name, and waits for it; at once where it has it.
+
+    An open window moves its library by itself.
+    """
     before = engine.embedder()
-    # What the command was for is done: leaving is no failure of it.
-    with _told(engine), progress(engine, is_json, "Moving"), suppress(KeyboardInterrupt):
-        engine.start_moving().wait()
+    if isinstance(engine, Engine):
+        # What the command was for is done: leaving is no failure of it.
+        with _told(engine), progress(engine, is_json, "Moving"), suppress(KeyboardInterrupt):
+            engine.start_moving().wait()
     after = engine.embedder()
     if after.problem:
         _say(after.problem)

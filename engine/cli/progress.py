@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from engine.engine import Engine
+from engine.cli.commanded import Commanded
 from engine.events import IndexProgressed
 
 
@@ -36,7 +36,7 @@ def bar(title: str, is_json: bool, *, counts_bytes: bool = False) -> Iterator[Ca
 
 
 @contextmanager
-def progress(engine: Engine, is_json: bool, title: str = "Indexing") -> Iterator[None]:
+def progress(engine: Commanded, is_json: bool, title: str = "Indexing") -> Iterator[None]:
     """A bar that follows the indexing."""
     with bar(title, is_json) as show:
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli import documents, words
+from engine.cli.commanded import Commanded
 from engine.cli.inputs import read_batch, read_form, read_sampling
 from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.config import Settings
 from engine.core import Filters, SamplingParams
-from engine.engine import Engine, absolute
+from engine.engine import absolute
 from engine.errors import BadRequest
 from engine.library.parsers.sniff import FAMILY_OF_ENDING
 from engine.retrieval.kinds import formats_named
@@ -38,7 +39,7 @@ def search(options: argparse.Namespace, out: Output) -> None:
         words.tell_passages(found.passages, out)
 
 
-def _search_batch(engine: Engine, options: argparse.Namespace, out: Output) -> None:
+def _search_batch(engine: Commanded, options: argparse.Namespace, out: Output) -> None:
     lines = read_batch(options.batch, "query")
     for start in range(0, len(lines), SEARCH_BATCH):
         some = lines[start : start + SEARCH_BATCH]
@@ -76,7 +77,7 @@ def ask(options: argparse.Namespace, out: Output) -> None:
         words.tell_answer(end, out, searched=not options.no_files)
 
 
-def _ask_batch(engine: Engine, file: str, asking: dict[str, Any], out: Output) -> None:
+def _ask_batch(engine: Commanded, file: str, asking: dict[str, Any], out: Output) -> None:
     """An answer to each line, in their order, as soon as it is due: whoever stops has those that were told."""
     lines = read_batch(file, "question", "query")
     texts, models = [line.text for line in lines], [line.model for line in lines]
@@ -86,7 +87,7 @@ def _ask_batch(engine: Engine, file: str, asking: dict[str, Any], out: Output) -
             out.flush()
 
 
-def _ask_each_file(engine: Engine, question: str, asking: dict[str, Any], out: Output) -> None:
+def _ask_each_file(engine: Commanded, question: str, asking: dict[str, Any], out: Output) -> None:
     """An answer from each file as it comes: whoever stops has those that were told."""
     with closing(engine.ask_each_file(question, **asking)) as answers:
         for document, end in answers:

@@ -14,6 +14,8 @@ from engine.config import Home
 from engine.engine import Engine
 from engine.errors import RagdollError
 from engine.events import IndexFailed, ModelStateChanged, ProblemFound
+from engine.guests import listening
+from engine.host import EngineDesk
 
 
 def serve(options: argparse.Namespace, out: Output) -> None:
@@ -29,7 +31,7 @@ def serve(options: argparse.Namespace, out: Output) -> None:
             out.line(f"Other applications can ask at {server.state.address}; Ctrl+C ends it.")
             out.line(f"Their key: {key}" if key else "They need no key.")
         out.flush()
-        with suppress(KeyboardInterrupt):
+        with listening(EngineDesk(engine), engine), suppress(KeyboardInterrupt):
             threading.Event().wait()
 
 

@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 from engine.cli.inputs import read_pair
+from engine.cli.opening import reached
 from engine.cli.output import Output
 from engine.config import Settings
-from engine.engine import Engine
 from engine.errors import BadRequest
 
 
@@ -20,7 +20,7 @@ def settings(options: argparse.Namespace, out: Output) -> None:
     if unknown := [name for name in names if name not in all_names]:
         raise BadRequest(f"There is no setting named {unknown[0]!r}.", "ragdoll settings lists them all.")
     changes = dict(read_pair(text) for text in options.names if "=" in text)
-    with Engine.open() as engine:
+    with reached() as engine:
         if changes:
             engine.change_settings(changes)
         known, problem = by_name(engine.settings), engine.settings_problem

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine import protocol
+from engine.door import FILE
 from tests.helpers.corpus import write_corpus
 from tests.helpers.engine_process import CAREFUL, EngineProcess
 from tests.helpers.homes import NewHome
@@ -271,11 +272,12 @@ def test_a_model_that_is_not_there_is_named_with_a_way_out(library):
     assert done.error == "ragdoll: There is no model file at /nowhere.gguf. Choose another file.\n"
 
 
-def test_a_library_held_by_the_application_is_told_apart(library):
+def test_a_library_held_by_an_application_that_hears_nobody_is_told_apart(library):
     ragdoll, corpus, _ = library
     with EngineProcess(ragdoll.home, ragdoll.home.with_name("held.log"), CAREFUL) as engine:
         engine.result(protocol.LIBRARY)
-        for arguments in (["add", corpus], ["search", "x"], ["ask", "x"], ["remove", corpus], ["models"]):
+        (ragdoll.home / "data" / "library" / FILE).unlink()
+        for arguments in (["add", corpus], ["search", "x"], ["watch"], ["models"]):
             _is_held(ragdoll.run_here(*arguments))
         _is_held(ragdoll.run("status"))
 

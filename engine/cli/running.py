@@ -1,0 +1,374 @@
+"""The engine of the open window, as commands see it: all that they ask is done there, by the protocol.
+
+What a command asked for and its questions end with it; what the library was told to read is read on.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import fields
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from engine import protocol
+from engine.cli.caller import Caller
+from engine.config import Home, Settings
+from engine.core import (
+    DEFAULT_COLLECTION,
+    QUOTES_ONLY,
+    Collection,
+    Document,
+    Download,
+    Evidence,
+    Filters,
+    Question,
+)
+from engine.each_file import ask_each, confined_to
+from engine.engine import absolute, check_question
+from engine.errors import DownloadFailed, EngineGone, LibraryHeld
+from engine.events import (
+    AnswerCancelled,
+    AnswerEnded,
+    AnswerFailed,
+    AnswerFinished,
+    DownloadsChanged,
+    Event,
+    IndexFinished,
+    MeasuringProgressed,
+    Publish,
+)
+from engine.library.well_formed import well_formed
+from engine.models import shelf
+from engine.models.download import Fetched
+from engine.models.gguf import read_shape
+from engine.notices import event_of
+from engine.protocol import (
+    CatalogueEntry,
+    EmbedderState,
+    Folder,
+    HubFiles,
+    HubModel,
+    MemoryReply,
+    Method,
+    ModelEntry,
+    ModelFile,
+    Nothing,
+    Notice,
+    Paths,
+)
+from engine.retrieval.confining import ANYWHERE
+from engine.waiting import finished, in_turn
+
+log = logging.getLogger(__name__)
+# Of a batch of searches so many passages come in one line, and of documents so many in another.
+PASSAGES_AT_ONCE, DOCUMENTS_AT_ONCE = 4096, 500
+_ASKED = {name for name in protocol.Ask.model_fields if name != "num_answers"}
+
+Asked = TypeVar("Asked")
+
+
+class RunningEngine:
+    """Does what `Commanded` says. Paths and names are understood as in the process of the command."""
+
+    def __init__(self, home: Home, connection: socket.socket) -> None:
+        """Raises as Caller does."""
+        self.home = home
+        self._listeners: list[Publish] = []
+        self._open = set[str]()
+        # The one that answers this command's questions, "" for the chosen one.
+        self._model = ""
+        self._caller = Caller(connection, self._hear)
+        self._caller.gone.add_done_callback(lambda gone: self._give_up(gone.result()))
+
+    def close(self) -> None:
+        """Questions that are open end there as cancelled."""
+        self._caller.close()
+
+    def __enter__(self) -> RunningEngine:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def subscribe(self, listener: Publish) -> Callable[[], None]:
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    # --- settings ---
+
+    @property
+    def settings(self) -> Settings:
+        return Settings.model_validate(self._ask(protocol.SETTINGS_GET).settings)
+
+    @property
+    def settings_problem(self) -> str:
+        return self._ask(protocol.SETTINGS_GET).problem
+
+    @property
+    def index_problem(self) -> str:
+        return self._ask(protocol.LIBRARY).index_problem
+
+    def change_settings(self, changes: Mapping[str, Any]) -> Settings:
+        params = protocol.SetSettings(changes=dict(changes))
+        return Settings.model_validate(self._caller.request(protocol.SETTINGS_SET, params).settings)
+
+    # --- library ---
+
+    def add(self, paths: Sequence[str | Path], collection: str = DEFAULT_COLLECTION) -> IndexFinished:
+        return self._indexed(protocol.ADD_AND_WAIT, protocol.AddPaths(paths=_all(paths), collection=collection))
+
+    def rescan(self) -> IndexFinished:
+        return self._indexed(protocol.RESCAN_AND_WAIT, Nothing())
+
+    def prioritise(self, paths: Sequence[str | Path]) -> IndexFinished:
+        return self._indexed(protocol.PRIORITISE_AND_WAIT, Paths(paths=_all(paths)))
+
+    def unlock(self, paths: Sequence[str | Path], password: str, *, remember: bool = False) -> IndexFinished:
+        params = protocol.Unlock(paths=_all(paths), password=password, remember=remember)
+        return self._indexed(protocol.UNLOCK_AND_WAIT, params)
+
+    def settle_gone(self, folder: str, *, remove: bool) -> int:
+        params = protocol.SettleGone(folder=absolute(folder), remove=remove)
+        return self._caller.request(protocol.SETTLE_GONE, params).documents
+
+    def remove(self, paths: Sequence[str | Path]) -> int:
+        return self._caller.request(protocol.REMOVE, Paths(paths=_all(paths))).documents
+
+    def collections(self) -> tuple[Collection, ...]:
+        return self._ask(protocol.LIBRARY).collections
+
+    def folders(self) -> tuple[Folder, ...]:
+        return self._ask(protocol.LIBRARY).folders
+
+    def documents_by_state(self) -> dict[str, int]:
+        return self._caller.request(protocol.DOCUMENTS, protocol.ListDocuments(limit=1)).by_state
+
+    def disk_bytes(self) -> int:
+        return self._ask(protocol.LIBRARY).disk_bytes
+
+    def embedder(self) -> EmbedderState:
+        return self._ask(protocol.LIBRARY).embedder
+
+    def memory(self) -> MemoryReply:
+        return self._ask(protocol.MEMORY)
+
+    # --- questions ---
+
+    def search(self, query: str, top_k: int, collection: str | None = None, filters: Filters = ANYWHERE) -> Evidence:
+        return self.search_many([query], top_k, collection, filters)[0]
+
+    def search_many(
+        self, queries: Sequence[str], top_k: int, collection: str | None = None, filters: Filters = ANYWHERE
+    ) -> list[Evidence]:
+        some, found = max(1, PASSAGES_AT_ONCE // top_k), list[protocol.SearchReply]()
+        for start in range(0, len(queries), some):
+            texts = tuple(map(well_formed, queries[start : start + some]))
+            params = protocol.SearchMany(queries=texts, top_k=top_k, collection=collection, filters=filters)
+            found += self._caller.request(protocol.SEARCH_MANY, params).found
+        return [Evidence(one.passages, (), one.scope) for one in found]
+
+    def ask_many(self, texts: Sequence[str], **options: Any) -> list[AnswerFinished]:
+        return [finished(end) for end in self.ask_in_turn(texts, **options)]
+
+    def ask_in_turn(
+        self, texts: Sequence[str], models: Sequence[str] | None = None, **options: Any
+    ) -> Generator[AnswerEnded, None, None]:
+        settings = self.settings
+        known = settings.models.known
+        options = {"priority": "batch" if len(texts) > 1 else "interactive", **_by_settings(settings), **options}
+
+        def ask(number: int, question_id: str) -> Question:
+            named = _file(models[number], known) if models is not None and models[number] else self._model
+            return Question(question_id, texts[number], **{"model": named, **options})
+
+        with closing(self._asked(range(len(texts)), ask)) as ends:
+            yield from in_turn(ends)
+
+    def ask_each_file(
+        self, text: str, collection: str | None = None, filters: Filters = ANYWHERE, **options: Any
+    ) -> Generator[tuple[Document, AnswerEnded], None, None]:
+        options = {**_by_settings(self.settings), **options, "model": self._model, "priority": "batch"}
+        check_question(text, options["sampling"])
+        confined = protocol.Confined(collection=collection, filters=filters)
+        document_ids = self._caller.request(protocol.DOCUMENTS_TO_ASK, confined).document_ids
+
+        def ask(document: Document, question_id: str) -> Question:
+            return Question(question_id, text, filters=confined_to(document), **options)
+
+        return self._asked(self._documents(document_ids), ask)
+
+    def submit(self, question: Question) -> None:
+        given = {name: getattr(question, name) for name in _ASKED}
+        words = {"text": well_formed(question.text), "instructions": well_formed(question.instructions)}
+        self._open.add(question.question_id)
+        try:
+            self._caller.request(protocol.ASK, protocol.Ask(**{**given, **words}))
+        except BaseException:
+            self._open.discard(question.question_id)
+            raise
+
+    def cancel(self, question_id: str) -> None:
+        self._caller.tell(protocol.CANCEL, protocol.CancelQuestion(question_id=question_id))
+
+    # --- models ---
+
+    def models(self) -> tuple[ModelEntry, ...]:
+        return self._ask(protocol.MODELS).models
+
+    def add_model(self, path: Path) -> ModelEntry:
+        return self._caller.request(protocol.MODELS_ADD, ModelFile(path=str(_absolute(path))))
+
+    def choose_model(self, name: str) -> None:
+        file = self._named(name)
+        if file == QUOTES_ONLY:
+            self._ask(protocol.MODELS_UNLOAD)
+        else:
+            self._caller.request(protocol.MODELS_USE, ModelFile(path=file))
+
+    def use_model(self, path: Path, *, remember: bool) -> None:
+        """Has it answer the questions of this command; the window goes on with its own."""
+        assert not remember
+        file = _absolute(path)
+        read_shape(file)
+        self._model = str(file)
+
+    def delete_model(self, name: str) -> None:
+        self._caller.request(protocol.MODELS_DELETE, ModelFile(path=self._named(name)))
+
+    def catalogue(self) -> tuple[CatalogueEntry, ...]:
+        return self._ask(protocol.MODELS_CATALOGUE).models
+
+    def look_up_model(self, name: str) -> HubFiles:
+        return self._caller.request(protocol.MODELS_LOOK_UP, HubModel(source=name))
+
+    def get_model(self, name: str) -> Generator[Fetched, None, Path]:
+        """As an engine's own, but fetched there behind what the window fetches; closed in between, it is stopped."""
+        source = self.look_up_model(name).files[0].source
+        steps, wanted = SimpleQueue[Download | EngineGone](), HubModel(source=source)
+
+        def hear(event: Event) -> None:
+            if isinstance(event, DownloadsChanged):
+                for download in event.downloads:
+                    if download.source == source:
+                        steps.put(download)
+
+        self._caller.gone.add_done_callback(lambda gone: steps.put(gone.result()))
+        unsubscribe = self.subscribe(hear)
+        try:
+            self._caller.request(protocol.MODELS_GET, wanted)
+            while steps.qsize() > 1:
+                # Of an earlier try; the last one that came before the reply is of this one.
+                steps.get()
+            yield from _until_there(iter(steps.get, None))
+        except DownloadFailed:
+            raise
+        except BaseException:
+            self._caller.tell(protocol.MODELS_CANCEL_GETTING, wanted)
+            raise
+        finally:
+            unsubscribe()
+        return Path(self.look_up_model(source).files[0].model.path)
+
+    def measure_model(self) -> Iterator[MeasuringProgressed]:
+        raise LibraryHeld(
+            "Ragdoll is already open, and measures its model by itself while nobody asks anything.",
+            "To have it done now, close the window.",
+        )
+
+    def measured(self) -> str:
+        return ""
+
+    # --- inside ---
+
+    def _ask(self, method: Method[Nothing, protocol.R]) -> protocol.R:
+        return self._caller.request(method, Nothing())
+
+    def _indexed(self, method: Method[protocol.P, protocol.IndexReport], params: protocol.P) -> IndexFinished:
+        """Has something read, and waits for it."""
+        try:
+            report = self._caller.request(method, params)
+        except KeyboardInterrupt:
+            print("ragdoll: it goes on in the window.", file=sys.stderr)
+            raise
+        given = {field.name: getattr(report, field.name) for field in fields(IndexFinished)}
+        pairs = {name: _pairs(given[name]) for name in ("skipped", "failed", "in_part")}
+        return IndexFinished(**{**given, **pairs})
+
+    def _asked(
+        self, several: Iterable[Asked], ask: Callable[[Asked, str], Question]
+    ) -> Generator[tuple[Asked, AnswerEnded], None, None]:
+        """As `ask_each`, until the engine ends: that is no failure of a single question. Raises EngineGone."""
+        with closing(ask_each(several, ask, self.submit, self.cancel, self.subscribe)) as ends:
+            for one, end in ends:
+                if isinstance(end, AnswerFailed) and isinstance(end.error, EngineGone):
+                    raise end.error
+                yield one, end
+
+    def _documents(self, document_ids: Sequence[int]) -> Iterator[Document]:
+        """Those of them that are still there, in their order."""
+        for start in range(0, len(document_ids), DOCUMENTS_AT_ONCE):
+            some = tuple(document_ids[start : start + DOCUMENTS_AT_ONCE])
+            params = protocol.ListDocuments(document_ids=some, limit=len(some))
+            yield from self._caller.request(protocol.DOCUMENTS, params).documents
+
+    def _named(self, name: str) -> str:
+        return _file(name, self.settings.models.known)
+
+    def _hear(self, notice: Notice) -> None:
+        if (event := event_of(notice)) is not None:
+            self._publish(event)
+
+    def _publish(self, event: Event) -> None:
+        if isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed):
+            self._open.discard(event.question_id)
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                # On the thread that hears what comes next.
+                log.exception("a listener failed at %s", type(event).__name__)
+
+    def _give_up(self, gone: EngineGone) -> None:
+        for question_id in tuple(self._open):
+            self._publish(AnswerFailed(question_id, gone))
+
+
+def _by_settings(settings: Settings) -> dict[str, Any]:
+    return {"sampling": settings.generation.sampling(), "instructions": settings.generation.instructions}
+
+
+def _until_there(steps: Iterator[Download | EngineGone]) -> Generator[Fetched, None, None]:
+    """How far a model is, until it is there. Raises DownloadFailed and EngineGone."""
+    for step in steps:
+        if isinstance(step, EngineGone):
+            raise step
+        if step.problem:
+            raise DownloadFailed(step.problem, step.way_out)
+        if step.state == "there":
+            return
+        if step.state in ("absent", "part"):
+            raise DownloadFailed("Getting the model was stopped in the window.", "The same command goes on with it.")
+        if step.state != "waiting":
+            yield Fetched(step.num_bytes, step.total_bytes, is_new=step.state == "fetching")
+
+
+def _all(paths: Sequence[str | Path]) -> tuple[str, ...]:
+    return tuple(absolute(str(path)) for path in paths)
+
+
+def _absolute(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+def _file(name: str, known: Sequence[str]) -> str:
+    """The file of the model that is meant by a name, or "none"."""
+    return QUOTES_ONLY if name == QUOTES_ONLY else str(shelf.named(known, name) or _absolute(Path(name)))
+
+
+def _pairs(problems: Sequence[protocol.DocumentProblem]) -> tuple[tuple[str, str], ...]:
+    return tuple((problem.path, problem.reason) for problem in problems)

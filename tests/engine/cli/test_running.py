@@ -1,0 +1,320 @@
+"""Tests for engine.cli.running: commands beside an engine that holds the library, here one of ours in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import cli, guests, protocol, wire
+from engine.cli import opening
+from engine.config import Home
+from engine.door import FILE, knock
+from engine.engine import Engine
+from engine.guests import listening
+from engine.host import EngineDesk
+from engine.session import Awaited
+from tests.helpers.quick_stores import use_quick_stores
+from tests.helpers.ragdoll_command import Done, Ragdoll
+from tests.helpers.tiny_gguf import write_tiny_model
+
+PATIENCE_S = 60.0
+NOTES = {
+    "flat.md": "The lease ends in May. The notice period is three months.",
+    "garden.md": "The apple tree is watered in May.",
+    "boat.txt": "The boat is moored in the harbour.",
+}
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for name, text in NOTES.items():
+        (docs / name).write_text(text)
+    return docs
+
+
+@pytest.fixture
+def ragdoll(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Ragdoll:
+    """A library with some notes in it; its embedding model is of no size."""
+    use_quick_stores(monkeypatch.setattr)
+    ragdoll = Ragdoll(tmp_path / "home")
+    assert ragdoll.json("add", docs)["documents"]["indexed"] == len(NOTES)
+    return ragdoll
+
+
+@pytest.fixture
+def open_engine(ragdoll: Ragdoll) -> Iterator[Callable[[], Engine]]:
+    """Opens the library as the window's process does, and keeps it open."""
+    with ExitStack() as stack:
+
+        def open_it() -> Engine:
+            engine = stack.enter_context(Engine.open(ragdoll.home))
+            stack.enter_context(listening(EngineDesk(engine), engine))
+            return engine
+
+        yield open_it
+
+
+def without_times(document: Any) -> Any:
+    """The same, without what differs between two runs of the same."""
+    if isinstance(document, dict):
+        told = {"timeline", "seconds", "bytes_on_disk", "memory", "description"}
+        return {name: without_times(value) for name, value in document.items() if name not in told}
+    return [without_times(value) for value in document] if isinstance(document, list) else document
+
+
+COMMANDS = {
+    "search": ["search", "When does the lease end?", "--top-k", "2"],
+    "search in a file": ["search", "May", "--in", "DOCS/garden.md"],
+    "search by type": ["search", "May", "--type", "md", "--literal"],
+    "ask": ["ask", "When does the lease end?"],
+    "search for people": ["search", "May"],
+    "ask for people": ["ask", "When does the lease end?"],
+    "ask with options": ["ask", "May", "--instructions", "Be brief.", "--sampling", "top_k=3", "--seed", "5"],
+    "ask a collection": ["ask", "May", "--collection", "Documents", "--temperature", "0"],
+    "half a character": ["ask", "May\ud800", "--instructions", "\ud800"],
+    "status": ["status"],
+    "models": ["models"],
+    "settings": ["settings"],
+    "one setting": ["settings", "generation.seed"],
+    "a setting for people": ["settings", "generation.seed"],
+    "rescan": ["rescan"],
+    "add again": ["add", "DOCS"],
+    "prioritise": ["prioritise", "DOCS"],
+    "nothing to ask": ["ask", " "],
+    "no such collection": ["search", "x", "--collection", "None such"],
+    "no such path": ["add", "/nowhere/at/all"],
+    "nothing to remove": ["remove", "/nowhere/at/all"],
+    "nothing to settle": ["settle", "DOCS", "--keep"],
+    "nothing to unlock": ["unlock", "DOCS", "--password-file", "DOCS/boat.txt"],
+    "too many passages": ["search", "x", "--top-k", "9" * 20],
+    "an empty path": ["remove", ""],
+    "no such day": ["search", "x", "--since", "yesterday"],
+    "no such file of a model": ["ask", "x", "--model", "/nowhere.gguf"],
+    "no model": ["ask", "x", "--model", "DOCS/boat.txt"],
+    "a wrong setting": ["settings", "generation.temperature=hot"],
+    "no such model": ["models", "use", "nowhere"],
+    "not got": ["models", "delete", "nowhere"],
+    "no such file to ask": ["ask", "x", "--each-file", "--until", "1999-12-31"],
+}
+# Without --json.
+FOR_PEOPLE = {"search for people", "ask for people", "a setting for people", "no such path", "a wrong setting"}
+
+
+def test_commands_answer_the_same_beside_an_open_window(
+    ragdoll: Ragdoll, docs: Path, open_engine: Callable[[], Engine]
+) -> None:
+    def run(name: str) -> Done:
+        more = () if name in FOR_PEOPLE else ("--json",)
+        return ragdoll.run_here(*(word.replace("DOCS", str(docs)) for word in COMMANDS[name]), *more)
+
+    alone = {name: run(name) for name in COMMANDS}
+    open_engine()
+    for name, was in alone.items():
+        done = run(name)
+        assert (done.code, done.error) == (was.code, was.error), name
+        if name in FOR_PEOPLE or not was.out:
+            assert done.out == was.out, name
+        else:
+            assert without_times(json.loads(done.out)) == without_times(json.loads(was.out)), name
+    assert ragdoll.json("models", "get")["catalogue"]
+
+
+def test_batches_and_every_file_give_the_same_lines(
+    ragdoll: Ragdoll, docs: Path, open_engine: Callable[[], Engine], tmp_path: Path
+) -> None:
+    batch = tmp_path / "batch.jsonl"
+    texts = ["When does the lease end?", " ", "Where is the boat?"] * 30
+    batch.write_text(
+        "".join(json.dumps({"id": number, "question": text, "query": text}) + "\n" for number, text in enumerate(texts))
+    )
+    commands = (["search", "--batch", batch], ["ask", "--batch", batch], ["ask", "May", "--each-file", "--json"])
+    alone = [ragdoll.run_here(*command).lines for command in commands]
+    open_engine()
+    beside = [ragdoll.run_here(*command).lines for command in commands]
+
+    def by_document(lines: list[Any]) -> list[Any]:
+        # Each as it comes.
+        return sorted(without_times(lines), key=lambda line: line.get("document", ""))
+
+    assert [by_document(lines) for lines in beside] == [by_document(lines) for lines in alone]
+    assert len(beside[2]) == len(NOTES)
+
+
+def test_what_a_command_changes_is_changed_in_the_open_library(
+    ragdoll: Ragdoll, docs: Path, open_engine: Callable[[], Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = open_engine()
+    (docs / "new.md").write_text("The moon is full in May.")
+    monkeypatch.chdir(docs)
+    assert ragdoll.json("add", "new.md", "--collection", "Sky")["documents"]["indexed"] == 1
+    assert {collection.name for collection in engine.collections()} == {"Documents", "Sky"}
+    assert ragdoll.json("remove", "new.md") == {"documents": {"removed": 1}}
+    assert ragdoll.json("settings", "generation.seed=7")["settings"] == {"generation.seed": 7}
+    assert engine.settings.generation.seed == 7
+    model = write_tiny_model(tmp_path / "shelf.gguf")
+    monkeypatch.chdir(tmp_path)
+    assert ragdoll.json("models", "add", "shelf.gguf")["models"][0]["path"] == str(model)
+    assert ragdoll.json("models", "use", "shelf")["current"] == engine.settings.models.current == str(model)
+    assert ragdoll.json("models", "use", "none")["current"] is None
+
+
+def test_a_command_asks_another_model_and_the_window_keeps_its_own(
+    ragdoll: Ragdoll, open_engine: Callable[[], Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = open_engine()
+    write_tiny_model(tmp_path / "other.gguf")
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text('{"id": 1, "question": "May"}\n{"id": 2, "question": "May", "model": "none"}\n')
+    monkeypatch.chdir(tmp_path)
+    asked = ("ask", "--model", "other.gguf", "--max-tokens", "4", "--seed", "1")
+    assert ragdoll.json(*asked, "When does the lease end?")["model"] == "tiny-llama"
+    assert [line["model"] for line in ragdoll.run_here(*asked, "--batch", batch).lines] == ["tiny-llama", None]
+    assert {line["model"] for line in ragdoll.run_here(*asked, "May", "--each-file", "--json").lines} == {"tiny-llama"}
+    assert (engine.settings.models.current, engine.settings.models.known) == ("", ())
+    assert engine.ask("When does the lease end?").model is None
+
+
+@pytest.mark.parametrize("command", [["watch"], ["serve"], ["models", "measure"]])
+def test_what_cannot_be_done_beside_a_window_is_told_with_a_way_out(
+    ragdoll: Ragdoll, open_engine: Callable[[], Engine], command: list[str]
+) -> None:
+    open_engine()
+    done = ragdoll.run_here(*command)
+    assert (done.code, done.out) == (cli.EXIT_HELD, "")
+    assert "already open" in done.error
+    assert "lose the window" in done.error
+
+
+def test_where_nobody_listens_the_library_is_held(
+    ragdoll: Ragdoll, open_engine: Callable[[], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "PATIENCE_S", 0.1)
+    open_engine()
+    (ragdoll.home / "data" / "library" / FILE).unlink()
+    done = ragdoll.run_here("status")
+    assert (done.code, done.out) == (cli.EXIT_HELD, "")
+    assert done.error.startswith("ragdoll: Ragdoll is already open and holds this library.")
+
+
+def test_an_engine_that_is_just_starting_is_waited_for(
+    ragdoll: Ragdoll, open_engine: Callable[[], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "PATIENCE_S", PATIENCE_S)
+    looked: list[Home] = []
+
+    def first_nobody(home: Home) -> socket.socket | None:
+        looked.append(home)
+        return knock(home) if len(looked) > 3 else None
+
+    monkeypatch.setattr(opening, "knock", first_nobody)
+    open_engine()
+    assert ragdoll.json("status")["documents"]["indexed"] == len(NOTES)
+    assert len(looked) == 4
+
+
+def test_another_version_is_refused_with_a_sentence(
+    ragdoll: Ragdoll, open_engine: Callable[[], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests, "PROTOCOL_VERSION", protocol.PROTOCOL_VERSION + 1)
+    open_engine()
+    done = ragdoll.run_here("status")
+    assert (done.code, done.out) == (cli.EXIT_HELD, "")
+    assert "another version" in done.error
+
+
+# --- an engine that answers nothing ---
+
+
+class Silent:
+    """Takes questions and jobs, and ends none of them; `asked` once it has one."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._desk = EngineDesk(engine)
+        self.asked, self.cancelled = threading.Event(), threading.Event()
+
+    def take(self, asked: protocol.Ask) -> Callable[[], None]:
+        return self.asked.set
+
+    def cancel(self, question_id: str) -> None:
+        self.cancelled.set()
+
+    def choosing(self, request: wire.Request) -> Any:
+        return self._desk.choosing(request)
+
+    def carried_out(self, request: wire.Request) -> Any:
+        if request.method is protocol.RESCAN_AND_WAIT:
+            self.asked.set()
+            return Awaited(Future(), lambda _: protocol.IndexReport())
+        return self._desk.carried_out(request)
+
+
+@pytest.fixture
+def silent(ragdoll: Ragdoll) -> Iterator[tuple[Silent, Callable[[], None]]]:
+    """An engine that ends nothing, and what ends it."""
+    with Engine.open(ragdoll.home) as engine, ExitStack() as stack:
+        desk = Silent(engine)
+        stack.enter_context(listening(desk, engine))
+        yield desk, stack.close
+
+
+CUT_OFF = [["ask", "May"], ["ask", "May", "--each-file"], ["ask", "--batch", "B"], ["rescan"]]
+
+
+@pytest.mark.parametrize("command", CUT_OFF)
+def test_a_window_that_closes_in_the_middle_of_a_command_is_told_of(
+    ragdoll: Ragdoll, silent: tuple[Silent, Callable[[], None]], command: list[str], tmp_path: Path
+) -> None:
+    desk, close = silent
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text("".join(json.dumps({"id": number, "question": "May"}) + "\n" for number in range(200)))
+    closing = threading.Thread(target=lambda: desk.asked.wait(PATIENCE_S) and close())
+    closing.start()
+    done = ragdoll.run_here(*(str(batch) if word == "B" else word for word in command))
+    closing.join(PATIENCE_S)
+    assert (done.code, done.out) == (cli.EXIT_FAILED, "")
+    assert done.error == (
+        "ragdoll: Ragdoll was closed, or its engine ended, before this was done. Run the command again.\n"
+    )
+
+
+def interrupt_once(asked: threading.Event) -> None:
+    assert asked.wait(PATIENCE_S)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_who_presses_ctrl_c_has_its_questions_cancelled(
+    ragdoll: Ragdoll, silent: tuple[Silent, Callable[[], None]]
+) -> None:
+    desk, _ = silent
+    interrupting = threading.Thread(target=interrupt_once, args=(desk.asked,))
+    interrupting.start()
+    done = ragdoll.run_here("ask", "May")
+    interrupting.join(PATIENCE_S)
+    assert (done.code, done.error) == (128 + signal.SIGINT, "ragdoll: stopped.\n")
+    assert desk.cancelled.wait(PATIENCE_S)
+
+
+def test_what_is_being_read_goes_on_when_the_command_is_stopped(
+    ragdoll: Ragdoll, silent: tuple[Silent, Callable[[], None]]
+) -> None:
+    desk, _ = silent
+    interrupting = threading.Thread(target=interrupt_once, args=(desk.asked,))
+    interrupting.start()
+    done = ragdoll.run_here("rescan")
+    interrupting.join(PATIENCE_S)
+    assert (done.code, done.error) == (
+        128 + signal.SIGINT,
+        "ragdoll: it goes on in the window.\nragdoll: stopped.\n",
+    )
