@@ -51,6 +51,7 @@ from engine.events import (
     MeasuringProgressed,
     ProblemFound,
     Publish,
+    SettingsChanged,
 )
 from engine.generation.sampling import check_sampling
 from engine.getting import Getting
@@ -206,6 +207,7 @@ class Engine:
             # It may have been written into the file by hand.
             self._parts.indexer.consider_move()
         self._parts.watcher.wake()
+        self._listeners.publish(SettingsChanged())
         return settings
 
     # --- library ---

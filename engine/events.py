@@ -30,6 +30,11 @@ class ProblemFound:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingsChanged:
+    """Some setting is another than before, whoever changed it."""
+
+
+@dataclass(frozen=True, slots=True)
 class IndexProgressed:
     """Where the indexing job stands; rate and ETA are None until they are known.
 
@@ -226,6 +231,7 @@ AnswerEnded = AnswerFinished | AnswerCancelled | AnswerFailed
 Event = (
     PhaseChanged
     | ProblemFound
+    | SettingsChanged
     | IndexProgressed
     | IndexFinished
     | IndexFailed

@@ -21,6 +21,8 @@ def notice_of(event: events.Event) -> protocol.Notice | None:
             return protocol.Phase(phase=phase)
         case events.ProblemFound(sentence):
             return protocol.Problem(sentence=sentence)
+        case events.SettingsChanged():
+            return protocol.SettingsChanged()
         case events.IndexProgressed():
             return protocol.IndexProgress(**asdict(event))
         case events.IndexFinished():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, Signal
 
 from engine import protocol
+from engine.protocol import Notice
 from engine.wire import WireError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class EngineSettingsModel(QObject):
         # Changes that the engine has not answered yet.
         self._asked: dict[str, int] = {}
         client.became_ready.connect(self.refresh)
+        client.notice_received.connect(self._on_notice)
         if client.state == "ready":
             self.refresh()
 
@@ -59,6 +61,11 @@ class EngineSettingsModel(QObject):
 
     def refresh(self) -> None:
         self._client.request(protocol.SETTINGS_GET, protocol.Nothing(), self._on_settings)
+
+    def _on_notice(self, notice: Notice) -> None:
+        # What was asked for here is answered, and tells all of them.
+        if isinstance(notice, protocol.SettingsChanged) and not self._asked:
+            self.refresh()
 
     def _on_settings(self, reply: protocol.SettingsReply) -> None:
         self._tables = reply.settings

@@ -122,6 +122,7 @@ from engine.protocol.notices import (
     Problem,
     Ready,
     ServerChanged,
+    SettingsChanged,
     Timings,
 )
 from engine.protocol.process import (
@@ -278,6 +279,7 @@ __all__ = [
     "ServerChanged",
     "ServerState",
     "SetSettings",
+    "SettingsChanged",
     "SettingsReply",
     "SettleGone",
     "Span",

@@ -55,6 +55,13 @@ class Problem(Notice):
     sentence: str
 
 
+class SettingsChanged(Notice):
+    """The settings are others than before, as where a command beside the window changed them."""
+
+    method: ClassVar[str] = "settings.changed"
+    coalesces: ClassVar[bool] = True
+
+
 class ServerChanged(Notice):
     """Other applications can ask at another address from now on, or at none; fields as in `ServerState`."""
 

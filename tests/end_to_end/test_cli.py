@@ -272,8 +272,9 @@ def test_a_model_that_is_not_there_is_named_with_a_way_out(library):
     assert done.error == "ragdoll: There is no model file at /nowhere.gguf. Choose another file.\n"
 
 
-def test_a_library_held_by_an_application_that_hears_nobody_is_told_apart(library):
+def test_a_library_held_by_an_application_that_hears_nobody_is_told_apart(library, monkeypatch: pytest.MonkeyPatch):
     ragdoll, corpus, _ = library
+    monkeypatch.setattr("engine.cli.opening.PATIENCE_S", 0.1)
     with EngineProcess(ragdoll.home, ragdoll.home.with_name("held.log"), CAREFUL) as engine:
         engine.result(protocol.LIBRARY)
         (ragdoll.home / "data" / "library" / FILE).unlink()

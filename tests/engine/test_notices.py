@@ -39,6 +39,7 @@ EXAMPLES: list[events.Event] = [
     events.MemoryShort("gpu", "The card is full: keys and values move to main memory."),
     events.ProblemFound("engine.toml has a wrong value."),
     events.ThoughtsGenerated("q", "hm"),
+    events.SettingsChanged(),
 ]
 # The Memory page hears of them from the ticker's pictures.
 TOLD_BY_PICTURES = (events.MemoryChanged, events.PlacementSettled, events.MemoryShort, events.ModelSwitched)

@@ -28,6 +28,18 @@ def test_a_chat_appears_in_the_list_with_its_first_question(models):
     assert models.chat_list.index(0).data() == "What notice applies?"
 
 
+def test_the_questions_of_a_command_beside_the_window_make_it_busy_and_change_no_chat(models, client):
+    models.conversation.ask("What notice applies?")
+    turns, sources = list(models.conversation.turns), models.sources.passages
+    client.tell(protocol.AnswerState(question_id="a command's", state="writing"))
+    assert models.engine_status.sentence == "Answering…"
+    client.tell(found("a command's"), tokens("a command's", "Blue."), finished("a command's"))
+    client.tell(protocol.AnswerCancelled(question_id="another"))
+    assert models.engine_status.sentence == "Ready"
+    assert (list(models.conversation.turns), models.sources.passages) == (turns, sources)
+    assert models.chat_list.rowCount() == 1
+
+
 def test_the_sources_follow_the_newest_turn(models, client):
     models.conversation.ask("one")
     first = models.conversation.turns[-1].turn_id

@@ -749,6 +749,18 @@ def test_engine_settings_are_shown_and_changed_one_by_one(window, client, qtbot)
     assert [wanted.changes for wanted in client.asked(protocol.SETTINGS_SET)] == [{"retrieval.passages": 9}]
 
 
+def test_what_a_command_beside_the_window_has_set_is_shown(window, client, qtbot):
+    page = settings_page(window, client)
+    client.tell(protocol.SettingsChanged())
+    client.answer(protocol.SETTINGS_GET, protocol.SettingsReply(settings={"generation": {"temperature": 0.7}}))
+    assert page.engine_control("generation.temperature").value() == 0.7
+    page.engine_control("generation.temperature").setValue(0.9)
+    qtbot.waitUntil(lambda: bool(client.asked(protocol.SETTINGS_SET)))
+    num_asked = len(client.asked(protocol.SETTINGS_GET))
+    client.tell(protocol.SettingsChanged())
+    assert len(client.asked(protocol.SETTINGS_GET)) == num_asked
+
+
 def test_what_was_changed_just_before_the_window_closes_is_sent(window, client):
     page = settings_page(window, client)
     page.engine_control("retrieval.passages").setValue(8)
