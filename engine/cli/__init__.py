@@ -1,9 +1,9 @@
-"""The command line: the same Engine in this process, for people at a terminal and for scripts.
+"""The command line, for people at a terminal and for scripts: the same Engine, in this process or in the open window's.
 
 Scripts rely on this: with `--json` exactly one JSON document on stdout (one a line for `--batch`), logs on
 stderr, exit code 0 also when single documents or questions of a batch failed, 1 on failure, 2 for bad arguments,
-3 while the application holds the library, 4 when nothing is at a path, and 128 and the signal's number where one
-ended the command. `RAGDOLL_HOME` moves all data.
+3 for what cannot be done while the application holds the library, 4 when nothing is at a path, and 128 and the signal's
+number where one ended the command. `RAGDOLL_HOME` moves all data.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ from engine.config import Home
 from engine.engine import Engine
 from engine.errors import RagdollError
 from engine.events import IndexFailed, IndexFinished, ProblemFound
+from engine.guests import listening
+from engine.host import EngineDesk
 
 
 def add(options: argparse.Namespace, out: Output) -> None:
@@ -54,7 +56,11 @@ def watch(options: argparse.Namespace, out: Output) -> None:
         elif isinstance(event, ProblemFound):
             print(f"ragdoll: {event.sentence}", file=sys.stderr)
 
-    with Engine(Home.find(), tell, watches=True) as engine, suppress(KeyboardInterrupt):
+    with (
+        Engine(Home.find(), tell, watches=True) as engine,
+        listening(EngineDesk(engine), engine),
+        suppress(KeyboardInterrupt),
+    ):
         engine.start_moving()
         if not out.is_json:
             out.line("Keeping the library in step with its folders; Ctrl+C ends it.")

@@ -293,7 +293,7 @@ class RunningEngine:
         try:
             report = self._caller.request(method, params)
         except KeyboardInterrupt:
-            print("ragdoll: it goes on in the window.", file=sys.stderr)
+            print("ragdoll: the open Ragdoll goes on with it.", file=sys.stderr)
             raise
         given = {field.name: getattr(report, field.name) for field in fields(IndexFinished)}
         pairs = {name: _pairs(given[name]) for name in ("skipped", "failed", "in_part")}

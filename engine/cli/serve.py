@@ -20,7 +20,11 @@ from engine.host import EngineDesk
 
 def serve(options: argparse.Namespace, out: Output) -> None:
     """Keeps the library in step meanwhile, as the window does; whether the window serves stays as it was set."""
-    with Engine(Home.find(), _tell, warm=True, watches=True) as engine, closing(Server(engine)) as server:
+    with (
+        Engine(Home.find(), _tell, warm=True, watches=True) as engine,
+        closing(Server(engine)) as server,
+        listening(EngineDesk(engine), engine),
+    ):
         given = {"enabled": True, **({} if options.port is None else {"port": options.port})}
         key = server.follow(engine.settings.server.model_copy(update=given)).key_needed
         if server.state.problem:
@@ -31,7 +35,7 @@ def serve(options: argparse.Namespace, out: Output) -> None:
             out.line(f"Other applications can ask at {server.state.address}; Ctrl+C ends it.")
             out.line(f"Their key: {key}" if key else "They need no key.")
         out.flush()
-        with listening(EngineDesk(engine), engine), suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):
             threading.Event().wait()
 
 

@@ -1,6 +1,7 @@
 """What window and engine say to each other: every message, declared once, by subject.
 
-The engine opens with `Ready`; a window that reads another `protocol_version` there refuses to go on. How a message
+Commands beside the window speak it, too. The engine opens with `Ready`; whoever reads another `protocol_version` there
+refuses to go on. How a message
 travels is told in `engine/wire.py`. Nothing heavy is imported here: both processes live on this package.
 
 To add a request: declare its params and result as `Message`s and a `Method`, and name it in REQUESTS.

@@ -108,11 +108,12 @@ def test_a_window_that_goes_in_the_middle_of_a_command_is_told_of(
     assert ragdoll.json("status")["documents"]["indexed"]
 
 
-def test_commands_reach_an_engine_that_serves_other_applications(ragdoll: Ragdoll) -> None:
+@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("watch",)])
+def test_commands_reach_an_engine_that_another_command_keeps_open(ragdoll: Ragdoll, command: tuple[str, ...]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with ragdoll.start("serve", "--port", "0", "--json") as serving:
+    with ragdoll.start(*command) as serving:
         assert serving.stdout is not None
-        assert '"address"' in serving.stdout.readline()
+        assert "Ctrl+C ends it." in serving.stdout.readline()
         assert ragdoll.json("search", QUESTION)["passages"]
         assert ragdoll.json("settings", "generation.seed=3")["settings"] == {"generation.seed": 3}
         ragdoll.json("settings", "generation.seed=null")

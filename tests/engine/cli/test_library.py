@@ -25,6 +25,7 @@ class Changing:
     """An engine that tells of a change, on a thread of its own."""
 
     def __init__(self, home: Home, tell: Publish, watches: bool) -> None:
+        self.home = home
         self._telling = threading.Thread(target=lambda: tell(IndexFinished(1, 0, 0, (), (), 1, 0.0)))
 
     def __enter__(self) -> Changing:

@@ -20,9 +20,11 @@ from engine.cli import opening
 from engine.config import Home
 from engine.door import FILE, knock
 from engine.engine import Engine
+from engine.events import DownloadsChanged
 from engine.guests import listening
 from engine.host import EngineDesk
 from engine.session import Awaited
+from tests.helpers.model_hub import ModelHub, Refusal
 from tests.helpers.quick_stores import use_quick_stores
 from tests.helpers.ragdoll_command import Done, Ragdoll
 from tests.helpers.tiny_gguf import write_tiny_model
@@ -316,5 +318,62 @@ def test_what_is_being_read_goes_on_when_the_command_is_stopped(
     interrupting.join(PATIENCE_S)
     assert (done.code, done.error) == (
         128 + signal.SIGINT,
-        "ragdoll: it goes on in the window.\nragdoll: stopped.\n",
+        "ragdoll: the open Ragdoll goes on with it.\nragdoll: stopped.\n",
     )
+
+
+# --- models of the hub ---
+
+REPO, FILE_OF_MODEL = "owner/tiny", "tiny.gguf"
+SOURCE = f"{REPO}/{FILE_OF_MODEL}"
+
+
+@pytest.fixture
+def hub(ragdoll: Ragdoll, tmp_path: Path) -> Iterator[ModelHub]:
+    """A hub that has one model, and that the settings name."""
+    with ModelHub() as hub:
+        hub.put(REPO, FILE_OF_MODEL, write_tiny_model(tmp_path / "tiny.gguf", layers=4).read_bytes())
+        ragdoll.json("settings", f"models.hub={hub.address}")
+        yield hub
+
+
+def test_a_model_is_got_by_the_open_window(ragdoll: Ragdoll, hub: ModelHub, open_engine: Callable[[], Engine]) -> None:
+    engine = open_engine()
+    hub.refusals = [Refusal(404)]
+    refused = ragdoll.run_here("models", "get", SOURCE)
+    assert (refused.code, "There is no" in refused.error) == (cli.EXIT_FAILED, True)
+    got = ragdoll.json("models", "get", SOURCE)
+    assert got["got"] == got["current"] == engine.settings.models.current
+    assert ragdoll.json("models", "get", SOURCE)["got"] == got["got"]
+    assert [entry["source"] for entry in ragdoll.json("models", "get", REPO)["files"]] == [SOURCE]
+    assert ragdoll.run_here("models", "get", "nothing").code == cli.EXIT_BAD_ARGUMENTS
+    assert ragdoll.json("models", "use", "none")["current"] is None
+    assert ragdoll.json("models", "delete", "tiny")["models"] == []
+
+
+def test_getting_a_model_is_stopped_with_the_command(
+    ragdoll: Ragdoll, hub: ModelHub, open_engine: Callable[[], Engine]
+) -> None:
+    engine, stands, go_on = open_engine(), threading.Event(), threading.Event()
+
+    def stand(num_sent: int) -> None:
+        if num_sent:
+            stands.set()
+            go_on.wait(PATIENCE_S)
+
+    hub.between, hub.piece_bytes = stand, 200_000
+    ended = threading.Event()
+    engine.subscribe(lambda event: ended.set() if isinstance(event, DownloadsChanged) and is_part(event) else None)
+    interrupting = threading.Thread(target=interrupt_once, args=(stands,))
+    interrupting.start()
+    try:
+        done = ragdoll.run_here("models", "get", SOURCE)
+        interrupting.join(PATIENCE_S)
+        assert (done.code, "what was fetched is kept" in done.error) == (128 + signal.SIGINT, True)
+        assert ended.wait(PATIENCE_S)
+    finally:
+        go_on.set()
+
+
+def is_part(event: DownloadsChanged) -> bool:
+    return event.downloads[-1].state in ("absent", "part")
