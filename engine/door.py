@@ -186,7 +186,21 @@ def _listening(home: Home) -> tuple[socket.socket, Address]:
         listening = socket.create_server((_LOCALHOST, 0), backlog=_BACKLOG)
         port: int = listening.getsockname()[1]
         return listening, port
-    path = _private_place(home)
+    for folder in (home.runtime, Path(tempfile.gettempdir())):
+        with suppress(OSError):
+            return _listening_in(folder)
+    raise OSError("no folder of ours can hold a socket")
+
+
+def _listening_in(folder: Path) -> tuple[socket.socket, str]:
+    """At a socket in a new folder below this one, which only the user may enter.
+
+    Raises:
+        OSError: Its path is too long for a socket, or sockets cannot lie there, as on some sticks.
+    """
+    if len(os.fsencode(folder)) > _MAX_FOLDER_BYTES:
+        raise OSError(f"the path of {folder} is too long")
+    path = os.path.join(tempfile.mkdtemp(prefix=_FOLDER, dir=folder), _SOCKET)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listening.bind(path)
@@ -196,15 +210,6 @@ def _listening(home: Home) -> tuple[socket.socket, Address]:
         _remove_socket(path)
         raise
     return listening, path
-
-
-def _private_place(home: Home) -> str:
-    """In a new folder that only the user may enter: in ours, unless its path is too long for a socket."""
-    for folder in (home.runtime, Path(tempfile.gettempdir())):
-        if len(os.fsencode(folder)) <= _MAX_FOLDER_BYTES:
-            with suppress(OSError):
-                return os.path.join(tempfile.mkdtemp(prefix=_FOLDER, dir=folder), _SOCKET)
-    raise OSError("no folder has a path that is short enough for a socket")
 
 
 def _connected(address: Address) -> socket.socket:

@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,15 @@ def test_a_folder_with_a_long_path_has_its_socket_elsewhere(tmp_path: Path, hall
     home.create()
     with closing(Door(home, hall.receive)):
         assert len(os.fsencode(told(home)["address"])) <= 100
+        connection = knock(home)
+        assert connection is not None
+        connection.close()
+
+
+def test_where_no_socket_can_lie_it_lies_elsewhere(home: Home, hall: Hall, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    home = replace(home, runtime=tmp_path / "file")
+    with closing(Door(home, hall.receive)):
         connection = knock(home)
         assert connection is not None
         connection.close()
