@@ -340,6 +340,11 @@ class Engine:
     def resume_indexing(self) -> None:
         self._parts.indexer.resume()
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether indexing is paused, and what is added waits."""
+        return self._parts.indexer.is_paused
+
     def cancel_indexing(self) -> None:
         self._parts.indexer.cancel()
 

@@ -290,6 +290,7 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | Awaited | None]] = {
         folders=engine.folders(),
         embedder=engine.embedder(),
         index_problem=engine.index_problem,
+        is_paused=engine.is_paused,
     ),
     protocol.DOCUMENTS.name: _documents,
     protocol.PATH_STATES.name: lambda engine, params: protocol.PathStatesReply(states=engine.path_states(params.paths)),

@@ -12,7 +12,7 @@ from itertools import count
 
 from engine import protocol, wire
 from engine.door import hang_up
-from engine.errors import EngineGone, LibraryHeld, ProtocolError
+from engine.errors import BadRequest, EngineGone, LibraryHeld, ProtocolError
 from engine.notices import error_of
 from engine.protocol import Method, Notice, P, R
 from engine.wire import MAX_LINE_BYTES, Reply
@@ -54,7 +54,8 @@ class Caller:
 
         Raises:
             RagdollError: What the engine says against it.
-            EngineGone: It has ended meanwhile, or before.
+            BadRequest: It is longer than any message.
+            EngineGone: The engine has ended meanwhile, or before.
         """
         awaited, request_id = Future[Reply](), next(self._ids)
         with self._lock:
@@ -62,7 +63,10 @@ class Caller:
                 self._waiting[request_id] = awaited
         if self._is_cut:
             raise self.gone.result()
-        self._send(wire.encode_request(request_id, method, params))
+        line = wire.encode_request(request_id, method, params)
+        if len(line) > MAX_LINE_BYTES:
+            raise BadRequest("This is too much to be asked at once.", "Ask with less of it.")
+        self._send(line)
         reply = awaited.result()
         if reply.error is not None:
             raise error_of(reply.error.kind, reply.error.sentence, reply.error.way_out)

@@ -30,7 +30,7 @@ from engine.core import (
 )
 from engine.each_file import ask_each, confined_to
 from engine.engine import absolute, check_question
-from engine.errors import DownloadFailed, EngineGone, LibraryHeld
+from engine.errors import Cancelled, DownloadFailed, EngineGone, LibraryHeld
 from engine.events import (
     AnswerCancelled,
     AnswerEnded,
@@ -39,6 +39,7 @@ from engine.events import (
     DownloadsChanged,
     Event,
     IndexFinished,
+    IndexProgressed,
     MeasuringProgressed,
     Publish,
 )
@@ -289,12 +290,23 @@ class RunningEngine:
         return self._caller.request(method, Nothing())
 
     def _indexed(self, method: Method[protocol.P, protocol.IndexReport], params: protocol.P) -> IndexFinished:
-        """Has something read, and waits for it."""
+        """Has something read, and waits for it.
+
+        Raises:
+            Cancelled: Whoever is at the window has stopped it.
+        """
+        unsubscribe = self.subscribe(_tell_of_pause)
         try:
+            if self._ask(protocol.LIBRARY).is_paused:
+                _say_paused()
             report = self._caller.request(method, params)
         except KeyboardInterrupt:
-            print("ragdoll: the open Ragdoll goes on with it.", file=sys.stderr)
+            _say("the open Ragdoll goes on with it.")
             raise
+        finally:
+            unsubscribe()
+        if report.was_cancelled:
+            raise Cancelled("Reading was stopped in the window.", "The same command goes on with it.")
         given = {field.name: getattr(report, field.name) for field in fields(IndexFinished)}
         pairs = {name: _pairs(given[name]) for name in ("skipped", "failed", "in_part")}
         return IndexFinished(**{**given, **pairs})
@@ -336,6 +348,19 @@ class RunningEngine:
     def _give_up(self, gone: EngineGone) -> None:
         for question_id in tuple(self._open):
             self._publish(AnswerFailed(question_id, gone))
+
+
+def _tell_of_pause(event: Event) -> None:
+    if isinstance(event, IndexProgressed) and event.is_paused:
+        _say_paused()
+
+
+def _say_paused() -> None:
+    _say("reading is paused in the window, and this waits until it goes on there.")
+
+
+def _say(words: str) -> None:
+    print(f"ragdoll: {words}", file=sys.stderr)
 
 
 def _by_settings(settings: Settings) -> dict[str, Any]:

@@ -87,6 +87,11 @@ class IndexWorker:
         return self._queue.is_idle
 
     @property
+    def is_paused(self) -> bool:
+        """Whether what is to be read waits until somebody goes on with it."""
+        return self._queue.is_paused
+
+    @property
     def is_awaited(self) -> bool:
         """Whether somebody waits for the running job's next step, to end, to pause or to have something removed."""
         return self._queue.is_awaited

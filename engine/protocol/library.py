@@ -74,6 +74,7 @@ class LibraryReply(Message):
     """The collections, the linked folders, and what is on disk.
 
     `index_problem` is why nothing is found though documents were read, "" where it is not so, or not known yet.
+    While indexing `is_paused`, what is added waits.
     """
 
     collections: tuple[Collection, ...]
@@ -81,6 +82,7 @@ class LibraryReply(Message):
     folders: tuple[Folder, ...] = ()
     embedder: EmbedderState = EmbedderState()
     index_problem: str = ""
+    is_paused: bool = False
 
 
 class IndexReport(Message):

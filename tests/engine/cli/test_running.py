@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -25,6 +26,7 @@ from engine.guests import listening
 from engine.host import EngineDesk
 from engine.session import Awaited
 from tests.helpers.model_hub import ModelHub, Refusal
+from tests.helpers.pdf import pdf
 from tests.helpers.quick_stores import use_quick_stores
 from tests.helpers.ragdoll_command import Done, Ragdoll
 from tests.helpers.tiny_gguf import write_tiny_model
@@ -320,6 +322,68 @@ def test_what_is_being_read_goes_on_when_the_command_is_stopped(
         128 + signal.SIGINT,
         "ragdoll: the open Ragdoll goes on with it.\nragdoll: stopped.\n",
     )
+
+
+def test_what_is_longer_than_any_message_is_refused_and_not_waited_for(
+    ragdoll: Ragdoll, open_engine: Callable[[], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.cli.caller.MAX_LINE_BYTES", 100_000)
+    open_engine()
+    done = ragdoll.run_here("search", "word " * 30_000)
+    assert (done.code, done.error) == (
+        cli.EXIT_BAD_ARGUMENTS,
+        "ragdoll: This is too much to be asked at once. Ask with less of it.\n",
+    )
+
+
+def once_something_waits(engine: Engine, then: Callable[[], None]) -> None:
+    while engine._parts.indexer.is_idle:
+        time.sleep(0.01)
+    then()
+
+
+def test_what_waits_because_reading_is_paused_says_so_and_goes_on(
+    ragdoll: Ragdoll, docs: Path, open_engine: Callable[[], Engine]
+) -> None:
+    engine = open_engine()
+    (docs / "new.md").write_text("The moon is full in May.")
+    engine.pause_indexing()
+    resuming = threading.Thread(target=once_something_waits, args=(engine, engine.resume_indexing))
+    resuming.start()
+    done = ragdoll.run_here("add", docs)
+    resuming.join(PATIENCE_S)
+    assert done.code == 0
+    assert done.error == "ragdoll: reading is paused in the window, and this waits until it goes on there.\n"
+    assert done.out.startswith("1 document indexed")
+
+
+def test_what_is_stopped_at_the_window_has_failed_and_can_go_on(
+    ragdoll: Ragdoll, docs: Path, open_engine: Callable[[], Engine]
+) -> None:
+    engine = open_engine()
+    (docs / "new.md").write_text("The moon is full in May.")
+    engine.pause_indexing()
+    stopping = threading.Thread(target=once_something_waits, args=(engine, engine.cancel_indexing))
+    stopping.start()
+    done = ragdoll.run_here("add", docs)
+    stopping.join(PATIENCE_S)
+    assert (done.code, done.out) == (cli.EXIT_FAILED, "")
+    assert done.error.endswith("ragdoll: Reading was stopped in the window. The same command goes on with it.\n")
+    assert ragdoll.json("add", docs)["documents"]["indexed"] == 1
+
+
+def test_passwords_and_what_could_not_be_read_are_told_as_ever(
+    ragdoll: Ragdoll, docs: Path, open_engine: Callable[[], Engine], tmp_path: Path
+) -> None:
+    open_engine()
+    (docs / "locked.pdf").write_bytes(pdf(["The safe is behind the picture."], password="x"))
+    (docs / "empty.txt").touch()
+    report = ragdoll.json("add", docs)["documents"]
+    assert {Path(problem["path"]).name for problem in report["skipped"]} == {"locked.pdf", "empty.txt"}
+    (tmp_path / "password").write_text("x\n")
+    unlocked = ragdoll.json("unlock", docs, "--password-file", tmp_path / "password")
+    assert unlocked["documents"]["indexed"] == 1
+    assert ragdoll.json("search", "safe behind the picture")["passages"][0]["document"] == str(docs / "locked.pdf")
 
 
 # --- models of the hub ---
