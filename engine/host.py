@@ -1,6 +1,6 @@
-"""The engine as a process: what those ask who have a session with it (session.py) is carried out, until stdin ends.
+"""The engine as a process: one engine, the window that began it and the guests beside that, until stdin ends.
 
-The window has one over the process's own pipes, and ends the process; guests come in by the door (guests.py).
+The window has a session (session.py) over the pipes of the process, and ends it; guests come by the door (guests.py).
 """
 
 from __future__ import annotations
