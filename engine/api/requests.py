@@ -1,4 +1,7 @@
-"""What other applications send, as OpenAI's API and llama.cpp's own server name it; fields we do not know are let be."""
+"""What other applications send, as OpenAI and llama.cpp's own server name it; fields we do not know are let be.
+
+Those are many, and most say what we do anyway.
+"""
 
 from __future__ import annotations
 

@@ -7,15 +7,11 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from engine.config import ServerSettings
 from engine.engine import Engine
 from engine.errors import RagdollError
 from engine.protocol import ServerState
-
-if TYPE_CHECKING:
-    import uvicorn
 
 log = logging.getLogger(__name__)
 HOST = "127.0.0.1"
