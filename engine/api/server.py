@@ -52,11 +52,12 @@ class Server:
             settings = self._with_key(settings or self._engine.settings.server)
             if self._is_closed or settings == self._settings:
                 return settings
-            self._settings = settings
+            self._settings, before = settings, self._state
             self._stop()
             self._state = self._started(settings) if settings.enabled else ServerState()
             state = self._state
-        self._tell(state)
+        if state != before:
+            self._tell(state)
         return settings
 
     def close(self) -> None:
