@@ -23,7 +23,7 @@ import tomlkit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tomlkit.exceptions import TOMLKitError
 
-from engine.core import KVType, SamplingParams
+from engine.core import MAX_INSTRUCTIONS, KVType, SamplingParams
 from engine.errors import BadRequest, DiskFull, HomeUnusable, first_fault, is_disk_full
 
 GIB = 2**30
@@ -146,7 +146,7 @@ class GenerationSettings(_Table):
     dry_multiplier: float = Field(0.0, ge=0, le=5)
     xtc_probability: float = Field(0.0, ge=0, le=1)
     # What the user wants of every answer, beside what models are told anyway.
-    instructions: str = Field("", max_length=4000)
+    instructions: str = Field("", max_length=MAX_INSTRUCTIONS)
     # An answer ends before the first of these that it would write.
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = Field((), max_length=16)
     seed: int | None = Field(None, ge=0, le=2**63 - 1)

@@ -361,6 +361,8 @@ class SamplingParams:
 
 # The model of questions that are answered by quotes.
 QUOTES_ONLY = "none"
+# Of what the user wants of answers, beside what models are told anyway; in characters.
+MAX_INSTRUCTIONS = 4000
 
 
 @dataclass(frozen=True, slots=True)

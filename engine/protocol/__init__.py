@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.core import (
     DEFAULT_COLLECTION,
+    MAX_INSTRUCTIONS,
     Alternative,
     Answer,
     Citation,
@@ -130,7 +131,7 @@ from engine.protocol.process import (
     SetSettings,
     SettingsReply,
 )
-from engine.protocol.questions import ASK, CANCEL, SEARCH, Ask, CancelQuestion, Search, SearchReply
+from engine.protocol.questions import ASK, CANCEL, SEARCH, Ask, CancelQuestion, Manner, Search, SearchReply
 
 __all__ = [
     "ADD",
@@ -140,6 +141,7 @@ __all__ = [
     "DEFAULT_COLLECTION",
     "DOCUMENTS",
     "LIBRARY",
+    "MAX_INSTRUCTIONS",
     "MEMORY",
     "MODELS",
     "MODELS_ADD",
@@ -209,6 +211,7 @@ __all__ = [
     "LibraryReply",
     "ListDocuments",
     "Log",
+    "Manner",
     "Measuring",
     "MemoryReply",
     "MemorySnapshot",
