@@ -25,6 +25,7 @@ from app.models.engine_status import EngineStatusModel
 from app.models.library import LibraryModel
 from app.models.memory import MemoryModel
 from app.models.model_picker import ModelPickerModel
+from app.models.presets import PresetsModel
 from app.models.reading_first import ReadingFirst
 from app.models.remark import RemarkModel
 from app.models.sources import SourcesModel
@@ -51,8 +52,8 @@ class AppModels(QObject):
         answering: The questions under way in all chats.
         each_file: The question that is put to every file.
         exports: Writes chats to files.
-        conversation, chat_list, chat_model, library, model_picker, memory, remark, sources, standings, engine_status:
-            What is shown.
+        conversation, chat_list, chat_model, library, model_picker, memory, presets, remark, sources, standings,
+            engine_status: What is shown.
     """
 
     message_told = Signal(str, str, str)  # severity (notice, warning, error), a sentence, a way out: for the bar
@@ -81,6 +82,7 @@ class AppModels(QObject):
                 client, lambda path: self.library.is_entering(path), lambda: self.library.is_paused, self
             ),
         )
+        self.presets = PresetsModel(chat_store, self)
         self.conversation = ConversationModel(
             self.answering,
             chat_store,
@@ -88,6 +90,7 @@ class AppModels(QObject):
             answers_wanted=lambda: settings.settings.answers_per_question,
             chosen_model=lambda: self.model_picker.chosen_or_unknown,
             has_files=lambda: not self.library.is_empty,
+            new_manner=lambda: self.presets.manner_of_new_chats,
         )
         self.each_file = EachFileModel(
             client, chat_store.runs, self, model=lambda: NO_MODEL if self.conversation.is_careful else ""
@@ -169,6 +172,7 @@ class AppModels(QObject):
             self.conversation.store_failed,
             self.chat_list.store_failed,
             self.exports.store_failed,
+            self.presets.store_failed,
             self.each_file.request_failed,
         ):
             failed.connect(lambda sentence, way_out: self.message_told.emit("error", sentence, way_out))
