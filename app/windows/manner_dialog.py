@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer
@@ -69,6 +70,7 @@ class MannerDialog(QDialog):
         # The preset that was chosen or kept last, and the values of nobody that it took the place of.
         self._preset_id = ""
         self._replaced: Manner | None = None
+        self._left_out: dict[str, object] = {}
         self.picker = PresetPicker()
         self.take_back = bits.button(self.tr("Take back"), "link", clicked=self._on_take_back)
         self.take_back.setToolTip(self.tr("The values from before the preset was chosen"))
@@ -166,8 +168,8 @@ class MannerDialog(QDialog):
         return scroll
 
     def _connect(self) -> None:
-        for row in self._rows.values():
-            row.is_own.clicked.connect(self._on_ticked)
+        for name, row in self._rows.items():
+            row.is_own.clicked.connect(partial(self._on_ticked, name))
             row.control.changed.connect(self._settle.start)
         self.picker.chosen.connect(self._on_chosen)
         self.picker.none_chosen.connect(self._on_none_chosen)
@@ -249,9 +251,15 @@ class MannerDialog(QDialog):
 
     # --- changing ---
 
-    def _on_ticked(self) -> None:
-        for row in self._rows.values():
-            row.control.widget.setEnabled(row.is_own.isChecked())
+    def _on_ticked(self, name: str) -> None:
+        """What is left out for once is there again when it is ticked again."""
+        row = self._rows[name]
+        is_own = row.is_own.isChecked()
+        if not is_own:
+            self._left_out[name] = row.control.value()
+        elif name in self._left_out:
+            row.control.show_value(self._left_out[name])
+        row.control.widget.setEnabled(is_own)
         self._tell()
 
     def _tell(self) -> None:

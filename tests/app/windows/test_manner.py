@@ -104,6 +104,16 @@ def test_all_that_is_ticked_is_the_chats_own_and_all_else_as_in_the_settings(win
     assert models.conversation.manner == Manner(temperature=0.7, max_tokens=64, thinks=True)
 
 
+def test_instructions_that_are_left_out_for_once_are_there_again_when_they_are_ticked_again(window, client, models):
+    models.conversation.set_manner(VERSE)
+    dialog = open_dialog(window, client)
+    dialog.own_box("instructions").click()
+    assert dialog.control("instructions").toPlainText() == "Be brief."
+    assert models.conversation.manner == Manner(temperature=0.9)
+    dialog.own_box("instructions").click()
+    assert models.conversation.manner == VERSE
+
+
 def test_what_is_typed_counts_soon_without_being_saved(window, client, models, qtbot):
     dialog = open_dialog(window, client)
     own(dialog, "instructions").setPlainText("In verse.")
