@@ -72,8 +72,8 @@ class MannerDialog(QDialog):
         self._replaced: Manner | None = None
         self._left_out: dict[str, object] = {}
         self.picker = PresetPicker()
-        self.take_back = bits.button(self.tr("Take back"), "link", clicked=self._on_take_back)
-        self.take_back.setToolTip(self.tr("The values from before the preset was chosen"))
+        self.undo = bits.button(self.tr("Undo"), "link", clicked=self._on_undo)
+        self.undo.setToolTip(self.tr("Takes the values from before the preset was chosen"))
         self.note = bits.label(
             self.tr("The next question reads this conversation again, once, because its instructions have changed."),
             "small",
@@ -89,7 +89,7 @@ class MannerDialog(QDialog):
         layout.addWidget(bits.label(self.windowTitle(), "heading", wraps=True))
         what = self.tr("What is not ticked is as in the settings. What you change counts from the next question on.")
         layout.addWidget(bits.label(what, "small", wraps=True))
-        layout.addLayout(bits.row(bits.label(self.tr("Preset")), self.picker, self.take_back, None))
+        layout.addLayout(bits.row(bits.label(self.tr("Preset")), self.picker, self.undo, None))
         layout.addWidget(bits.line())
         layout.addWidget(self._scrolled(), 1)
         layout.addLayout(bits.row(None, self.close_button))
@@ -226,9 +226,9 @@ class MannerDialog(QDialog):
         manner = self._conversation.manner
         shown = self._presets.same_as(manner, self._preset_id)
         self.picker.show_presets(self._presets.presets, shown, has_own=manner != Manner())
-        if self.take_back.hasFocus() and self._replaced is None:
+        if self.undo.hasFocus() and self._replaced is None:
             self.picker.setFocus()
-        self.take_back.setVisible(self._replaced is not None)
+        self.undo.setVisible(self._replaced is not None)
 
     def _show_notes(self) -> None:
         words = self.tr("%1 characters too long. Until they are shorter, this chat has the instructions from before.")
@@ -295,7 +295,7 @@ class MannerDialog(QDialog):
         self._set(manner, before if is_lost else None)
         self._show()
 
-    def _on_take_back(self) -> None:
+    def _on_undo(self) -> None:
         if self._replaced is not None:
             self._set(self._replaced)
 

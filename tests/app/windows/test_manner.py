@@ -226,14 +226,14 @@ def test_values_that_a_preset_took_the_place_of_can_be_had_back(window, client, 
     dialog.control("instructions").setPlainText("In long verse.")
     entries(dialog.picker.menu())["Terse"].trigger()
     assert models.conversation.manner == TERSE
-    dialog.take_back.click()
+    dialog.undo.click()
     assert models.conversation.manner == Manner(instructions="In long verse.", temperature=0.9)
     assert dialog.control("instructions").toPlainText() == "In long verse."
-    assert not dialog.take_back.isVisible()
+    assert not dialog.undo.isVisible()
     # Those of a preset can be chosen again.
     models.conversation.set_manner(TERSE)
     entries(dialog.picker.menu())["As in the settings"].trigger()
-    assert not dialog.take_back.isVisible()
+    assert not dialog.undo.isVisible()
 
 
 def test_a_preset_gets_new_values_and_chats_with_the_old_ones_keep_them(window, client, models):
