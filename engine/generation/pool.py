@@ -26,14 +26,12 @@ from engine.generation.member import Member
 from engine.generation.members import Members
 from engine.generation.rounds import (
     GROUP_SIZE,
-    TURNS_BETWEEN_LATE,
+    NextTurn,
     Targets,
     Used,
     Waiting,
     begun,
-    is_over,
-    next_turn,
-    waits_too_long,
+    turn_after,
 )
 from engine.generation.scheduler import rank
 from engine.generation.switching import Arrival, Switching
@@ -234,12 +232,10 @@ class ModelPool:
         has_written_all = not self.front.has_work and self.num_left == 0
         now, targets = self._clock(), self._targets()
         used = self._turn.used
-        num_turns = self._turns_since_late + used.num_turns
-        owes_late = num_turns >= TURNS_BETWEEN_LATE and waits_too_long(others, targets, now)
-        if is_over(None if has_written_all else current, others, used, targets, now, owes_late=owes_late):
-            chosen = next_turn(others, targets, now, is_for_late=owes_late)
-            self._turns_since_late = 0 if owes_late else num_turns
-            self._begin_turn(chosen, list(wanted.values()), is_for_late=owes_late)
+        goes_on = None if has_written_all else current
+        if (turn := turn_after(goes_on, others, used, self._turns_since_late, targets, now)) is not None:
+            self._turns_since_late = 0 if turn.is_for_late else self._turns_since_late + used.num_turns
+            self._begin_turn(turn, list(wanted.values()))
         elif current is not None and not self.front.is_in_memory:
             self._bring_in()
         rivals = (one for path, one in wanted.items() if path != self.front.path)
@@ -326,16 +322,15 @@ class ModelPool:
                 wanted[member.path] = one
         return wanted
 
-    def _begin_turn(self, chosen: Waiting | None, wanted: list[Waiting], *, is_for_late: bool) -> None:
-        assert chosen is not None
-        left = self.front
+    def _begin_turn(self, turn: NextTurn, wanted: list[Waiting]) -> None:
+        left, chosen = self.front, turn.chosen
         left.since = self._clock()
         left.under_way.end_turn(left.loaded)
         self._end_arrival()
         self.front = next(member for member in self.members if member.path == chosen.path)
         paths = {model.path for model in wanted}
         is_free = all(member.is_in_memory for member in self.members if member.path in paths)
-        self._turn = _Turn(begun(chosen, wanted, self._targets(), is_free=is_free), is_for_late=is_for_late)
+        self._turn = _Turn(begun(chosen, wanted, self._targets(), is_free=is_free), is_for_late=turn.is_for_late)
         if not self.front.is_in_memory:
             self._bring_in(left)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 # Prompts that are read in one turn, at most; who comes later waits for the next one, behind the other models.
 GROUP_SIZE = 8
@@ -220,3 +221,31 @@ def is_over(
         return used.read_seconds >= (0.0 if holds_answers_up else used.reading_seconds)
     # Who would be next goes on.
     return used.is_used_up and (owes_late or next_turn([current, *equals], targets, now) is not current)
+
+
+class NextTurn(NamedTuple):
+    """Whose turn begins, and whether because somebody has waited too long."""
+
+    chosen: Waiting
+    is_for_late: bool
+
+
+def turn_after(
+    current: Waiting | None, others: Sequence[Waiting], used: Used, num_before: int, targets: Targets, now: float
+) -> NextTurn | None:
+    """The turn that begins now; None where the model that computes goes on.
+
+    Args:
+        current: It, None where it has nothing to compute.
+        others: Those that wait for their turn.
+        used: What it has had.
+        num_before: Turns before this one, since one was for who had waited too long.
+        targets: What readers are promised.
+        now: Seconds of the clock of `since` and `dues`.
+    """
+    is_due = num_before + used.num_turns >= TURNS_BETWEEN_LATE
+    owes_late = is_due and waits_too_long(others, targets, now)
+    if not is_over(current, others, used, targets, now, owes_late=owes_late):
+        return None
+    chosen = next_turn(others, targets, now, is_for_late=owes_late)
+    return NextTurn(chosen, owes_late) if chosen is not None else None
