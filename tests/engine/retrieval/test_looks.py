@@ -10,7 +10,9 @@ import pytest
 
 from engine.core import Evidence, Passage, Question, Scope
 from engine.errors import LibraryError
-from engine.generation.conversation import EvidencePassage, Turn, transcript_of
+from engine.generation.conversation import Turn
+from engine.generation.evidence import EvidencePassage
+from engine.generation.transcript import transcript_of
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain, LookAgain
 from engine.memory.ledger import Ledger

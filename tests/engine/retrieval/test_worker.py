@@ -13,7 +13,9 @@ from engine.core import Evidence, Filters, Passage, Priority, Question, Scope
 from engine.cores import Cores
 from engine.errors import EmbedderUnavailable, LibraryError, RagdollError
 from engine.events import AnswerCancelled, AnswerStateChanged, Event, PassagesFound
-from engine.generation.conversation import EvidencePassage, Turn, transcript_of
+from engine.generation.conversation import Turn
+from engine.generation.evidence import EvidencePassage
+from engine.generation.transcript import transcript_of
 from engine.inflight import QuestionInFlight
 from engine.memory.ledger import Ledger
 from engine.memory.sharing import Sharing
