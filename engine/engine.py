@@ -68,7 +68,7 @@ from engine.models.download import Fetched
 from engine.models.shelf import planning_by
 from engine.protocol import CatalogueEntry, EmbedderState, Folder, HubFiles, MemoryReply, ModelEntry, PathState
 from engine.questions import OpenQuestions
-from engine.retrieval.confining import ANYWHERE
+from engine.retrieval.query import ANYWHERE
 from engine.waiting import finished, in_turn
 
 log = logging.getLogger(__name__)

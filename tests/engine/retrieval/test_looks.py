@@ -19,7 +19,8 @@ from engine.memory.ledger import Ledger
 from engine.retrieval.breadth import Breadth, LookCosts, breadths
 from engine.retrieval.calibration import Strength
 from engine.retrieval.looks import Looks
-from engine.retrieval.search import Pauses, Query, SearchResult
+from engine.retrieval.pauses import Pauses
+from engine.retrieval.query import Query, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
 from engine.yielding import is_yielding

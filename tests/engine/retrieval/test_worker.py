@@ -24,9 +24,9 @@ from engine.partitions.sweep import SweepPaused
 from engine.retrieval import worker as worker_module
 from engine.retrieval.breadth import Breadth, breadths
 from engine.retrieval.calibration import Strength
-from engine.retrieval.confining import Place
 from engine.retrieval.followups import ABOUT_THE_ANSWER
-from engine.retrieval.search import Pauses, Query, SearchResult
+from engine.retrieval.pauses import Pauses
+from engine.retrieval.query import Place, Query, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
 from tests.helpers.chunk_rows import HashEmbedder
