@@ -107,6 +107,33 @@ def test_a_chat_that_left_files_out_does_so_again_when_what_was_attached_is_refu
     assert (chat.searches, chat.filters) == (False, Filters())
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+def test_it_does_so_too_when_two_attachments_are_refused_at_once(models, client, is_open):
+    chat = models.conversation
+    chat.leave_files_out()
+    chat.ask("one")
+    first = chat.conversation_id
+    models.attach(["/docs/gone.pdf"])
+    models.attach(["/docs/gone too.pdf"])
+    if not is_open:
+        chat.new_chat()
+    refuse(client)
+    refuse(client)
+    chat.open(first)
+    assert (chat.searches, chat.filters) == (False, Filters())
+
+
+def test_a_chat_that_searched_before_goes_on_when_a_later_attachment_is_refused(models, client):
+    chat = models.conversation
+    chat.leave_files_out()
+    models.attach(["/docs/report.pdf"])
+    client.answer(protocol.ADD, protocol.Nothing())
+    chat.set_filters(Filters())
+    models.attach(["/docs/gone.pdf"])
+    refuse(client)
+    assert (chat.searches, chat.filters) == (True, Filters())
+
+
 def test_whoever_chose_where_to_search_meanwhile_has_it_searched(models, client):
     models.conversation.leave_files_out()
     models.attach(["/docs/gone.pdf"])
