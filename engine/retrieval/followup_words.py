@@ -132,6 +132,15 @@ PHRASES_ON_ANSWER = re.compile(
     r"|\b(?:go|carry)\s+on\b|\bonce\s+more\b|\botra\s+vez\b|\bsous\s+forme\b|\bpor\s+qu[eé]\b"
 )
 
+# More of what was spoken of, where what follows may be new: what it is more of is left unsaid.
+FURTHER = re.compile(
+    r"\b(?:(?:is|are|was|were)\s+there|any|some|gibt\s+es|hay|(?:il\s+)?y\s+en\s+a(?:-t-il)?)\s+"
+    r"(?:(?:any|some|also|many|noch|auch|denn|algun[oa]s?|algún|encore|aussi)\s+)*"
+    r"(?:more|others?|mehr|weitere[rns]?|andere[rns]?|m[aá]s|otr[oa]s?|d'autres|plus)"
+    r"(?=\s+(?:in|on|at|for|from|near|outside|within|about|with|auf|für|aus|bei|mit|en|para|de|con|dans|pour|à|au"
+    r"|aux|chez)\s+\w)"
+)
+
 # What is to be found in the files, even where all else that is said is among the words on the answer.
 SEEKS = re.compile(
     r"(?:where|when|who|whose|whom|how\s+many|wo|wann|wer|wen|wem|wessen|wie\s*viele|d[oó]nde|cu[aá]ndo|qui[eé]n(?:es)?"
