@@ -372,6 +372,8 @@ def test_what_was_written_into_a_question_is_there_again_after_another_chat_was_
     settle()
     again = view.widget_of("t79").bubble
     assert (again._editor.text, again._editor.isVisible()) == ("Another question?", True)
+    # The keyboard is where the next question is written, and so it looks.
+    assert not again._editor.property("focused")
     # What was asked, or left as it was, is offered no more.
     again._editor.field.entered.emit()
     view.show_turns([turn(100)])
