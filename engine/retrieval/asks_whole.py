@@ -78,7 +78,8 @@ def _without_focus(sentence: str) -> str:
     """Without what is to count most; with it, where that is a part, or there would be no document left to ask of."""
     pattern = CHINESE_FOCUS if _HAN.search(sentence) else FOCUS
     focus = pattern.search(sentence)
-    if focus is None or any(word in PARTS for word in _WORD.findall(focus["on"])):
+    # The parties of a contract are parts in French only.
+    if focus is None or any(word in PARTS and word != "parties" for word in _WORD.findall(focus["on"])):
         return sentence
     return f"{sentence[: focus.start()]}{sentence[focus.end() :]}"
 

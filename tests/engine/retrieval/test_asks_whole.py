@@ -41,6 +41,7 @@ NAME = "lease 2024.pdf"
         "List all key points",
         "Summarise the lease, focusing on risks",
         "Summarise lease 2024.pdf with a focus on the deposit",
+        "Summarise the contract focusing on the parties",
         "Summarize this document, paying special attention to deadlines and penalties.",
         "Give me a short summary of the contract, with emphasis on what I owe",
         "Summarise the lease in five sentences and focus mainly on costs",
