@@ -119,9 +119,11 @@ PREPOSITIONS = _words(
     """
 )
 
-_LANGUAGES = (
+_LANGUAGES_IN_ENGLISH = (
     "english|german|french|spanish|italian|portuguese|dutch|polish|russian|turkish|chinese|japanese|korean|arabic"
-    "|englisch|deutsch|französisch|spanisch|italienisch|portugiesisch|niederländisch|polnisch|russisch|türkisch"
+)
+_LANGUAGES = (
+    f"{_LANGUAGES_IN_ENGLISH}|englisch|deutsch|französisch|spanisch|italienisch|portugiesisch|niederländisch|polnisch|russisch|türkisch"
     "|chinesisch|japanisch|englische|deutsche|französische|spanische|italienische"
     "|inglés|alemán|francés|español|italiano|portugués|chino|japonés|ruso"
     "|anglais|allemand|français|espagnol|italien|portugais|chinois|japonais|russe"
@@ -137,6 +139,7 @@ FURTHER = re.compile(
     r"\b(?:(?:is|are|was|were)\s+there|any|some|gibt\s+es|hay|(?:il\s+)?y\s+en\s+a(?:-t-il)?)\s+"
     r"(?:(?:any|some|also|many|noch|auch|denn|algun[oa]s?|algún|encore|aussi)\s+)*"
     r"(?:more|others?|mehr|weitere[rns]?|andere[rns]?|m[aá]s|otr[oa]s?|d'autres|plus)"
+    rf"(?!\s+in\s+(?:{_LANGUAGES_IN_ENGLISH})\b)"
     r"(?=\s+(?:in|on|at|for|from|near|outside|within|about|with|auf|für|aus|bei|mit|en|para|de|con|dans|pour|à|au"
     r"|aux|chez)\s+\w)"
 )

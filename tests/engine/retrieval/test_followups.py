@@ -169,6 +169,7 @@ ON_THE_ANSWER = """
     Go on!
     More details, please
     Is there more?
+    Some more in French
     Translate that into German
     in German
     as a table
