@@ -27,6 +27,7 @@ from app.models.memory import MemoryModel
 from app.models.model_picker import ModelPickerModel
 from app.models.reading_first import ReadingFirst
 from app.models.remark import RemarkModel
+from app.models.run_writer import Writer, writer_of
 from app.models.sources import SourcesModel
 from app.models.standings import Standings
 from app.models.turns import TurnView
@@ -89,9 +90,7 @@ class AppModels(QObject):
             chosen_model=lambda: self.model_picker.chosen_or_unknown,
             has_files=lambda: not self.library.is_empty,
         )
-        self.each_file = EachFileModel(
-            client, chat_store.runs, self, model=lambda: NO_MODEL if self.conversation.is_careful else ""
-        )
+        self.each_file = EachFileModel(client, chat_store.runs, self, writer=self._writer)
         self.chat_list = ChatListModel(chat_store, self)
         self.exports = ChatExports(chat_store, self.conversation, self)
         self.library = LibraryModel(client, self)
@@ -142,6 +141,13 @@ class AppModels(QObject):
 
     def _chat_of(self, question_id: str) -> str:
         return self.chat_list.title_of(self.answering.conversation_of(question_id))
+
+    def _writer(self, views: Sequence[TurnView], given_up: str) -> Writer:
+        """Who answers the rest of a question to every file."""
+        if self.conversation.is_careful:
+            return writer_of(views, NO_MODEL, ())
+        picker = self.model_picker
+        return writer_of(views, picker.chosen or NO_MODEL, picker.models, given_up) if picker.is_known else Writer()
 
     def _connect_chats(self) -> None:
         self.conversation.conversation_saved.connect(self.chat_list.refresh)

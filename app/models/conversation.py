@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Chat:
-    """Which chat it is, also for what was begun before it had an id: it gets one when it is stored."""
+    """Which chat it is, also for what was begun before it had an id: it gets one when it is stored.
+
+    `before_attached` is its collection, and whether it searched, when nothing was attached to it yet.
+    """
 
     conversation_id: str | None = None
+    before_attached: tuple[str | None, bool] | None = None
 
 
 class ConversationModel(QObject):
@@ -174,7 +178,11 @@ class ConversationModel(QObject):
 
         If it leaves files out now, it does so again when nothing is attached any more.
         """
-        chat, scope = self._chat, (self.collection, self.searches)
+        chat = self._chat
+        # Of several that are refused at once, the first one had the chat search already.
+        if chat.before_attached is None or not self.filters.paths:
+            chat.before_attached = (self.collection, self.searches)
+        scope = chat.before_attached
         return lambda paths: self._detach_from(chat, paths, scope)
 
     def set_model(self, model: str) -> None:

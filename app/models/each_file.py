@@ -23,6 +23,7 @@ from app.models.answering import Answering
 from app.models.documents import shown
 from app.models.listing import list_files
 from app.models.run_rows import HAS_ANSWERED, RunRows, places_of, stored_view
+from app.models.run_writer import Writer
 from app.models.turns import TurnState, TurnView
 from app.tips import plain_tip
 from engine import protocol
@@ -74,11 +75,12 @@ class EachFileModel(QAbstractTableModel):
         store: RunStore,
         parent: QObject | None = None,
         clock: Callable[[], float] = time.monotonic,
-        model: Callable[[], str] = lambda: "",
+        writer: Callable[[Sequence[TurnView], str], Writer] = lambda _views, _given_up: Writer(),
     ) -> None:
-        """`model` tells which one answers: "" for the one that is chosen."""
+        """`writer` tells who answers the rest, by what was answered so far and by which model could not answer."""
         super().__init__(parent)
-        self._client, self._store, self._clock, self._model = client, store, clock, model
+        self._client, self._store, self._clock, self._writer_of = client, store, clock, writer
+        self._writer, self._given_up = Writer(), ""
         self._answering = Answering(client, self._record, parent=self, keeps_partial=False, blameless=MODEL_FAULTS)
         self._answering.turn_changed.connect(self._on_file_changed)
         self._answering.text_appended.connect(lambda view, _piece: self._show_view(view))
@@ -300,7 +302,7 @@ class EachFileModel(QAbstractTableModel):
     def _show(self, run: Run | None, files: Iterable[RunFile]) -> None:
         self.beginResetModel()
         self.is_left_waiting = False
-        self.run = run
+        self.run, self._given_up = run, ""
         self._rows = RunRows(files, run.question if run is not None else "")
         for file in self._rows.files:
             # It may be answering, or the disk may not have taken its answer yet.
@@ -315,6 +317,9 @@ class EachFileModel(QAbstractTableModel):
         waits = (view.state not in HAS_ANSWERED and view.turn_id not in self._open for view in self._rows.views)
         self._waiting = deque(row for row, does_wait in enumerate(waits) if does_wait)
         self._began_at, self._num_before, self._num_in_vain = self._clock(), self.num_answered, 0
+        self._writer = self._writer_of(self._rows.views, self._given_up)
+        if self._writer.problem:
+            self.request_failed.emit(self._writer.problem, self._writer.way_out)
         self._set_state("running")
         self._feed()
 
@@ -347,7 +352,7 @@ class EachFileModel(QAbstractTableModel):
             num_answers=1,
             filters=Filters(document_ids=(file.document_id,), reads_question=False),
             priority="batch",
-            model=self._model(),
+            model=self._writer.model,
         )
         self._answering.begin(view, ask)
 
@@ -381,6 +386,7 @@ class EachFileModel(QAbstractTableModel):
         """A model that cannot answer would have all that wait fail one after the other: they wait for another one."""
         if self.state == "running":
             self.pause()
+            self._given_up = self._writer.model
             self.request_failed.emit(sentence, way_out)
 
     def _show_view(self, view: TurnView) -> None:
