@@ -16,7 +16,6 @@ from engine.errors import GenerationError, RagdollError
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, Publish
 from engine.generation.answering import Answering
 from engine.generation.commands import Task
-from engine.generation.conversation import documents_in_transcript, turns_of_transcript
 from engine.generation.hot_passages import HotPassages
 from engine.generation.in_reading import ReadingTrail
 from engine.generation.loaded import LoadedModel
@@ -27,6 +26,7 @@ from engine.generation.request import PromptRead, Request, StepEvent
 from engine.generation.rounds import Targets
 from engine.generation.segment import Segment
 from engine.generation.trail import Trail
+from engine.generation.transcript import documents_in_transcript, turns_of_transcript
 from engine.generation.unfinished import going_on_with
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain

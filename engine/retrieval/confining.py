@@ -12,9 +12,8 @@ from typing import Protocol
 from engine.catalog.scopes import Extent, Located, Named
 from engine.core import Filters
 from engine.retrieval.names import MAX_FILES
+from engine.retrieval.query import NOWHERE_SAID, Place, Query
 from engine.retrieval.recognise import Recognised, recognise
-
-ANYWHERE = Filters()
 
 
 class KnownDocuments(Protocol):
@@ -41,40 +40,6 @@ class KnownDocuments(Protocol):
     def paths_named(self, names: Collection[str]) -> Named:
         """Files and folders called one of `names`."""
         ...
-
-
-class Asked(Protocol):
-    """A query as far as it matters here."""
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def together(self) -> str: ...
-
-    @property
-    def questions(self) -> str: ...
-
-    @property
-    def inherits(self) -> bool: ...
-
-    @property
-    def collection(self) -> str | None: ...
-
-    @property
-    def filters(self) -> Filters: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A collection and filters, and for people what of them was read out of the question's own words."""
-
-    collection: str | None = None
-    filters: Filters = ANYWHERE
-    recognised: tuple[str, ...] = ()
-
-
-NOWHERE_SAID = Place()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +69,7 @@ class Confinement:
         without = searched_without(self.given_up) if self.given_up else ""
         return (*self.recognised, *filter(None, (without, self.outside)))
 
-    def wider(self, query: Asked, documents: KnownDocuments) -> Confinement:
+    def wider(self, query: Query, documents: KnownDocuments) -> Confinement:
         """The same without what may have been misread, or else without all that was: nothing was found there."""
         place = self.surely if self.surely.recognised != self.recognised else Place(query.collection, query.filters)
         lost = (told for told in self.recognised if told not in place.recognised)
@@ -124,7 +89,7 @@ def searched_without(recognised: Sequence[str]) -> str:
     return f"nothing was found with “{', '.join(recognised)}”, so it was searched without that"
 
 
-def confined(query: Asked, documents: KnownDocuments, reads_filters: bool) -> Confinement:
+def confined(query: Query, documents: KnownDocuments, reads_filters: bool) -> Confinement:
     """What a query is confined to; its own words are read when `reads_filters` and the query itself allow it.
 
     A follow-up that names nothing itself may stay in what the questions before it named, unless nothing is found there.
@@ -144,7 +109,7 @@ def confined(query: Asked, documents: KnownDocuments, reads_filters: bool) -> Co
 
 
 def _confined(
-    query: Asked, words: str, documents: KnownDocuments, reads_filters: bool, questions: str = ""
+    query: Query, words: str, documents: KnownDocuments, reads_filters: bool, questions: str = ""
 ) -> Confinement:
     """Confined by `words`, or by the `questions` in them alone."""
     if not (reads_filters and query.filters.reads_question):
@@ -163,7 +128,7 @@ def _confined(
     return replace(confinement, recognised=place.recognised, surely=_combined(query, found.surely), outside=outside)
 
 
-def _named_within(query: Asked, documents: KnownDocuments, names: Collection[str]) -> Named:
+def _named_within(query: Query, documents: KnownDocuments, names: Collection[str]) -> Named:
     """Files and folders called so: of what the user chose, where that has any."""
     named = documents.paths_named(names)
     if query.filters.paths:
@@ -202,7 +167,7 @@ def _looked_up(text: str, collection: str | None, filters: Filters, documents: K
     return Confinement(text, ids, extent, only_document=only)
 
 
-def _combined(query: Asked, found: Recognised) -> Place:
+def _combined(query: Query, found: Recognised) -> Place:
     """What the user chose goes before what the question says; fields that the user left open take that.
 
     Of several files that were chosen a question may name some.

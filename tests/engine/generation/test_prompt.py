@@ -10,10 +10,11 @@ import pytest
 from engine.core import Passage
 from engine.errors import PromptTooLong
 from engine.generation.chat_template import ChatTemplate
-from engine.generation.conversation import Turn, transcript_of, turns_of_transcript
+from engine.generation.conversation import Turn
 from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose, order_along
 from engine.generation.segment import Segment, shared_tokens, tokens_of
 from engine.generation.speaker import Speaker
+from engine.generation.transcript import transcript_of, turns_of_transcript
 from tests.helpers.tiny_gguf import CHATML
 
 DAY = "Today Date: {{ strftime_now('%d %b %Y') }}\n\n" + CHATML

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from engine.core import Filters, Question
-from engine.generation.conversation import EvidencePassage, Turn, number_above, transcript_of, turns_of_transcript
+from engine.generation.conversation import Turn, number_above
+from engine.generation.evidence import EvidencePassage
+from engine.generation.transcript import transcript_of, turns_of_transcript
 from engine.retrieval.followups import (
     AS_BEFORE,
     Subject,
