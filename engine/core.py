@@ -361,6 +361,8 @@ class SamplingParams:
 
 # The model of questions that are answered by quotes.
 QUOTES_ONLY = "none"
+# Of what the user wants of answers, beside what models are told anyway; in characters.
+MAX_INSTRUCTIONS = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -514,17 +516,24 @@ class Download:
     """How far a file of the hub is on its way here: `num_bytes` of `total_bytes` (0: not known yet) are there.
 
     `source` is OWNER/NAME/FILE. One that waits for others is `waiting`; one whose part of an earlier try is looked
-    through is `checking`. `problem` says why it stopped, and `way_out` what can be done.
+    through is `checking`; one that was `cut` goes on by itself, at `again_at` (seconds of the epoch; None: it tries
+    just now). `problem` says why it stopped, and `way_out` what can be done.
     """
 
     source: str
-    state: Literal["absent", "part", "waiting", "checking", "fetching", "there"] = "absent"
+    state: Literal["absent", "part", "waiting", "checking", "fetching", "cut", "there"] = "absent"
     num_bytes: int = 0
     total_bytes: int = 0
     bytes_per_second: float | None = None
     seconds_left: float | None = None
     problem: str = ""
     way_out: str = ""
+    again_at: float | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it comes, or will without anybody's doing."""
+        return self.state in ("waiting", "checking", "fetching", "cut")
 
 
 @dataclass(frozen=True, slots=True)

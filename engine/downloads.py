@@ -7,13 +7,13 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from engine.core import Download
-from engine.errors import RagdollError
+from engine.errors import DownloadCut, RagdollError
 from engine.events import DownloadsChanged, Publish
 from engine.models.download import Fetched
 from engine.models.source import Source
@@ -25,6 +25,10 @@ TELL_SECONDS = 0.25
 WINDOW_SECONDS, JUDGE_SECONDS = 10.0, 1.0
 # A connection that is silent is not waited for when the engine ends: what came of it is on the disk.
 STOP_SECONDS = 1.0
+# One that gave up for want of a connection is tried again after these, the last of them again and again.
+AGAIN_SECONDS = (60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0)
+# So often it is looked whether the time has come: a machine that slept does not count its sleep as waiting.
+LOOK_SECONDS = 30.0
 
 Pause = Callable[[float], object]
 Fetch = Callable[[Source, Pause], Generator[Fetched, None, None]]
@@ -51,17 +55,37 @@ class Speed:
 
 @dataclass(slots=True, eq=False)
 class _Job:
+    """`due`: not before then, in seconds of the epoch; `num_cuts` of its tries ended since `num_bytes` were there."""
+
     source: Source
     is_cancelled: threading.Event = field(default_factory=threading.Event)
+    due: float = 0.0
+    num_cuts: int = 0
+    num_bytes: int = 0
 
 
 class Downloads:
     """Carries out what is asked of it from any thread; `publish` hears how all of them stand."""
 
-    def __init__(self, fetch: Fetch, publish: Publish, clock: Callable[[], float] = time.monotonic) -> None:
-        """`fetch` brings a file here and does all that makes it one of ours; its pauses end when it is cancelled."""
-        self._fetch, self._publish, self._clock = fetch, publish, clock
+    def __init__(
+        self,
+        fetch: Fetch,
+        publish: Publish,
+        clock: Callable[[], float] = time.monotonic,
+        again_s: Sequence[float] = AGAIN_SECONDS,
+    ) -> None:
+        """Prepares.
+
+        Args:
+            fetch: Brings a file here and does all that makes it one of ours; its pauses end when it is cancelled.
+            publish: Hears how they stand.
+            clock: Seconds, for rates.
+            again_s: What is waited before one that was cut is tried again, the first time, the second, and so on.
+        """
+        self._fetch, self._publish, self._clock, self._again_s = fetch, publish, clock, again_s
         self._lock, self._telling = threading.Lock(), threading.Lock()
+        # Something waits, or need not be waited for any more.
+        self._changed = threading.Condition(self._lock)
         self._waiting: deque[_Job] = deque()
         # Those that are wanted: waiting, or on their way.
         self._jobs: dict[Source, _Job] = {}
@@ -69,14 +93,17 @@ class Downloads:
         self._thread: threading.Thread | None = None
 
     def start(self, source: Source) -> None:
-        """Fetches it behind those that were asked for before; one that is under way already goes on."""
+        """Fetches it behind those that were asked for before; one under way goes on, at once if it was cut."""
         with self._lock:
             if source in self._jobs:
+                self._jobs[source].due = 0.0
+                self._changed.notify()
                 return
             self._jobs[source] = job = _Job(source)
             self._waiting.append(job)
             before = self._told.get(source, Download(str(source)))
             self._told[source] = replace(before, state="waiting", problem="", way_out="")
+            self._changed.notify()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="downloads", daemon=True)
                 self._thread.start()
@@ -89,7 +116,8 @@ class Downloads:
             if job is None:
                 return
             job.is_cancelled.set()
-            self._told[source] = _at_rest(self._told[source])
+            self._changed.notify()
+            self._told[source] = replace(_at_rest(self._told[source]), problem="", way_out="")
         self._tell()
 
     def forget(self, source: Source) -> None:
@@ -111,6 +139,7 @@ class Downloads:
             jobs, thread = list(self._jobs.values()), self._thread
             self._jobs.clear()
             self._waiting.clear()
+            self._changed.notify()
         for job in jobs:
             job.is_cancelled.set()
         if thread is not None:
@@ -118,8 +147,11 @@ class Downloads:
 
     def _run(self) -> None:
         while (job := self._next()) is not None:
+            self._tell()
             try:
                 self._carry_out(job)
+            except DownloadCut as cut:
+                self._put_off(job, cut)
             except RagdollError as error:
                 self._end(job, partial(_failed, error))
             except Exception as error:
@@ -128,11 +160,17 @@ class Downloads:
                 self._end(job, partial(_failed, failure))
 
     def _next(self) -> _Job | None:
-        with self._lock:
-            while self._waiting:
-                job = self._waiting.popleft()
-                if not job.is_cancelled.is_set():
+        """The first whose time has come; None when nothing waits any more."""
+        with self._changed:
+            while waiting := [job for job in self._waiting if not job.is_cancelled.is_set()]:
+                now, soonest = time.time(), min(waiting, key=lambda job: job.due)
+                job = next((job for job in waiting if job.due <= now), None)
+                if job is not None:
+                    self._waiting.remove(job)
+                    self._told[job.source] = replace(self._told[job.source], again_at=None)
                     return job
+                self._changed.wait(min(soonest.due - now, LOOK_SECONDS))
+            self._waiting.clear()
             self._thread = None
             return None
 
@@ -152,6 +190,19 @@ class Downloads:
             if self._jobs.get(job.source) is not job:
                 return
             self._told[job.source] = download
+        self._tell()
+
+    def _put_off(self, job: _Job, cut: DownloadCut) -> None:
+        """Has it wait, the longer the more often it was cut without having brought anything."""
+        with self._lock:
+            if self._jobs.get(job.source) is not job:
+                return
+            told = self._told[job.source]
+            job.num_cuts = 0 if told.num_bytes > job.num_bytes else job.num_cuts
+            pause_s = max(self._again_s[min(job.num_cuts, len(self._again_s) - 1)], cut.wait_s or 0.0)
+            job.due, job.num_bytes, job.num_cuts = time.time() + pause_s, told.num_bytes, job.num_cuts + 1
+            self._told[job.source] = _cut(cut, told, job.due)
+            self._waiting.append(job)
         self._tell()
 
     def _end(self, job: _Job, ended: Callable[[Download], Download]) -> None:
@@ -187,11 +238,16 @@ def _under_way(step: Fetched, source: Source, speed: Speed) -> Download:
 
 def _at_rest(told: Download) -> Download:
     state = told.state if told.state == "there" else "part" if told.num_bytes else "absent"
-    return replace(told, state=state, bytes_per_second=None, seconds_left=None)
+    return replace(told, state=state, bytes_per_second=None, seconds_left=None, again_at=None)
 
 
 def _arrived(told: Download) -> Download:
     return replace(_at_rest(told), state="there")
+
+
+def _cut(cut: DownloadCut, told: Download, again_at: float) -> Download:
+    way_out = "It goes on by itself once that is over; what was fetched is kept."
+    return replace(_at_rest(told), state="cut", problem=cut.sentence, way_out=way_out, again_at=again_at)
 
 
 def _failed(error: RagdollError, told: Download) -> Download:

@@ -24,7 +24,7 @@ from engine.assembly import assemble
 from engine.catalog import Catalog
 from engine.choice import ModelChoice
 from engine.closing import close_all
-from engine.config import EmbedderSettings, Home, Settings, SettingsStore
+from engine.config import EmbedderSettings, Home, Settings
 from engine.core import (
     DEFAULT_COLLECTION,
     Answer,
@@ -69,7 +69,8 @@ from engine.models.download import Fetched
 from engine.models.shelf import planning_by
 from engine.protocol import CatalogueEntry, EmbedderState, Folder, HubFiles, MemoryReply, ModelEntry, PathState
 from engine.questions import OpenQuestions
-from engine.retrieval.confining import ANYWHERE
+from engine.retrieval.query import ANYWHERE
+from engine.settings_file import SettingsStore
 from engine.waiting import finished, in_turn
 
 log = logging.getLogger(__name__)

@@ -202,9 +202,8 @@ class Getting:
         if there is not None and there.is_file():
             return there, Download(str(source), "there")
         download = told.get(str(source), Download(str(source)))
-        is_under_way = download.state in ("waiting", "checking", "fetching")
         places = self._places_of(source)
-        return places[0], download if is_under_way else _as_it_lies(places, download)
+        return places[0], download if download.is_under_way else _as_it_lies(places, download)
 
     def _described(self, offer: Offer) -> CatalogueEntry:
         """A model of which no more is known than its size, if that."""

@@ -156,7 +156,9 @@ def _choose(engine: Engine, params: Message, is_wanted: Callable[[], bool]) -> N
 
 def _question(engine: Engine, params: protocol.Ask) -> Question:
     settings = engine.settings.generation
-    sampling = params.sampling or settings.sampling()
+    own = params.manner.model_dump(exclude_none=True)
+    instructions = own.pop("instructions", params.instructions)
+    sampling = replace(params.sampling or settings.sampling(), **own)
     if params.num_answers is not None:
         sampling = replace(sampling, num_answers=params.num_answers)
     return Question(
@@ -170,7 +172,7 @@ def _question(engine: Engine, params: protocol.Ask) -> Question:
         filters=params.filters,
         priority=params.priority,
         model=params.model,
-        instructions=settings.instructions if params.instructions is None else params.instructions,
+        instructions=settings.instructions if instructions is None else instructions,
         unfinished=params.unfinished,
         searches=params.searches,
     )

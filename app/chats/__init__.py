@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from app.chats.export import markdown_of
-from app.chats.records import INTERRUPTED, Conversation, Run, RunFile, Turn, TurnRecordState
+from app.chats.presets import PresetStore
+from app.chats.records import INTERRUPTED, Conversation, Preset, Run, RunFile, Turn, TurnRecordState
 from app.chats.runs import RunStore
 from app.chats.store import ChatStore
 
@@ -11,6 +12,8 @@ __all__ = [
     "INTERRUPTED",
     "ChatStore",
     "Conversation",
+    "Preset",
+    "PresetStore",
     "Run",
     "RunFile",
     "RunStore",

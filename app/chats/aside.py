@@ -13,6 +13,8 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 _MARK = ".set-aside-"
+# Of what people have made, what stands by itself; older files have not all of them.
+_TABLES = ("conversations", "runs", "presets")
 
 
 def set_aside(file: Path) -> Path:
@@ -42,9 +44,13 @@ def take_back(kept: Path, file: Path) -> None:
 
 def holds_chats(connection: sqlite3.Connection) -> bool:
     """Also where that cannot be read: damage is met by whoever needs what it hit."""
-    asked = "SELECT EXISTS (SELECT 1 FROM conversations) OR EXISTS (SELECT 1 FROM runs)"
     try:
-        return bool(connection.execute(asked).fetchone()[0])
+        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        return any(
+            connection.execute(f"SELECT EXISTS (SELECT 1 FROM {table})").fetchone()[0]
+            for table in _TABLES
+            if table in there
+        )
     except sqlite3.DatabaseError:
         return True
 

@@ -8,17 +8,31 @@ from collections.abc import Sequence
 from app.chats.records import Json, Turn
 
 _ENDS = {"cancelled": "Stopped before the answer was complete.", "failed": "This answer failed."}
+# Of what a chat has of its own, figures.
+_FIGURES = {
+    "max_tokens": "at most %1 tokens an answer",
+    "temperature": "temperature %1",
+    "top_p": "top P %1",
+    "min_p": "min P %1",
+}
 
 
-def markdown_of(title: str, turns: Sequence[Turn]) -> str:
-    """One branch as Markdown."""
-    parts = [f"# {_one_line(title)}"]
+def markdown_of(title: str, turns: Sequence[Turn], manner: Json | None = None) -> str:
+    """One branch as Markdown; `manner` is what its chat has of its own instead of the settings."""
+    parts = [f"# {_one_line(title)}", *_manner(manner or {})]
     for turn in turns:
         parts.append(f"## {_one_line(turn.question)}")
         if "\n" in turn.question.strip():
             parts.append(_quoted(turn.question))
         parts += _answer(turn)
     return "\n\n".join(parts) + "\n"
+
+
+def _manner(manner: Json) -> list[str]:
+    instructions = str(manner.get("instructions") or "").strip()
+    figures = [words.replace("%1", str(manner[name])) for name, words in _FIGURES.items() if name in manner]
+    parts = [f"*Instructions of this chat:*\n\n{_quoted(instructions)}"] if instructions else []
+    return [*parts, f"*Settings of this chat: {', '.join(figures)}.*"] if figures else parts
 
 
 def _answer(turn: Turn) -> list[str]:

@@ -19,7 +19,8 @@ class Conversation:
     """One chat. Times are seconds since 1970; `collection` None searches all; `leaf_id` is the last turn shown.
 
     `filters` confine its next questions. `model` is the file of the model that answers them, "" the one that is chosen
-    at the time, "none" quotes. Unless it `searches`, they are put to the model alone, without files.
+    at the time, "none" quotes. Unless it `searches`, they are put to the model alone, without files. `manner` is how
+    they are answered where that is not as the settings say.
     """
 
     conversation_id: str
@@ -32,6 +33,17 @@ class Conversation:
     filters: Json = field(default_factory=dict)
     model: str = ""
     searches: bool = True
+    manner: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A manner with a name, to be copied into chats; new ones begin with a copy of the one that `is_for_new_chats`."""
+
+    preset_id: str
+    name: str
+    manner: Json
+    is_for_new_chats: bool = False
 
 
 @dataclass(frozen=True, slots=True)

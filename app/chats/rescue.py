@@ -13,7 +13,7 @@ from pathlib import Path
 
 from app.chats.columns import decoded
 
-_TABLES = ("conversations", "turns", "runs", "run_files")
+_TABLES = ("conversations", "turns", "runs", "run_files", "presets")
 _PORTION = 64
 # Rows are numbered from 1 on. A number beyond is damage itself; where none can be read at all, fewer are tried.
 _HIGHEST_NUMBER = 2**24

@@ -275,6 +275,19 @@ def _m008_without_files(connection: sqlite3.Connection) -> None:
         connection.execute(f"ALTER TABLE {table} ADD COLUMN searches INTEGER NOT NULL DEFAULT 1")
 
 
+def _m009_manners_and_presets(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE conversations ADD COLUMN manner TEXT NOT NULL DEFAULT '{}'")
+    connection.execute(
+        """CREATE TABLE presets (
+            number INTEGER PRIMARY KEY,
+            preset_id TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            manner TEXT NOT NULL,
+            is_for_new_chats INTEGER NOT NULL DEFAULT 0
+        )"""
+    )
+
+
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_conversations_and_turns,
     _m002_filters,
@@ -284,4 +297,5 @@ _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m006_model_of_a_chat,
     _m007_thoughts,
     _m008_without_files,
+    _m009_manners_and_presets,
 )

@@ -14,10 +14,13 @@ from uuid import uuid4
 from app.chats import schema, search
 from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, parsed, storable
 from app.chats.errors import OF_CHATS, ChatsUnusable, Words, is_damage, telling
+from app.chats.presets import PresetStore
 from app.chats.records import INTERRUPTED, OUTCOME_FIELDS, Conversation, Json, Outcome, Turn
 from app.chats.runs import RunStore
 
-_CONVERSATION = "conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model, searches"
+_CONVERSATION = (
+    "conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model, searches, manner"
+)
 _TURN = "turn_id, conversation_id, parent_id, question, created, filters, searches"
 _NUM_TURN = len(_TURN.split(", "))
 _TIDYING = Words("The chats", "nothing new can be saved of the chats", "Free some space.")
@@ -28,7 +31,8 @@ class ChatStore:
 
     `problem` is a sentence when an earlier file could not be used and was set aside, or the disk is full. Turns that
     were open when the last window ended are failed with a sentence, and what was deleted then is now gone; from the
-    search index it goes with `tidy_some`. `runs` are the questions to every file.
+    search index it goes with `tidy_some`. `runs` are the questions to every file, `presets` manners
+    of answering with a name.
     """
 
     def __init__(self, file: Path, *, has_full_text: bool = True) -> None:
@@ -43,6 +47,7 @@ class ChatStore:
             self._connection.close()
             raise
         self.runs = RunStore(self._connection, self._change, self._telling)
+        self.presets = PresetStore(self._connection, self._change, self._telling)
 
     @classmethod
     def in_memory(cls, problem: str) -> ChatStore:
@@ -97,6 +102,7 @@ class ChatStore:
         model: str = "",
         *,
         searches: bool = True,
+        manner: Json | None = None,
     ) -> Conversation:
         now = time.time()
         made = Conversation(
@@ -108,14 +114,15 @@ class ChatStore:
             filters=filters or {},
             model=model,
             searches=searches,
+            manner=manner or {},
         )
         begun = (made.conversation_id, made.title, now, now, collection)
         with self._change():
             self._connection.execute(
                 "INSERT INTO conversations "
-                "(conversation_id, title, created, updated, collection, filters, model, searches) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (*begun, json.dumps(made.filters), json.dumps(model), searches),
+                "(conversation_id, title, created, updated, collection, filters, model, searches, manner) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*begun, json.dumps(made.filters), json.dumps(model), searches, json.dumps(made.manner)),
             )
         return made
 
@@ -136,6 +143,10 @@ class ChatStore:
     def set_model(self, conversation_id: str, model: str) -> None:
         """Which model answers the next questions of a conversation; see `Conversation`."""
         self._set(conversation_id, model=json.dumps(model))
+
+    def set_manner(self, conversation_id: str, manner: Json) -> None:
+        """How the next questions of a conversation are answered; see `Conversation`."""
+        self._set(conversation_id, manner=json.dumps(manner))
 
     def set_leaf(self, conversation_id: str, leaf_id: str) -> None:
         """Remembers which branch is shown."""
@@ -283,7 +294,7 @@ class ChatStore:
 
 
 def _conversation(row: tuple[Any, ...]) -> Conversation:
-    conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model, searches = row
+    conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model, searches, manner = row
     return Conversation(
         conversation_id,
         title,
@@ -295,6 +306,7 @@ def _conversation(row: tuple[Any, ...]) -> Conversation:
         parsed(filters, {}),
         parsed(model, ""),
         bool(searches),
+        parsed(manner, {}),
     )
 
 

@@ -25,8 +25,10 @@ from app.models.engine_status import EngineStatusModel
 from app.models.library import LibraryModel
 from app.models.memory import MemoryModel
 from app.models.model_picker import ModelPickerModel
+from app.models.presets import PresetsModel
 from app.models.reading_first import ReadingFirst
 from app.models.remark import RemarkModel
+from app.models.run_writer import Writer, writer_of
 from app.models.sources import SourcesModel
 from app.models.standings import Standings
 from app.models.turns import TurnView
@@ -51,8 +53,8 @@ class AppModels(QObject):
         answering: The questions under way in all chats.
         each_file: The question that is put to every file.
         exports: Writes chats to files.
-        conversation, chat_list, chat_model, library, model_picker, memory, remark, sources, standings, engine_status:
-            What is shown.
+        conversation, chat_list, chat_model, library, model_picker, memory, presets, remark, sources, standings,
+            engine_status: What is shown.
     """
 
     message_told = Signal(str, str, str)  # severity (notice, warning, error), a sentence, a way out: for the bar
@@ -81,6 +83,7 @@ class AppModels(QObject):
                 client, lambda path: self.library.is_entering(path), lambda: self.library.is_paused, self
             ),
         )
+        self.presets = PresetsModel(chat_store, self)
         self.conversation = ConversationModel(
             self.answering,
             chat_store,
@@ -88,10 +91,9 @@ class AppModels(QObject):
             answers_wanted=lambda: settings.settings.answers_per_question,
             chosen_model=lambda: self.model_picker.chosen_or_unknown,
             has_files=lambda: not self.library.is_empty,
+            new_manner=lambda: self.presets.manner_of_new_chats,
         )
-        self.each_file = EachFileModel(
-            client, chat_store.runs, self, model=lambda: NO_MODEL if self.conversation.is_careful else ""
-        )
+        self.each_file = EachFileModel(client, chat_store.runs, self, writer=self._writer)
         self.chat_list = ChatListModel(chat_store, self)
         self.exports = ChatExports(chat_store, self.conversation, self)
         self.library = LibraryModel(client, self)
@@ -143,6 +145,13 @@ class AppModels(QObject):
     def _chat_of(self, question_id: str) -> str:
         return self.chat_list.title_of(self.answering.conversation_of(question_id))
 
+    def _writer(self, views: Sequence[TurnView], given_up: str) -> Writer:
+        """Who answers the rest of a question to every file."""
+        if self.conversation.is_careful:
+            return writer_of(views, NO_MODEL, ())
+        picker = self.model_picker
+        return writer_of(views, picker.chosen or NO_MODEL, picker.models, given_up) if picker.is_known else Writer()
+
     def _connect_chats(self) -> None:
         self.conversation.conversation_saved.connect(self.chat_list.refresh)
         self.conversation.collection_changed.connect(self._on_collection_changed)
@@ -169,6 +178,7 @@ class AppModels(QObject):
             self.conversation.store_failed,
             self.chat_list.store_failed,
             self.exports.store_failed,
+            self.presets.store_failed,
             self.each_file.request_failed,
         ):
             failed.connect(lambda sentence, way_out: self.message_told.emit("error", sentence, way_out))

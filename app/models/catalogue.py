@@ -13,8 +13,6 @@ from engine.wire import WireError
 if TYPE_CHECKING:
     from app.engine_client import EngineClient
 
-UNDER_WAY = ("waiting", "checking", "fetching")
-
 
 class CatalogueModel(QObject):
     """`entries` are offered, `others` on their way, as the engine last told of them; `download_of` is newer."""
@@ -77,13 +75,16 @@ class CatalogueModel(QObject):
     def _on_notice(self, notice: Notice) -> None:
         if not isinstance(notice, ModelDownloads):
             return
-        under_way = [told for told in notice.downloads if told.state in UNDER_WAY]
+        under_way = [told for told in notice.downloads if told.is_under_way]
         # The others are as they were told when they ended, or as their files lie since.
         ended = [told for told in notice.downloads if told not in under_way and self._is_under_way(told.source)]
         listed = {entry.source for entry in (*self.entries, *self.others)}.union(self._downloads)
         is_new = any(told.source not in listed for told in under_way)
+        cut = [told for told in under_way if told.state == "cut" and not self._is_cut(told.source)]
         self._downloads = {told.source: told for told in (*under_way, *ended)}
         self.downloads_changed.emit()
+        for told in cut:
+            self.message_told.emit("notice", told.problem, told.way_out)
         for told in ended:
             self._tell_end(told)
         if ended or is_new:
@@ -98,7 +99,10 @@ class CatalogueModel(QObject):
             self.message_told.emit("error", told.problem, told.way_out)
 
     def _is_under_way(self, source: str) -> bool:
-        return source in self._downloads and self._downloads[source].state in UNDER_WAY
+        return source in self._downloads and self._downloads[source].is_under_way
+
+    def _is_cut(self, source: str) -> bool:
+        return source in self._downloads and self._downloads[source].state == "cut"
 
     def _name_of(self, source: str) -> str:
         names = (entry.model.name for entry in self.entries if entry.source == source)

@@ -106,7 +106,8 @@ class ChatExports(QObject):
         """In UTF-8's letters: a sentence of the open chat may name a file whose name is no text."""
         if chat.conversation_id == self._open_chat.conversation_id:
             return storable(self._open_chat.export_markdown())
-        return storable(markdown_of(chat.title, branch(self._store.turns(chat.conversation_id), chat.leaf_id)))
+        turns = branch(self._store.turns(chat.conversation_id), chat.leaf_id)
+        return storable(markdown_of(chat.title, turns, chat.manner))
 
 
 def _reason(error: Exception) -> str:

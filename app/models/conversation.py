@@ -13,11 +13,11 @@ from app.chats.records import NO_MODEL
 from app.models.answering import Answering
 from app.models.question_filters import with_attached, without_paths
 from app.models.titles import title_from
-from app.models.turn_records import filters_of, outcome_of, stored_filters, view_of
+from app.models.turn_records import filters_of, manner_of, outcome_of, stored_filters, stored_manner, view_of
 from app.models.turn_tree import TurnTree
 from app.models.turns import TurnView, going_on
 from engine import protocol
-from engine.protocol import Filters, RagdollError
+from engine.protocol import Filters, Manner, RagdollError
 
 if TYPE_CHECKING:
     from app.chats import ChatStore
@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Chat:
-    """Which chat it is, also for what was begun before it had an id: it gets one when it is stored."""
+    """Which chat it is, also for what was begun before it had an id: it gets one when it is stored.
+
+    `before_attached` is its collection, and whether it searched, when nothing was attached to it yet.
+    """
 
     conversation_id: str | None = None
+    before_attached: tuple[str | None, bool] | None = None
 
 
 class ConversationModel(QObject):
@@ -41,6 +45,8 @@ class ConversationModel(QObject):
         filters: What they are confined to besides.
         model: The file of the model that answers them, "none" for quotes; "" for the one that is chosen at the time.
         is_careful: Quotes answer, whatever the model, until somebody chooses one.
+        manner: How they are answered where that is not as the settings say.
+        read_with: The instructions of its own that it was read with last, as far as is known; None for the settings'.
     """
 
     turn_added = Signal(str)  # turn id; at the end of `turns`
@@ -52,6 +58,7 @@ class ConversationModel(QObject):
     collection_changed = Signal()  # collection or searches
     filters_changed = Signal()  # filters
     model_changed = Signal()  # model
+    manner_changed = Signal()  # manner
     conversation_saved = Signal(str)  # conversation id; lists of chats should look again
     store_failed = Signal(str, str)  # a sentence, a way out
     question_refused = Signal(str)  # the text of a question that could not be written down, and is not asked
@@ -64,6 +71,7 @@ class ConversationModel(QObject):
         answers_wanted: Callable[[], int] = lambda: 1,
         chosen_model: Callable[[], str | None] = lambda: "",
         has_files: Callable[[], bool] = lambda: True,
+        new_manner: Callable[[], Manner] = Manner,
     ) -> None:
         """An empty chat.
 
@@ -74,9 +82,11 @@ class ConversationModel(QObject):
             answers_wanted: How many answers a question gets, if nobody says otherwise.
             chosen_model: The model that a new chat begins with and keeps; "" for none, None while that is not known.
             has_files: Whether there is anything to search; else a question is for the model alone.
+            new_manner: How a new chat is answered.
         """
         super().__init__(parent)
         self._answers_wanted, self._chosen_model, self._has_files = answers_wanted, chosen_model, has_files
+        self._new_manner = new_manner
         self._without_model: list[str] = []  # new chats, from before it was known what they begin with
         self._answering = answering
         self._store = store
@@ -89,6 +99,8 @@ class ConversationModel(QObject):
         self.filters = Filters()
         self.model = ""
         self.is_careful = False
+        self.manner = new_manner()
+        self.read_with = self.manner.instructions
         answering.turn_changed.connect(self._on_turn_changed)
         answering.text_appended.connect(self._on_text_appended)
         answering.thoughts_appended.connect(self._on_thoughts_appended)
@@ -117,10 +129,15 @@ class ConversationModel(QObject):
         """Whether the next question will be searched for."""
         return self.searches and (self._has_files() or bool(self.filters.paths))
 
+    @property
+    def was_read(self) -> bool:
+        """Whether a model has read something of the branch that is shown."""
+        return any(view.model for view in self._views.values())
+
     # --- which chat ---
 
     def new_chat(self) -> None:
-        """An empty chat; the collection stays chosen, or that there is none; filters and the model do not."""
+        """An empty chat; the collection stays chosen, or that there is none; all else is as in any new one."""
         self._take(None, ())
 
     def open(self, conversation_id: str) -> None:
@@ -160,6 +177,16 @@ class ConversationModel(QObject):
             self._try(lambda: self._store.set_filters(conversation_id, stored_filters(filters)))
         self.filters_changed.emit()
 
+    def set_manner(self, manner: Manner) -> None:
+        """How the next questions of this chat are answered."""
+        if manner == self.manner:
+            return
+        self.manner = manner
+        if self.conversation_id is not None:
+            conversation_id = self.conversation_id
+            self._try(lambda: self._store.set_manner(conversation_id, stored_manner(manner)))
+        self.manner_changed.emit()
+
     def attach(self, paths: Iterable[str]) -> None:
         """Confines the next questions of this chat to these folders and files, beside those that it is confined to."""
         self._search_in(self.collection, searches=True)
@@ -174,7 +201,11 @@ class ConversationModel(QObject):
 
         If it leaves files out now, it does so again when nothing is attached any more.
         """
-        chat, scope = self._chat, (self.collection, self.searches)
+        chat = self._chat
+        # Of several that are refused at once, the first one had the chat search already.
+        if chat.before_attached is None or not self.filters.paths:
+            chat.before_attached = (self.collection, self.searches)
+        scope = chat.before_attached
         return lambda paths: self._detach_from(chat, paths, scope)
 
     def set_model(self, model: str) -> None:
@@ -224,7 +255,7 @@ class ConversationModel(QObject):
     def export_markdown(self) -> str:
         """The branch that is shown, as Markdown."""
         shown = [_ended(turn, view) for view in self._views.values() if (turn := self._tree.find(view.turn_id))]
-        return markdown_of(self.title, shown)
+        return markdown_of(self.title, shown, stored_manner(self.manner))
 
     # --- questions ---
 
@@ -244,6 +275,7 @@ class ConversationModel(QObject):
         if turn is None or view is None or not view.is_unfinished:
             return
         begun = going_on(view)
+        self.read_with = self.manner.instructions
         self._refresh(begun)
         self.turn_changed.emit(turn_id)
         self._answering.begin(
@@ -253,6 +285,7 @@ class ConversationModel(QObject):
                 text=turn.question,
                 conversation_id=turn.conversation_id,
                 transcript=self._tree.transcript(turn.parent_id),
+                manner=self.manner,
                 num_answers=1,
                 model=NO_MODEL if self.is_careful else self.model,
                 unfinished=view.unfinished,
@@ -294,7 +327,8 @@ class ConversationModel(QObject):
     # --- inside ---
 
     def _take(self, conversation: Conversation | None, turns: tuple[Turn, ...]) -> None:
-        was_scope, was_filters, was_model = (self.collection, self.searches), self.filters, self.model
+        was_scope, was_filters = (self.collection, self.searches), self.filters
+        was_model, was_manner = self.model, self.manner
         self._tree, self._views = TurnTree(tuple(map(self._as_ended, turns))), {}
         self._chat = _Chat(conversation.conversation_id if conversation else None)
         self.title = conversation.title if conversation else ""
@@ -302,6 +336,8 @@ class ConversationModel(QObject):
             self.collection, self.searches = conversation.collection, conversation.searches
         self.filters = filters_of(conversation.filters) if conversation else Filters()
         self.model = conversation.model if conversation else ""
+        self.manner = manner_of(conversation.manner) if conversation else self._new_manner()
+        self.read_with = self.manner.instructions
         self._show(conversation.leaf_id if conversation else None)
         self.conversation_changed.emit()
         self.title_changed.emit(self.title)
@@ -311,6 +347,8 @@ class ConversationModel(QObject):
             self.filters_changed.emit()
         if self.model != was_model:
             self.model_changed.emit()
+        if self.manner != was_manner:
+            self.manner_changed.emit()
 
     def _as_ended(self, turn: Turn) -> Turn:
         """With the answer that has ended and could not be saved yet, as on a full disk."""
@@ -359,6 +397,7 @@ class ConversationModel(QObject):
         else:
             self.conversation_changed.emit()
         self.conversation_saved.emit(conversation_id)
+        self.read_with = self.manner.instructions
         self._answering.begin(
             replace(view_of(turn), num_answers=num_answers),
             protocol.Ask(
@@ -367,6 +406,7 @@ class ConversationModel(QObject):
                 collection=collection,
                 conversation_id=conversation_id,
                 transcript=self._tree.transcript(parent_id),
+                manner=self.manner,
                 num_answers=num_answers,
                 filters=filters,
                 model=NO_MODEL if self.is_careful else self.model,
@@ -382,7 +422,12 @@ class ConversationModel(QObject):
         chosen = self._chosen_model()
         model = self.model or chosen or ""
         made = self._store.create_conversation(
-            title_from(question), self.collection, filters, model, searches=self.searches
+            title_from(question),
+            self.collection,
+            filters,
+            model,
+            searches=self.searches,
+            manner=stored_manner(self.manner),
         )
         if not model and chosen is None:
             self._without_model.append(made.conversation_id)

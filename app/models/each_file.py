@@ -11,21 +11,23 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
-from app.chats.records import Outcome, Run, RunFile, Turn
+from app.chats.records import Outcome, Run, RunFile
 from app.models.answering import Answering
 from app.models.documents import shown
-from app.models.listing import Listing
-from app.models.turn_records import view_of
+from app.models.listing import list_files
+from app.models.run_rows import HAS_ANSWERED, RunRows, places_of, stored_view
+from app.models.run_writer import Writer
 from app.models.turns import TurnState, TurnView
 from app.tips import plain_tip
 from engine import protocol
-from engine.protocol import DocumentState, Filters, RagdollError
+from engine.protocol import Filters, RagdollError
 from engine.wire import WireError
 
 if TYPE_CHECKING:
@@ -38,9 +40,6 @@ FILE, ANSWER, FOUND_AT, STATE = range(4)
 
 # Enough for the largest batches that are written at once, and some that are searched meanwhile.
 OPEN_AT_ONCE = 64
-_PAGE_ROWS = 500
-# What is being read again has what was read before.
-_CAN_ANSWER: tuple[DocumentState, ...] = ("indexed", "offline", "pending")
 _MOST_IN_VAIN = 3
 # What is wrong with a model, whichever file it is asked about.
 MODEL_FAULTS = frozenset(
@@ -49,7 +48,6 @@ MODEL_FAULTS = frozenset(
 _ANSWER_CHARACTERS = 400
 # What Markdown would not show, in a cell that shows plain text.
 _MARKUP = re.compile(r"\*\*|`+|^#+\s+", re.MULTILINE)
-_HAS_ANSWERED: frozenset[TurnState] = frozenset({"finished", "failed"})
 # What a pause takes back; what is being written is nearly done.
 _NOT_BEGUN: frozenset[TurnState] = frozenset({"queued", "searching", "reading"})
 
@@ -77,11 +75,12 @@ class EachFileModel(QAbstractTableModel):
         store: RunStore,
         parent: QObject | None = None,
         clock: Callable[[], float] = time.monotonic,
-        model: Callable[[], str] = lambda: "",
+        writer: Callable[[Sequence[TurnView], str], Writer] = lambda _views, _given_up: Writer(),
     ) -> None:
-        """`model` tells which one answers: "" for the one that is chosen."""
+        """`writer` tells who answers the rest, by what was answered so far and by which model could not answer."""
         super().__init__(parent)
-        self._client, self._store, self._clock, self._model = client, store, clock, model
+        self._client, self._store, self._clock, self._writer_of = client, store, clock, writer
+        self._writer, self._given_up = Writer(), ""
         self._answering = Answering(client, self._record, parent=self, keeps_partial=False, blameless=MODEL_FAULTS)
         self._answering.turn_changed.connect(self._on_file_changed)
         self._answering.text_appended.connect(lambda view, _piece: self._show_view(view))
@@ -92,14 +91,9 @@ class EachFileModel(QAbstractTableModel):
         self._answering.broken_off.connect(self._on_failure)
         self._answering.put_back.connect(self._on_put_back)
         client.engine_died.connect(self._on_engine_died)
-        self._files: list[RunFile] = []
-        self._views: list[TurnView] = []
-        self._num_answered = self._num_failed = 0
-        self._places: dict[str, int] = {}
-        self._found_at: dict[str, tuple[str, ...]] = {}
+        self._rows = RunRows()
         self._open: dict[str, None] = {}  # in the order they were asked
         self._waiting: deque[int] = deque()
-        self._listed: dict[int, str] = {}
         # Replies to a list that was asked for before the last begin or pause are no answer to it.
         self._generation = 0
         self._began_at, self._num_before = 0.0, 0
@@ -115,16 +109,16 @@ class EachFileModel(QAbstractTableModel):
 
     @property
     def num_files(self) -> int:
-        return len(self._files)
+        return len(self._rows)
 
     @property
     def num_answered(self) -> int:
         """Files that have answered, or that cannot."""
-        return self._num_answered
+        return self._rows.num_answered
 
     @property
     def num_failed(self) -> int:
-        return self._num_failed
+        return self._rows.num_failed
 
     @property
     def seconds_left(self) -> float | None:
@@ -136,7 +130,7 @@ class EachFileModel(QAbstractTableModel):
         return (self._clock() - self._began_at) / since * (self.num_files - answered)
 
     def view(self, row: int) -> TurnView | None:
-        return self._views[row] if 0 <= row < len(self._views) else None
+        return self._rows.views[row] if 0 <= row < len(self._rows) else None
 
     def whole_view(self, row: int) -> TurnView | None:
         """A row with the passages that its answer rests on, read from the disk where it has answered."""
@@ -145,7 +139,7 @@ class EachFileModel(QAbstractTableModel):
             return view
         unsaved = self._answering.view(view.turn_id)
         outcome = None if unsaved is not None else self._try(lambda: self._store.outcome(view.turn_id))
-        return unsaved or (view if outcome is None else _view(view.turn_id, view.question, outcome))
+        return unsaved or (view if outcome is None else stored_view(view.turn_id, view.question, outcome))
 
     def answer(self, view: TurnView) -> str:
         """What a file says, as Markdown: its answer, or why there is none; "" while nothing is written."""
@@ -156,16 +150,16 @@ class EachFileModel(QAbstractTableModel):
 
     def path(self, row: int) -> str:
         """Where a row's file lies."""
-        return self._files[row].path
+        return self._rows.files[row].path
 
     def rows(self) -> Iterable[tuple[str, TurnView, Sequence[str]]]:
         """Each file's path, what it answered and where that was found, in the order of the table."""
-        for file, view in zip(self._files, self._views, strict=True):
+        for file, view in zip(self._rows.files, self._rows.views, strict=True):
             yield file.path, view, self.found_at(view)
 
     def found_at(self, view: TurnView) -> Sequence[str]:
         """Where in its file an answer was found."""
-        return self._found_at.get(view.turn_id, ()) if view.has_ended else ()
+        return self._rows.found_at(view)
 
     # --- wishes ---
 
@@ -175,10 +169,16 @@ class EachFileModel(QAbstractTableModel):
             return
         self.pause()
         self._show(None, ())
-        self._listed = {}
         self._generation += 1
         self._set_state("listing")
-        self._list(Listing(question.strip(), collection))
+        generation = self._generation
+        list_files(
+            self._client,
+            collection,
+            lambda: generation == self._generation,
+            partial(self._on_listed, question.strip(), collection),
+            self._on_list_failed,
+        )
 
     def open(self, run_id: str) -> None:
         """Shows an earlier run; what runs is paused."""
@@ -197,9 +197,9 @@ class EachFileModel(QAbstractTableModel):
             self._show(None, ())
         elif self.state == "running":
             self._set_state("paused")
-            for file_id in [file_id for file_id in self._open if file_id in self._places]:
-                if self._views[self._places[file_id]].state in _NOT_BEGUN:
-                    self._answering.stop(file_id)
+            for row in self._open_rows():
+                if self._rows.views[row].state in _NOT_BEGUN:
+                    self._answering.stop(self._rows.files[row].file_id)
 
     def resume(self) -> None:
         """Goes on with the files that have not answered."""
@@ -210,7 +210,7 @@ class EachFileModel(QAbstractTableModel):
         """Has those that failed wait again, and goes on."""
         if self.run is None or self.state in ("none", "listing") or not (self._has_engine() and self._can_keep()):
             return
-        for view in self._views.copy():
+        for view in self._rows.views.copy():
             if view.state == "failed":
                 self._show_view(TurnView(view.turn_id, view.question))
         self._run()
@@ -221,8 +221,8 @@ class EachFileModel(QAbstractTableModel):
         if run is None:
             return
         self.pause()
-        for file_id in [file_id for file_id in self._open if file_id in self._places]:
-            self._answering.stop(file_id)
+        for row in self._open_rows():
+            self._answering.stop(self._rows.files[row].file_id)
         self._show(None, ())
         self._try(lambda: self._store.delete(run.run_id))
         self._read_runs()
@@ -236,7 +236,7 @@ class EachFileModel(QAbstractTableModel):
     # --- Qt ---
 
     def rowCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self._files)
+        return 0 if parent is not None and parent.isValid() else len(self._rows)
 
     def columnCount(self, parent: Index | None = None) -> int:
         return 0 if parent is not None and parent.isValid() else 4
@@ -258,48 +258,27 @@ class EachFileModel(QAbstractTableModel):
 
     # --- listing ---
 
-    def _list(self, listing: Listing) -> None:
-        wanted = protocol.ListDocuments(
-            collection=listing.collection, states=_CAN_ANSWER, offset=listing.offset, limit=_PAGE_ROWS
-        )
-        generation = self._generation
-        self._client.request(
-            protocol.DOCUMENTS,
-            wanted,
-            lambda reply: self._on_documents(generation, listing, reply),
-            lambda error: self._on_list_failed(generation, error),
-        )
-
-    def _on_documents(self, generation: int, listing: Listing, reply: protocol.DocumentsReply) -> None:
-        if generation != self._generation:
-            return
-        # One that was never read has nothing to say.
-        self._listed |= {one.document_id: one.path for one in reply.documents if one.num_chunks}
-        if (further := listing.further(reply)) is not None:
-            self._list(further)
-            return
-        question, collection = listing.question, listing.collection
-        if not self._listed:
+    def _on_listed(self, question: str, collection: str | None, files: Mapping[int, str]) -> None:
+        if not files:
             self._set_state("none")
             self.request_failed.emit(
                 self.tr("There is no file here that could be read."), self.tr("Add files to the library first.")
             )
             return
-        run = self._try(lambda: self._store.create(question, collection, [*self._listed.items()]))
-        files = self._try(lambda: self._store.files(run.run_id)) if run is not None else None
-        if run is None or files is None:
+        run = self._try(lambda: self._store.create(question, collection, [*files.items()]))
+        waiting = self._try(lambda: self._store.files(run.run_id)) if run is not None else None
+        if run is None or waiting is None:
             self._set_state("none")
             return
         self._read_runs()
-        self._show(run, files)
+        self._show(run, waiting)
         self._run()
 
-    def _on_list_failed(self, generation: int, error: WireError) -> None:
-        if generation == self._generation:
-            self._set_state("none")
-            # A dead engine is told elsewhere, once.
-            if error.kind != "EngineDied":
-                self.request_failed.emit(error.sentence, error.way_out)
+    def _on_list_failed(self, error: WireError) -> None:
+        self._set_state("none")
+        # A dead engine is told elsewhere, once.
+        if error.kind != "EngineDied":
+            self.request_failed.emit(error.sentence, error.way_out)
 
     def _can_keep(self) -> bool:
         """Whether what has been answered is on the disk by now; said where not."""
@@ -323,24 +302,24 @@ class EachFileModel(QAbstractTableModel):
     def _show(self, run: Run | None, files: Iterable[RunFile]) -> None:
         self.beginResetModel()
         self.is_left_waiting = False
-        self.run = run
-        self._files = list(files)
-        question = run.question if run is not None else ""
-        self._found_at = {file.file_id: file.places for file in self._files if file.places}
-        self._views = [self._newest(file, question) for file in self._files]
-        self._num_answered = sum(view.state in _HAS_ANSWERED for view in self._views)
-        self._num_failed = sum(view.state == "failed" for view in self._views)
-        self._places = {file.file_id: row for row, file in enumerate(self._files)}
+        self.run, self._given_up = run, ""
+        self._rows = RunRows(files, run.question if run is not None else "")
+        for file in self._rows.files:
+            # It may be answering, or the disk may not have taken its answer yet.
+            if (known := self._answering.view(file.file_id)) is not None and known.state != "cancelled":
+                self._rows.put(known)
         self._waiting.clear()
         self.endResetModel()
-        is_finished = self._num_answered == len(self._views)
-        self._set_state("none" if run is None else "finished" if is_finished else "paused")
+        self._set_state("none" if run is None else "finished" if self._rows.is_complete else "paused")
         self.progress_changed.emit()
 
     def _run(self) -> None:
-        waits = (view.state not in _HAS_ANSWERED and view.turn_id not in self._open for view in self._views)
+        waits = (view.state not in HAS_ANSWERED and view.turn_id not in self._open for view in self._rows.views)
         self._waiting = deque(row for row, does_wait in enumerate(waits) if does_wait)
         self._began_at, self._num_before, self._num_in_vain = self._clock(), self.num_answered, 0
+        self._writer = self._writer_of(self._rows.views, self._given_up)
+        if self._writer.problem:
+            self.request_failed.emit(self._writer.problem, self._writer.way_out)
         self._set_state("running")
         self._feed()
 
@@ -361,11 +340,11 @@ class EachFileModel(QAbstractTableModel):
 
     def _end_pause(self) -> None:
         """What was being written has ended meanwhile, and it was the last."""
-        if self.state == "paused" and self.num_answered == self.num_files:
+        if self.state == "paused" and self._rows.is_complete:
             self._set_state("finished")
 
     def _ask(self, row: int) -> None:
-        file, view = self._files[row], self._views[row]
+        file, view = self._rows.files[row], self._rows.views[row]
         self._open[file.file_id] = None
         ask = protocol.Ask(
             question_id=file.file_id,
@@ -373,7 +352,7 @@ class EachFileModel(QAbstractTableModel):
             num_answers=1,
             filters=Filters(document_ids=(file.document_id,), reads_question=False),
             priority="batch",
-            model=self._model(),
+            model=self._writer.model,
         )
         self._answering.begin(view, ask)
 
@@ -383,8 +362,8 @@ class EachFileModel(QAbstractTableModel):
         if view.state == "cancelled":
             # Nobody cancels one file: it was a pause, or the engine was on its way out.
             view = TurnView(view.turn_id, view.question)
-            if self.state == "running" and view.turn_id in self._places:
-                self._waiting.append(self._places[view.turn_id])
+            if self.state == "running" and (row := self._rows.row_of(view.turn_id)) is not None:
+                self._waiting.append(row)
         elif view.state in ("writing", "finished"):
             self._num_in_vain = 0
         self._show_view(view)
@@ -407,35 +386,23 @@ class EachFileModel(QAbstractTableModel):
         """A model that cannot answer would have all that wait fail one after the other: they wait for another one."""
         if self.state == "running":
             self.pause()
+            self._given_up = self._writer.model
             self.request_failed.emit(sentence, way_out)
 
-    def _newest(self, file: RunFile, question: str) -> TurnView:
-        """What is known of a file: it may be answering, or the disk may not have taken its answer yet."""
-        known = self._answering.view(file.file_id)
-        if known is None or known.state == "cancelled":
-            return _view(file.file_id, question, file.outcome)
-        if known.has_ended:
-            self._found_at[file.file_id] = tuple(places_of(known))
-        return _as_shown(known)
-
     def _show_view(self, view: TurnView) -> None:
-        row = self._places.get(view.turn_id)
-        if row is None:
-            return
-        if view.has_ended:
-            self._found_at[view.turn_id] = tuple(places_of(view))
-            view = _as_shown(view)
-        if (was := self._views[row]) != view:
-            self._num_answered += (view.state in _HAS_ANSWERED) - (was.state in _HAS_ANSWERED)
-            self._num_failed += (view.state == "failed") - (was.state == "failed")
-            self._views[row] = view
+        if (row := self._rows.put(view)) is not None:
             self._on_row_changed(row)
+
+    def _open_rows(self) -> list[int]:
+        """Those of the files that have been asked and have not ended."""
+        rows = map(self._rows.row_of, self._open)
+        return [row for row in rows if row is not None]
 
     # --- inside ---
 
     def _record(self, file_id: str, outcome: Outcome) -> None:
         # No conversation goes on from the answer of a file.
-        view = _view(file_id, "", outcome)
+        view = stored_view(file_id, "", outcome)
         self._store.record(file_id, replace(outcome, segments=()), places_of(view))
 
     def _cell(self, row: int, view: TurnView, column: int) -> str:
@@ -484,27 +451,3 @@ class EachFileModel(QAbstractTableModel):
         except RagdollError as error:
             self.request_failed.emit(error.sentence, error.way_out)
             return None
-
-
-def places_of(view: TurnView) -> list[str]:
-    """Where in its file an answer rests: on what it cites, or on its quotes where the quotes are the answer."""
-    if view.model is None:
-        places = [quote.place for quote in view.quotes]
-    else:
-        cited = (citation.passage for citation in view.citations)
-        places = [view.passages[passage].place for passage in cited if passage < len(view.passages)]
-    return [place for place in dict.fromkeys(places) if place]
-
-
-def _view(file_id: str, question: str, outcome: Outcome) -> TurnView:
-    if outcome.state not in _HAS_ANSWERED:
-        return TurnView(file_id, question)
-    view = view_of(Turn(file_id, "", None, question, 0.0, outcome))
-    return view if view.state in _HAS_ANSWERED else TurnView(file_id, question)
-
-
-def _as_shown(view: TurnView) -> TurnView:
-    """Without what the table does not show: of ten thousand files that would be hundreds of megabytes."""
-    if not view.has_ended:
-        return view
-    return replace(view, thoughts="", passages=(), quotes=(), citations=(), segments=(), scope=None)

@@ -6,16 +6,26 @@ have slipped by, and it is listed again.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from engine import protocol
+from engine.protocol import DocumentState
+from engine.wire import WireError
+
+if TYPE_CHECKING:
+    from app.engine_client import EngineClient
+
+_PAGE_ROWS = 500
+# What is being read again has what was read before.
+_CAN_ANSWER: tuple[DocumentState, ...] = ("indexed", "offline", "pending")
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
     """How far they are listed. `total` is what the first page counted, `is_steady` whether the others did too."""
 
-    question: str
     collection: str | None
     offset: int = 0
     total: int | None = None
@@ -31,4 +41,45 @@ class Listing:
             return replace(self, offset=offset, total=total, is_steady=is_steady)
         if is_steady or not self.num_tries:
             return None
-        return Listing(self.question, self.collection, num_tries=self.num_tries - 1)
+        return Listing(self.collection, num_tries=self.num_tries - 1)
+
+
+def list_files(
+    client: EngineClient,
+    collection: str | None,
+    is_wanted: Callable[[], bool],
+    on_listed: Callable[[Mapping[int, str]], object],
+    on_failed: Callable[[WireError], object],
+) -> None:
+    """Asks the engine for the files of a collection, or of all, that have been read; tells their ids and paths.
+
+    Args:
+        client: Asks.
+        collection: None for all.
+        is_wanted: Once it says no, neither of the two is called any more.
+        on_listed: Told all of them.
+        on_failed: Told why they could not be had.
+    """
+    listed: dict[int, str] = {}
+
+    def ask(listing: Listing) -> None:
+        wanted = protocol.ListDocuments(
+            collection=listing.collection, states=_CAN_ANSWER, offset=listing.offset, limit=_PAGE_ROWS
+        )
+        client.request(protocol.DOCUMENTS, wanted, lambda reply: take(listing, reply), fail)
+
+    def take(listing: Listing, reply: protocol.DocumentsReply) -> None:
+        if not is_wanted():
+            return
+        # One that was never read has nothing to say.
+        listed.update((one.document_id, one.path) for one in reply.documents if one.num_chunks)
+        if (further := listing.further(reply)) is not None:
+            ask(further)
+        else:
+            on_listed(listed)
+
+    def fail(error: WireError) -> None:
+        if is_wanted():
+            on_failed(error)
+
+    ask(Listing(collection))

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.chats import Turn, TurnRecordState
 from app.chats.records import Json, Outcome
 from app.models.turns import ENDED, TurnState, TurnView
-from engine.protocol import Citation, Filters, FinishReason, Passage, Quote, Refresh, Scope, Timings
+from engine.protocol import Citation, Filters, FinishReason, Manner, Passage, Quote, Refresh, Scope, Timings
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -72,6 +72,16 @@ def stored_filters(filters: Filters) -> Json:
     """What differs from no filters at all, as JSON data."""
     nothing = asdict(Filters())
     return {name: value for name, value in asdict(filters).items() if value != nothing[name]}
+
+
+def manner_of(stored: Json) -> Manner:
+    """How a chat is answered, as it was stored; as the settings say where an other version's cannot be read."""
+    return _read(Manner, stored) or Manner()
+
+
+def stored_manner(manner: Manner) -> Json:
+    """What is not as the settings say, as JSON data."""
+    return manner.model_dump(exclude_none=True)
 
 
 def _recorded(state: TurnState) -> TurnRecordState:

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QProgressBar, QVBoxLayout, QWidget
 from app import theme
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import bytes_text, count_text, seconds_text
+from app.widgets.figures import bytes_text, clock_text, count_text, seconds_text
 from app.widgets.model_row import speed_chips
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class CatalogueRow(QFrame):
         if (download, self.entry.model.name) == self._shown:
             return
         self._shown = (download, self.entry.model.name)
-        self._is_under_way = download.state in ("waiting", "checking", "fetching")
+        self._is_under_way = download.is_under_way
         self._chip.setVisible(download.state == "there")
         self._chip.setText(self.tr("On your list"))
         self._progress.setText(progress_words(download))
@@ -92,7 +92,8 @@ class CatalogueRow(QFrame):
         self._problem.setVisible(bool(download.problem))
         self._bar.setVisible(self._is_under_way)
         # 0 of 0: busy, until it is known how much there is.
-        self._bar.setRange(0, _STEPS if download.total_bytes or download.state == "waiting" else 0)
+        is_known = bool(download.total_bytes) or download.state in ("waiting", "cut")
+        self._bar.setRange(0, _STEPS if is_known else 0)
         self._bar.setValue(round(_STEPS * download.num_bytes / download.total_bytes) if download.total_bytes else 0)
         self._show_action(download)
 
@@ -165,6 +166,11 @@ def progress_words(download: Download) -> str:
         return _tr("Checking what is here: %1").replace("%1", share)
     if download.state == "part":
         return _tr("%1 is here").replace("%1", share)
+    if download.state == "cut":
+        again = _tr("Trying again…")
+        if download.again_at is not None:
+            again = _tr("Tries again at %1").replace("%1", clock_text(download.again_at))
+        return f"{again} · {_tr('%1 is here').replace('%1', share)}" if download.num_bytes else again
     if download.state != "fetching":
         return ""
     words = [share]

@@ -10,7 +10,6 @@ from PySide6.QtGui import QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from app.widgets import bits
-from app.widgets.prompt_edit import PromptEdit
 
 if TYPE_CHECKING:
     from app.models.standings import Standing
@@ -58,6 +57,8 @@ class ConversationView(QScrollArea):
         self._views: list[TurnWidget] = []
         # Those far from what is shown in which a question is being edited: what was written stays, as in a prompt.
         self._put_by: dict[str, TurnWidget] = {}
+        # What was being written in the place of questions of other conversations and branches, by their turns.
+        self._drafts: dict[str, str] = {}
         self._follows = True
         self._is_moving = False
         self._content = QWidget()
@@ -271,6 +272,8 @@ class ConversationView(QScrollArea):
         view.edited.connect(lambda text: self.edited.emit(turn_id, text))
         view.everything_wanted.connect(lambda: self.everything_wanted.emit(turn_id))
         view.branch_wanted.connect(lambda step: self._switch_branch(view, step))
+        if (draft := self._drafts.pop(turn_id, None)) is not None:
+            view.bubble.edit(draft)
         if self._sought:
             self._mark(view)
         return view
@@ -301,7 +304,7 @@ class ConversationView(QScrollArea):
         # Qt would give it to whatever comes next in the window, which is the first button of the rail.
         if self._has_keyboard(view):
             self.keyboard_left.emit()
-        if _is_being_edited(view):
+        if view.bubble.draft is not None:
             self._column.removeWidget(view)
             view.hide()
             self._put_by[view.turn.turn_id] = view
@@ -309,10 +312,14 @@ class ConversationView(QScrollArea):
             bits.drop(self._column, (view,))
 
     def _forget_others(self) -> None:
-        """Of another conversation, or another branch, nothing is put by."""
+        """Of another conversation, or another branch, only the words are kept."""
         here = {turn.turn_id for turn in self._turns} if self._put_by else set()
         for turn_id in self._put_by.keys() - here:
-            bits.drop(self._column, (self._put_by.pop(turn_id),))
+            view = self._put_by.pop(turn_id)
+            draft = view.bubble.draft
+            if draft is not None and draft != view.turn.question:
+                self._drafts[turn_id] = draft
+            bits.drop(self._column, (view,))
 
     def _trim_front(self) -> None:
         while len(self._views) > MAX_TURN_WIDGETS:
@@ -369,10 +376,6 @@ class ConversationView(QScrollArea):
         self._is_moving = True
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
         self._is_moving = False
-
-
-def _is_being_edited(view: TurnWidget) -> bool:
-    return any(not editor.isHidden() for editor in view.bubble.findChildren(PromptEdit))
 
 
 def _common_length(old: Sequence[TurnView], new: Sequence[TurnView]) -> int:

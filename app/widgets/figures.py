@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QCoreApplication, QLocale
+from PySide6.QtCore import QCoreApplication, QDateTime, QLocale
 
 
 def _locale() -> QLocale:
@@ -35,6 +35,11 @@ def seconds_text(seconds: float) -> str:
     if seconds < 3600:
         return _tr("%1 min %2 s").replace("%1", str(int(seconds // 60))).replace("%2", str(int(seconds % 60)))
     return _tr("%1 h %2 min").replace("%1", str(int(seconds // 3600))).replace("%2", str(int(seconds % 3600 // 60)))
+
+
+def clock_text(at: float) -> str:
+    """Seconds of the epoch as the time of the day here: 14:05."""
+    return _locale().toString(QDateTime.fromSecsSinceEpoch(int(at)).time(), "HH:mm")
 
 
 def count_text(count: float) -> str:

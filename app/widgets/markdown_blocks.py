@@ -36,6 +36,8 @@ _FORMULA = re.compile(
     r"|(?<![A-Za-z0-9])\$(?![\s$])(?P<single>(?:[^$\\\n]|\\.)++)(?<![\s(*=])\$(?![A-Za-z_{(]|\s?\d)",
     re.DOTALL,
 )
+# What begins a line and a formula over several, and what ends that.
+_FORMULA_BLOCK = {"$$": "$$", "\\[": "\\]"}
 # Without any, "\[sic\]" is a word in brackets, and "$5/A$" a price.
 _FORMULA_SIGN = re.compile(r"[\\^_=+]")
 _PROSE_WORD = re.compile(r"(?<!\S)[^\W\d_]{2,}(?![^\s.,;:])")
@@ -160,6 +162,8 @@ def _parser() -> MarkdownIt:
         parser.inline.add_terminator_char(opener)
     parser.inline.ruler.before("link", "citation", _citation_rule)
     parser.inline.ruler.before("escape", "formula", _formula_rule)
+    interrupted = ["paragraph", "reference", "blockquote", "list"]
+    parser.block.ruler.before("table", "formula_block", _formula_block_rule, {"alt": interrupted})
     parser.add_render_rule("citation", _render_citation)
     parser.add_render_rule("image", _render_image)
     parser.add_render_rule("s_open", lambda *_: "<s>")
@@ -182,6 +186,37 @@ def _citation_rule(state: Any, silent: bool) -> bool:
             state.push("text", "", 0).content = f"[{number}]"
     state.pos = found.end()
     return True
+
+
+def _formula_block_rule(state: Any, start: int, end: int, silent: bool) -> bool:
+    """Makes a paragraph of lines that are a formula: what begins like a list or a heading in there is none.
+
+    It goes on to where it ends, or to an empty line, so that a text that grows changes nothing before it.
+    """
+    if state.is_code_block(start):
+        return False
+    first = _line(state, start)
+    mark = _FORMULA_BLOCK.get(first[:2])
+    if mark is None or first[2:3] == "$" or mark in first[2:]:
+        return False
+    if silent:
+        return True
+    last = start + 1
+    while last < end and not state.isEmpty(last) and state.sCount[last] >= state.blkIndent:
+        last += 1
+        if mark in _line(state, last - 1):
+            break
+    state.line = last
+    state.push("paragraph_open", "p", 1).map = [start, last]
+    inline = state.push("inline", "", 0)
+    inline.content = state.getLines(start, last, state.blkIndent, False).strip()
+    inline.map, inline.children = [start, last], []
+    state.push("paragraph_close", "p", -1)
+    return True
+
+
+def _line(state: Any, number: int) -> str:
+    return str(state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]])
 
 
 def _formula_rule(state: Any, silent: bool) -> bool:

@@ -134,8 +134,9 @@ class PromptEdit(QFrame):
     def __init__(self, parent: QWidget | None = None, *, attaches: bool = True) -> None:
         super().__init__(parent)
         self.setObjectName("prompt")
-        # It is what has the keyboard when the window opens; to be looked at again for that would cost the first paint.
-        self.setProperty("focused", True)
+        # The one of a chat has the keyboard when the window opens; to be looked at again for that would cost the first
+        # paint.
+        self.setProperty("focused", attaches)
         self._is_busy, self._attaches = False, attaches
         self.field = _Field(self, takes_files=attaches)
         self.show_asked()

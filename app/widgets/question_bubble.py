@@ -48,6 +48,22 @@ class QuestionBubble(QWidget):
     def text(self) -> MarkedLabel:
         return self._text
 
+    @property
+    def draft(self) -> str | None:
+        """What is being written in its place; None while it is not edited."""
+        return self._editor.text if self._editor is not None else None
+
+    def edit(self, text: str) -> PromptEdit:
+        """Has it edited there, with this text to begin with; the keyboard stays where it is."""
+        self._editor = editor = PromptEdit(attaches=False)
+        editor.field.setAccessibleName(self.tr("Edit the question"))
+        editor.set_text(text)
+        editor.submitted.connect(self._on_edited)
+        editor.field.installEventFilter(self)
+        self._layout.insertWidget(0, editor)
+        self._bubble.hide()
+        return editor
+
     def set_editable(self, is_editable: bool) -> None:
         self._edit.setEnabled(is_editable)
 
@@ -86,15 +102,8 @@ class QuestionBubble(QWidget):
     def _on_edit(self) -> None:
         if self._editor is not None:
             self._close_editor()
-            return
-        self._editor = PromptEdit(attaches=False)
-        self._editor.field.setAccessibleName(self.tr("Edit the question"))
-        self._editor.set_text(self._question)
-        self._editor.submitted.connect(self._on_edited)
-        self._editor.field.installEventFilter(self)
-        self._layout.insertWidget(0, self._editor)
-        self._bubble.hide()
-        self._editor.setFocus()
+        else:
+            self.edit(self._question).setFocus()
 
     def _on_edited(self, text: str) -> None:
         self._close_editor()

@@ -22,7 +22,12 @@ _MOST_SHOWN = 4000
 _TAG = re.compile(r"<[^>]*>")
 # Those that Qt makes one of.
 _SPACES = re.compile(r"[ \t]+")
+_SPACES_AND_LINES = re.compile(r"\s+")
+_WORDS = re.compile(r"[^\W_]+(?: [^\W_]+)*")
 _MARKDOWN = str.maketrans("", "", "*_`~\\")
+# Links, and letters that are written as others; and lines that may say which language code is in.
+_HIDES = re.compile(r"\]\(|&#?\w+;")
+_FENCES = re.compile(r"^.*(?:```|~~~).*$", re.MULTILINE)
 
 
 def shown_question(question: str) -> str:
@@ -57,19 +62,40 @@ class TurnTexts:
 
     def count(self, sought: str) -> int:
         if self._counted[0] != sought:
-            found = sum(count_of(text, sought) for text in self._parsed) if self._may_hold(sought) else 0
+            found = self._count_unparsed(sought)
+            if found is None:
+                found = sum(count_of(text, sought) for text in self._parsed)
             self._counted = (sought, found)
         return self._counted[1]
 
-    def _may_hold(self, sought: str) -> bool:
-        """False where there can be no match, without parsing anything."""
+    def _count_unparsed(self, sought: str) -> int | None:
+        """How often it holds that, where parsing would find no more and no less; that takes a hundred times as long."""
         longest = max(sought.split(), key=len, default="").translate(_MARKDOWN)
-        return bare(longest) in self._unparsed
+        if bare(longest) not in self._without_marks:
+            return 0
+        # Marks of lists, of headings and of citations are no part of words that begin with a letter.
+        is_of_words = _WORDS.fullmatch(sought) is not None and sought[0].isalpha()
+        if not is_of_words or bare(sought) in self._fences or _HIDES.search(self.turn.text):
+            return None
+        # What is shown lacks some of the marks and spaces, so that it holds as much where all and none of them do.
+        found = count_of(self._written, sought)
+        return found if found == count_of(self._without_marks, sought) else None
 
     @cached_property
-    def _unparsed(self) -> str:
-        texts = (self.turn.question, self.turn.text, *(quote.text for quote in self.turn.quotes))
-        return "\n".join(bare(text.translate(_MARKDOWN)) for text in texts)
+    def _written(self) -> str:
+        turn = self.turn
+        answer = [shown_quote(quote.text) for quote in turn.quotes] if is_of_quotes(turn) else [turn.text]
+        return "\n".join(map(bare, (shown_question(turn.question), *answer)))
+
+    @cached_property
+    def _without_marks(self) -> str:
+        # Code within a line may go on in the next one, with a space between.
+        spaces = _SPACES_AND_LINES if "`" in self.turn.text else _SPACES
+        return spaces.sub(" ", self._written.translate(_MARKDOWN))
+
+    @cached_property
+    def _fences(self) -> str:
+        return bare("\n".join(_FENCES.findall(self.turn.text)))
 
     @cached_property
     def _parsed(self) -> list[str]:

@@ -55,6 +55,8 @@ class ChatPage(QWidget):
         self.sources_button = bits.tool(
             "sources", self.tr("Show or hide the sources"), self.toggle_sources, is_checkable=True
         )
+        self.manner_button = bits.tool("manner", self.tr("Instructions and settings of this chat"))
+        bits.opens_popup(self.manner_button)
         self._centre = QStackedWidget()
         self._centre.addWidget(self.hero)
         self._split = QSplitter(Qt.Orientation.Horizontal)
@@ -114,9 +116,11 @@ class ChatPage(QWidget):
     def attach(self, models: AppModels) -> None:
         # Imported here, because it brings the protocol with it.
         from app.windows.filter_choices import FilterChoices
+        from app.windows.manner_choice import MannerChoice
 
         self._models = models
         self.filter_choices = FilterChoices(self.filters, models)
+        self.manner_choice = MannerChoice(self.manner_button, models)
         conversation, library = models.conversation, models.library
         self.model_picker.attach(models.chat_model)
         self.sources.attach(models.sources)
@@ -187,6 +191,11 @@ class ChatPage(QWidget):
         if words.strip() and self._turns():
             self._made_finding().seek(words)
 
+    def open_manner(self) -> None:
+        """Opens instructions and settings of this chat."""
+        if self._models is not None:
+            self.manner_choice.open()
+
     def toggle_sources(self) -> None:
         if self._models is None:
             return
@@ -221,7 +230,9 @@ class ChatPage(QWidget):
         header = QWidget()
         header.setObjectName("chatHeader")
         header.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        line = bits.row(self.model_picker, self.collection_picker, None, self.sources_button, spacing=4)
+        line = bits.row(
+            self.model_picker, self.collection_picker, self.manner_button, None, self.sources_button, spacing=4
+        )
         line.setContentsMargins(12, 8, 12, 8)
         header.setLayout(line)
         return header

@@ -27,6 +27,7 @@ def commands_of(window: MainWindow, models: AppModels | None) -> list[Command]:
     commands += [Command(text, partial(window.go_to, place), icon) for place, text, icon in places]
     commands += [
         Command(_tr("Attach files to this chat…"), window.attach_files, "attach"),
+        Command(_tr("Instructions and settings of this chat…"), window.open_manner, "manner"),
         Command(_tr("Add folder…"), window.add_folder, "folder-plus"),
         Command(_tr("Add files…"), window.add_files, "file"),
         Command(_tr("New collection…"), window.new_collection, "library"),

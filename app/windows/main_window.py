@@ -199,6 +199,11 @@ class MainWindow(QMainWindow):
             self.go_to("chats")
             self.attaching.choose()
 
+    def open_manner(self) -> None:
+        """Opens instructions and settings of the open chat."""
+        self.go_to("chats")
+        self.chat.open_manner()
+
     def new_collection(self, *, is_asked: bool = False) -> None:
         """Asks for a name and for what the collection begins with; the open chat asks it then if it `is_asked`."""
         from app.windows.collection_dialog import CollectionDialog

@@ -20,9 +20,7 @@ _KEY = "server.key"
 class ServerLines(QWidget):
     """Shows a LocalServerModel; hidden while other applications are not wanted."""
 
-    def __init__(
-        self, server: LocalServerModel, settings: EngineSettingsModel, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, server: LocalServerModel, settings: EngineSettingsModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._server, self._settings = server, settings
         self.problem = bits.label("", "problem", wraps=True)

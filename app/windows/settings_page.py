@@ -1,4 +1,4 @@
-"""Settings: looks, answers, library, search, where data live, who may ask. Nothing to save: each takes effect at once."""
+"""Settings: looks, answers, library, search, where data live, who may ask. Nothing to save: all is in force at once."""
 
 from __future__ import annotations
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from engine.core import Question
 from engine.engine import Engine
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event
-
-Events = Callable[[float | None], "asyncio.Future[Event | None]"]
 
 
 class AnswerEvents:
@@ -23,10 +21,9 @@ class AnswerEvents:
 
     def listen(self, event: Event) -> None:
         """The engine's listener, on its threads."""
-        if getattr(event, "question_id", None) == self._question_id:
-            # A loop that has ended meanwhile hears nothing, and nobody waits for it.
-            if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
+        # A loop that has ended meanwhile hears nothing, and nobody waits for it.
+        if getattr(event, "question_id", None) == self._question_id and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
 
     async def next(self, patience_s: float) -> Event | None:
         """What happens next; None where nothing did for so long."""

@@ -18,7 +18,8 @@ from uuid import uuid4
 
 from engine.api.requests import ChatMessage
 from engine.errors import BadRequest
-from engine.generation.conversation import Turn, transcript_of
+from engine.generation.conversation import Turn
+from engine.generation.transcript import transcript_of
 
 # Conversations that go on: more than anybody has open, and some megabytes at most.
 MAX_REMEMBERED = 64

@@ -1,8 +1,8 @@
 """Names of models as other applications see them: who answers, and whether it reads the user's files first.
 
-`NAME` is a model by itself, which is what an application expects that brings its own context; `NAME:files` answers from
-the library, and `NAME:files/COLLECTION` from one collection of it. `ragdoll` is whichever model is chosen in the window.
-Most applications let people choose from a list of names and nothing else, so all there is to choose is in the name.
+`NAME` is a model by itself, which is what an application expects that brings its own context; `NAME:files` answers
+from the library, and `NAME:files/COLLECTION` from one collection of it. `ragdoll` is whichever model is chosen in the
+window. Most applications let people choose from a list of names and nothing else, so all there is to choose is in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What other applications get: answers as OpenAI's API has them, whole or in pieces, and errors in its form.
 
-What they have no word for stands beside it, as others have it: `citations` with where each number leads, `reasoning_content`
-for what a model thought first, and `cached_tokens` for what of the prompt was kept and not read again.
+What they have no word for stands beside it, as others have it: `citations` with where each number leads,
+`reasoning_content` for what a model thought first, and `cached_tokens` for what of the prompt was not read again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What other applications send, as OpenAI's API and llama.cpp's own server name it; fields we do not know are let be."""
+"""What other applications send, as OpenAI and llama.cpp's own server name it; fields we do not know are let be.
+
+Those are many, and most say what we do anyway.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +129,7 @@ class ChatRequest(_Body):
             raise BadRequest("Log-probabilities are not told here.", "Send the request without logprobs.")
         most = self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
         stop = (self.stop,) if isinstance(self.stop, str) else self.stop
-        given = {
+        given: dict[str, Any] = {
             "max_tokens": most,
             "temperature": self.temperature,
             "top_p": self.top_p,

@@ -7,15 +7,11 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from engine.config import ServerSettings
 from engine.engine import Engine
 from engine.errors import RagdollError
 from engine.protocol import ServerState
-
-if TYPE_CHECKING:
-    import uvicorn
 
 log = logging.getLogger(__name__)
 HOST = "127.0.0.1"
@@ -56,11 +52,12 @@ class Server:
             settings = self._with_key(settings or self._engine.settings.server)
             if self._is_closed or settings == self._settings:
                 return settings
-            self._settings = settings
+            self._settings, before = settings, self._state
             self._stop()
             self._state = self._started(settings) if settings.enabled else ServerState()
             state = self._state
-        self._tell(state)
+        if state != before:
+            self._tell(state)
         return settings
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import hmac
 import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -39,6 +39,8 @@ from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Thought
 MAX_BODY_BYTES = 16 * 2**20
 # Silent for so long, a stream is told to be alive: others in between end it.
 BEAT_S = 10.0
+# So many questions a person may have open: an editor that completes a line while a chat is written.
+MOST_IN_PERSON = 2
 _HOSTS = ["127.0.0.1", "localhost", "[::1]"]
 _DONE = "data: [DONE]\n\n"
 _BEAT = ": waiting\n\n"
@@ -87,6 +89,7 @@ class Service:
     def __init__(self, engine: Engine, key: str) -> None:
         self._engine, self._key = engine, key
         self._conversations = Conversations()
+        self._num_open = 0
         self._since = int(time.time())
 
     def app(self) -> Starlette:
@@ -168,6 +171,8 @@ class Service:
             top_k=where.passages,
             sampling=wanted.sampling(usual.sampling()),
             filters=where.filters(),
+            # Many at once are a script's, which can wait for somebody at the window.
+            priority="interactive" if self._num_open < MOST_IN_PERSON else "batch",
             model=named.model,
             # A model by itself is told what the application tells it, and nothing else.
             instructions=words.instructions or (usual.instructions if searches else ""),
@@ -179,7 +184,7 @@ class Service:
         )
 
     async def _whole(self, request: Request, asking: _Asking) -> Response:
-        async with asked(self._engine, asking.question) as events:
+        async with self._asked(asking) as events:
             end = asyncio.ensure_future(events.end())
             gone = asyncio.ensure_future(_left(request))
             try:
@@ -195,7 +200,7 @@ class Service:
 
     async def _pieces(self, asking: _Asking, *, tells_usage: bool) -> AsyncGenerator[str, None]:
         told, head = "", asking.head
-        async with asked(self._engine, asking.question) as events:
+        async with self._asked(asking) as events:
             yield _event(replies.piece(head, role="assistant", content=""))
             try:
                 async for event in _until_end(events):
@@ -219,6 +224,15 @@ class Service:
         yield _DONE
         # What whoever asked has of it is what comes back.
         self._note(asking, answer, answer.text if answer.text.startswith(told) else told)
+
+    @asynccontextmanager
+    async def _asked(self, asking: _Asking) -> AsyncIterator[AnswerEvents]:
+        self._num_open += 1
+        try:
+            async with asked(self._engine, asking.question) as events:
+                yield events
+        finally:
+            self._num_open -= 1
 
     def _note(self, asking: _Asking, answer: Answer, text: str) -> None:
         """Whichever of the answers is asked back about, it goes on from there."""

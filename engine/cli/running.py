@@ -62,13 +62,13 @@ from engine.protocol import (
     Notice,
     Paths,
 )
-from engine.retrieval.confining import ANYWHERE
+from engine.retrieval.query import ANYWHERE
 from engine.waiting import finished, in_turn
 
 log = logging.getLogger(__name__)
 # Of a batch of searches so many passages come in one line, and of documents so many in another.
 PASSAGES_AT_ONCE, DOCUMENTS_AT_ONCE = 4096, 500
-_ASKED = {name for name in protocol.Ask.model_fields if name != "num_answers"}
+_ASKED = protocol.Ask.model_fields.keys() & {field.name for field in fields(Question)}
 
 Asked = TypeVar("Asked")
 

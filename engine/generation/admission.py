@@ -33,7 +33,8 @@ _STEPS_BETWEEN_TRIES = 16
 class Admission:
     """Moves groups between waiting and running; part of the step loop.
 
-    `lacks_cells`: somebody waits for nothing but cells.
+    `lacks_cells`: somebody waits for nothing but cells. `most_cells` are those of a context that may take the place of
+    this one, where that has more.
     """
 
     def __init__(
@@ -48,21 +49,19 @@ class Admission:
         max_running: int,
         step_tokens: int,
         swap_budget_bytes: int,
-        most_cells: int = 0,
         swap_room: Callable[[], SwapRoom] = lambda: ROOMY,
         *,
         pays_by_pass: bool = False,
     ) -> None:
-        """Of a context; one that takes its place may have `most_cells`, where that is more.
+        """What leaves the cells takes no more memory than `swap_budget_bytes` in all, nor than `swap_room` has then.
 
-        What leaves the cells takes no more memory than `swap_budget_bytes` in all, nor than `swap_room` has then.
         `pays_by_pass`: a pass takes long however few tokens it computes, as where layers are streamed.
         """
         self._groups, self._cells, self._keeper, self._residence = groups, cells, keeper, residence
         self._profile, self._tally, self._clock = profile, tally, clock
         self._max_running, self._swap_budget_bytes, self._swap_room = max_running, swap_budget_bytes, swap_room
         self._pays_by_pass = pays_by_pass
-        self._step_tokens, self.most_cells = step_tokens, max(most_cells, cells.num_cells)
+        self._step_tokens, self.most_cells = step_tokens, cells.num_cells
         self._queue = Queueing(groups, keeper, residence.keeps, clock)
         self._held: list[SequenceGroup] = []
         self.lacks_cells = self._is_held_back = False

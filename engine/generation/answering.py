@@ -21,7 +21,8 @@ from engine.events import (
     TokensGenerated,
 )
 from engine.generation.citations import Renumbering, citations_among, citations_of_quotes, renumbered
-from engine.generation.conversation import EvidencePassage, Turn, next_number_in, transcript_of
+from engine.generation.conversation import Turn
+from engine.generation.evidence import EvidencePassage
 from engine.generation.going_on import Addition
 from engine.generation.grammar import gives_data
 from engine.generation.pieces import Pieces
@@ -38,6 +39,7 @@ from engine.generation.request import (
     Written,
 )
 from engine.generation.speaker import Speaker
+from engine.generation.transcript import next_number_in, transcript_of
 from engine.inflight import QuestionInFlight
 
 QuoteAnswer = Callable[[Sequence[Quote]], tuple[str, tuple[Citation, ...]]]

@@ -48,7 +48,7 @@ class Beginning:
 
     def begin_waiting(self) -> None:
         """Begins what has come, of the model whose turn it is."""
-        waiting = self._turns.by_model(self._models.is_lost)
+        waiting = self._turns.by_model(self._models.is_late)
         if quoted_names := [name for name in waiting if self._models.members.is_for_quotes(name)]:
             for task in self._turns.take(BEGUN_AT_ONCE, quoted_names):
                 self._begin(task, None)
@@ -61,11 +61,11 @@ class Beginning:
             self._fail_all_of(self._models.front, error)
         front = self._models.front
         if front.is_in_memory:
-            members, is_lost = self._models.members, self._models.is_lost
+            members, is_late = self._models.members, self._models.is_late
             most = self._models.num_left if members.is_shared else BEGUN_AT_ONCE
-            tasks = self._turns.take(most, members.names_of(front), is_lost)
+            tasks = self._turns.take(most, members.names_of(front), is_late)
             if members.is_shared and self._models.lets_people_in:
-                tasks += self._turns.take(BEGUN_AT_ONCE, members.names_of(front), is_lost, "interactive")
+                tasks += self._turns.take(BEGUN_AT_ONCE, members.names_of(front), is_late, "interactive")
             self._models.note_begun(len(tasks))
             for task in tasks:
                 self._begin(task, front)

@@ -36,8 +36,6 @@ _AT_ONCE = {"enable_thinking": False, "thinking": False}
 # And of those whose marks we know, gpt-oss and Seed how much.
 _AT_ONCE_IF_MARKED = {**_AT_ONCE, "reasoning": False, "reasoning_effort": "low", "thinking_budget": 0}
 _THINKING_FIRST = {"enable_thinking": True, "thinking": True, "reasoning": True, "reasoning_effort": "medium"}
-# Granite's answers have marks of their own behind thoughts.
-_MARKS_ANSWERS = "<response>"
 _PROBE = "."
 # How a template may fail that was compiled.
 _FAILURES = (
@@ -107,7 +105,7 @@ class ChatTemplate:
             self._template = environment.from_string(source)
         except jinja2.TemplateError as error:
             raise TemplateBroken(str(error)) from error
-        marks = marks_of(source) if _MARKS_ANSWERS not in source else None
+        marks = marks_of(source)
         self._told: Mapping[bool, Mapping[str, Any]] = {False: _AT_ONCE, True: _AT_ONCE}
         if marks is not None:
             self._told = {False: _AT_ONCE_IF_MARKED, True: _THINKING_FIRST}

@@ -1,6 +1,5 @@
-"""Conversations only grow: what a turn leaves behind, and how much of it the next prompt still holds.
+"""Conversations only grow: how earlier turns stand in the next prompt, and how many of them it still holds.
 
-The asker keeps a transcript of plain JSON and hands it back with the next question; nothing of it is kept here.
 Evidence stays in the turn that brought it (other applications move the retrieved text each turn and read everything
 again), and a passage that a later question finds again is named, not read a second time: numbers go on through all
 turns. When history must be shortened, much of it goes at once, so that what remains begins the next prompts too, and of
@@ -9,67 +8,22 @@ old turns the passages go before the words.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import chain
-from pathlib import PurePath
-from typing import Any
 
 from engine.core import Passage
-from engine.errors import BadRequest
 from engine.generation.chat_template import Message, PromptPart
 from engine.generation.citations import without_markers
+from engine.generation.evidence import EvidencePassage
 
 NOTHING_FOUND = "No passage in the user's files fits this question.\n\n"
 FOUND_ABOVE = "Passages above that fit this question, too: {}.\n"
 # What stays of a history that had grown over its room: half, so that many turns go by until it is cut again. Of words
 # that are more than that, beside passages that leave with each turn, half of it once more.
 KEPT_SHARE = 0.5
-# What keeps the spans of a joined passage right, up to two hundred spaces, is nothing to read.
-_PADDING = re.compile(r" +\n\n")
-# What a transcript tells of where a passage stands, beside its document, its page and its text.
-_PLACE = ("row_id", "document", "ordinal", "start", "end", "heading", "score", "place")
-
-
-@dataclass(frozen=True, slots=True)
-class EvidencePassage:
-    """A passage as the model reads it; `text` may be cut to fit. `title` is the file's name, never its folder.
-
-    `number` is that under which answers cite it, where others before it have left the library since. `source` is what
-    people see where one does, None in turns of older versions.
-    """
-
-    document_id: int
-    title: str
-    page: int | None
-    text: str
-    number: int | None = None
-    source: Passage | None = field(default=None, compare=False)
-
-    @classmethod
-    def of(cls, passage: Passage) -> EvidencePassage:
-        name = PurePath(passage.document).name
-        return cls(passage.document_id, name, passage.page, _PADDING.sub("\n\n", passage.text), source=passage)
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the model reads its beginning only."""
-        return self.source is not None and self.text != EvidencePassage.of(self.source).text
-
-    def is_part_of(self, other: EvidencePassage) -> bool:
-        """Whether whoever has read the other has read this one."""
-        is_same_place = (self.document_id, self.title, self.page) == (other.document_id, other.title, other.page)
-        return is_same_place and self.text in other.text
-
-    def block(self, number: int) -> PromptPart:
-        """What stands in the prompt, under its number: this one, where it has none of its own."""
-        number = self.number or number
-        where = self.title if self.page is None else f"{self.title}, page {self.page}"
-        text = f"[{number}] {where}\n{self.text}\n\n"
-        return PromptPart(text, kind="passage", documents=frozenset((self.document_id,)), stands_alone=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +208,6 @@ def next_number(history: Iterable[Turn]) -> int:
     return max((turn.next_number for turn in history), default=1)
 
 
-def next_number_in(transcript: Sequence[Mapping[str, Any]]) -> int:
-    """The same of the turns of a transcript. Raises BadRequest as below."""
-    return next_number(turns_of_transcript(transcript, documents_in_transcript(transcript)))
-
-
 def number_above(passage: EvidencePassage, turns: Iterable[Turn]) -> int | None:
     """Under which number all of a passage stands in these turns; None where it does not, or where others have it, too.
 
@@ -275,111 +224,3 @@ def recallable(standing: Iterable[tuple[int, EvidencePassage]]) -> dict[int, Pas
     numbered = list(standing)
     num_uses = Counter(number for number, _ in numbered)
     return {number: one.source for number, one in numbered if one.source is not None and num_uses[number] == 1}
-
-
-def transcript_of(turn: Turn) -> tuple[dict[str, Any], ...]:
-    """What the asker keeps and hands back; plain JSON."""
-    day = {"asked_on": turn.asked_on.isoformat()} if turn.asked_on is not None else {}
-    numbers = {"first_number": turn.first_number} if turn.first_number != 1 else {}
-    also = {"also": list(turn.also)} if turn.also else {}
-    told = {**day, **numbers, **also, **({} if turn.searches else {"searches": False})}
-    pieces: list[dict[str, Any]] = [
-        {"role": "user", "question": turn.question, "passages": _evidence(turn.passages), **told},
-        _written(turn.answer, turn.tokens, turn.fingerprint),
-    ]
-    for more in turn.continuations:
-        pieces.append(
-            {"role": "user", "question": more.words, "passages": _evidence(more.passages), "goes_on": True},
-        )
-        pieces.append(_written(more.answer, more.tokens, turn.fingerprint))
-    return tuple(pieces)
-
-
-def turns_of_transcript(transcript: Sequence[Mapping[str, Any]], known_ids: Collection[int]) -> tuple[Turn, ...]:
-    """The earlier turns; passages of documents that left the library leave the transcript too.
-
-    Raises:
-        BadRequest: This is no transcript of ours.
-    """
-    try:
-        turns, num_read, num_known = list[Turn](), 0, 0
-        for user, assistant in zip(transcript[::2], transcript[1::2], strict=True):
-            goes_on = bool(user.get("goes_on") and turns)
-            first_number = turns[-1].first_number if goes_on else int(user.get("first_number", 1))
-            num_read, num_known = (num_read, num_known) if goes_on else (0, 0)
-            turn = _turn(user, assistant, known_ids, first_number + num_read, first_number + num_known)
-            num_read, num_known = num_read + len(user["passages"]), num_known + len(turn.passages)
-            if goes_on:
-                more, last = Continuation(turn.passages, turn.question, turn.answer, turn.tokens), turns[-1]
-                num_left = last.num_left + turn.num_left
-                turns[-1] = replace(last, continuations=(*last.continuations, more), num_left=num_left)
-            else:
-                turns.append(turn)
-        return tuple(turns)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BadRequest("The conversation's earlier turns cannot be read.", "Start a new chat.") from error
-
-
-def documents_in_transcript(transcript: Sequence[Mapping[str, Any]]) -> frozenset[int]:
-    """The documents whose passages earlier turns hold."""
-    return frozenset(
-        passage["document_id"]
-        for piece in transcript
-        for passage in piece.get("passages", ())
-        if isinstance(passage, Mapping) and isinstance(passage.get("document_id"), int)
-    )
-
-
-def _evidence(passages: Sequence[EvidencePassage]) -> list[dict[str, Any]]:
-    return [
-        {
-            "document_id": passage.document_id,
-            "title": passage.title,
-            "page": passage.page,
-            "text": passage.text,
-            **({"stands": {name: getattr(passage.source, name) for name in _PLACE}} if passage.source else {}),
-        }
-        for passage in passages
-    ]
-
-
-def _passage(told: Mapping[str, Any], number: int | None) -> EvidencePassage:
-    document_id, page, text = int(told["document_id"]), told["page"], str(told["text"])
-    source, stands = None, told.get("stands")
-    if isinstance(stands, Mapping):
-        source = Passage(document_id=document_id, page=page, text=text, **{name: stands[name] for name in _PLACE})
-    return EvidencePassage(document_id, str(told["title"]), page, text, number, source)
-
-
-def _written(text: str, tokens: Sequence[int], fingerprint: str) -> dict[str, Any]:
-    written = {"tokens": list(tokens), "model": fingerprint} if tokens else {}
-    return {"role": "assistant", "text": text, **written}
-
-
-def _turn(
-    user: Mapping[str, Any],
-    assistant: Mapping[str, Any],
-    known_ids: Collection[int],
-    first_number: int,
-    first_known: int,
-) -> Turn:
-    """A turn, or how it went on.
-
-    Its passages were numbered from `first_number` on; without what has left, they would be from `first_known` on.
-    """
-    passages: list[EvidencePassage] = []
-    for number, p in enumerate(user["passages"], start=first_number):
-        if int(p["document_id"]) in known_ids:
-            passages.append(_passage(p, number if number != first_known + len(passages) else None))
-    return Turn(
-        question=str(user["question"]),
-        passages=tuple(passages),
-        answer=str(assistant["text"]),
-        tokens=tuple(int(token) for token in assistant.get("tokens", ())),
-        fingerprint=str(assistant.get("model", "")),
-        asked_on=date.fromisoformat(user["asked_on"]) if "asked_on" in user else None,
-        first_number=int(user.get("first_number", 1)),
-        also=tuple(int(number) for number in user.get("also", ())),
-        num_left=len(user["passages"]) - len(passages),
-        searches=bool(user.get("searches", True)),
-    )

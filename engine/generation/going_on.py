@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import resources
 from engine.generation.chat_template import Message, PromptPart
-from engine.generation.conversation import EvidencePassage, answering, going_on
+from engine.generation.conversation import answering, going_on
+from engine.generation.evidence import EvidencePassage
 from engine.generation.prompt import Prompt, fitting_passages
 from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker

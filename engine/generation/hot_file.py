@@ -9,7 +9,7 @@ import json
 import zlib
 from collections.abc import Mapping
 
-from engine.generation.conversation import EvidencePassage
+from engine.generation.evidence import EvidencePassage
 
 NAME = "hot-passages.json"
 MAX_BYTES = 4 * 2**20

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from engine.generation.conversation import EvidencePassage
+from engine.generation.evidence import EvidencePassage
 from engine.generation.prompt import Prompt
 from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker

@@ -20,7 +20,7 @@ from engine.generation import cache_io, hot_file
 from engine.generation.applying import Means
 from engine.generation.building import build
 from engine.generation.cache_files import CacheFiles
-from engine.generation.conversation import EvidencePassage
+from engine.generation.evidence import EvidencePassage
 from engine.generation.instance import ModelInstance
 from engine.generation.load_plan import LoadPlan
 from engine.generation.load_planner import LoadPlanner

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.generation.instance import ModelInstance
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
-from engine.generation.rounds import Promise, Targets, Waiting
+from engine.generation.rounds import Targets, Waiting
 from engine.generation.scheduler import rank
 from engine.generation.turns import Asked
 from engine.generation.under_way import UnderWay
@@ -33,7 +32,10 @@ class Member:
     under_way: UnderWay
     since: float = 0.0
     asked_at: float = 0.0
+    # What a step that writes takes, and what a prompt to be read; and for how long it has read since one was.
     step_seconds: float = 0.1
+    prompt_seconds: float = 1.0
+    reading_seconds: float = 0.0
     switch_seconds: float = 0.0
     is_named: bool = False
     # Whether it wanted a turn when that was looked at last.
@@ -149,29 +151,33 @@ class Member:
             return None
         urgency = self.under_way.urgency
         urgencies = [*(one.priority for one in asked), *([urgency] if urgency is not None else [])]
-        waiting = (targets.promise(one.asked_at, 0, now) for one in asked)
-        promises = [*self.under_way.promises(targets, now), *waiting]
-        first = min(promises, default=Promise(False, math.inf))
+        people = [at for one in asked if one.priority == "interactive" for at in one.moments]
         loop = self.loaded.loop if self.loaded is not None else None
+        num_unread = loop.num_unread if loop is not None else 1
         urgent = min((rank(one, now - self.since) for one in urgencies), default=rank("idle", 0.0))
         return Waiting(
             self.path,
             urgent,
             self.since,
-            due_at=first.due_at,
-            is_lost=first.is_lost,
-            num_unread=loop.num_unread if loop is not None else 1,
+            dues=(*self.under_way.dues(targets), *(targets.due_at(at, 0) for at in people)),
+            num_unread=num_unread,
             is_writing=loop is not None and loop.is_writing,
             step_seconds=self.step_seconds,
+            reading_seconds=(num_unread + sum(len(one.moments) for one in asked)) * self.prompt_seconds,
             switch_seconds=self.seconds_to_switch,
             is_aged=urgent < min((rank(one, 0.0) for one in urgencies), default=rank("idle", 0.0)),
         )
 
-    def note_step(self, seconds: float, now: float, *, is_reading: bool) -> None:
-        """It has computed for so long."""
+    def note_step(self, seconds: float, now: float, *, is_reading: bool, num_read: int = 0) -> None:
+        """It has computed for so long, and has read so many prompts to their end with it."""
         self.asked_at = now
         if not is_reading:
             self.step_seconds = _MEMORY * self.step_seconds + (1 - _MEMORY) * seconds
+            return
+        self.reading_seconds += seconds
+        if num_read > 0:
+            of_each, self.reading_seconds = self.reading_seconds / num_read, 0.0
+            self.prompt_seconds = _MEMORY * self.prompt_seconds + (1 - _MEMORY) * of_each
 
     def note_switch(self, seconds: float) -> None:
         """So long it took to have it in memory instead of others."""

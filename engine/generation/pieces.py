@@ -11,7 +11,8 @@ from itertools import count
 from engine.core import Passage, Refresh
 from engine.generation.answer_text import AnswerText
 from engine.generation.citations import Recalled
-from engine.generation.conversation import Continuation, EvidencePassage, Turn, recallable
+from engine.generation.conversation import Continuation, Turn, recallable
+from engine.generation.evidence import EvidencePassage
 from engine.generation.going_on import Addition, Reading
 from engine.generation.prompt import Prompt
 from engine.generation.request import Written

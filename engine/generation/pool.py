@@ -24,7 +24,15 @@ from engine.generation.loader import ModelLoader
 from engine.generation.making_way import MakingWay
 from engine.generation.member import Member
 from engine.generation.members import Members
-from engine.generation.rounds import GROUP_SIZE, Targets, Used, Waiting, begun, is_over, next_turn
+from engine.generation.rounds import (
+    GROUP_SIZE,
+    NextTurn,
+    Targets,
+    Used,
+    Waiting,
+    begun,
+    turn_after,
+)
 from engine.generation.scheduler import rank
 from engine.generation.switching import Arrival, Switching
 from engine.generation.turns import Asked
@@ -40,12 +48,14 @@ IDLE_SECONDS = 300.0
 class _Turn:
     """Of the model that computes: what it has had of its turn, and how many questions it has begun.
 
-    `is_for_people`: nobody as urgent as somebody at the window waits for another one.
+    `is_for_people`: nobody as urgent as somebody at the window waits for another one. `is_for_late`: it has its turn
+    because somebody has waited too long.
     """
 
     used: Used = field(default_factory=Used)
     num_begun: int = 0
     is_for_people: bool = True
+    is_for_late: bool = False
     arrival: Arrival | None = None
 
 
@@ -76,6 +86,8 @@ class ModelPool:
         self.members = Members(loader, make_under_way, clock)
         self.front = self._principal = self.members.home
         self._turn = _Turn()
+        # How many others there were since one was for who had waited too long.
+        self._turns_since_late = 0
         # Whether the chosen model is to be loaded as soon as no other one computes.
         self._is_home_due = False
         self._way = MakingWay(self.members, self._dismiss, clock)
@@ -218,9 +230,12 @@ class ModelPool:
             # Nobody waits for the end of its group.
             self._turn.num_begun = 0
         has_written_all = not self.front.has_work and self.num_left == 0
-        now = self._clock()
-        if is_over(None if has_written_all else current, others, self._turn.used, now):
-            self._begin_turn(next_turn(others, now), list(wanted.values()))
+        now, targets = self._clock(), self._targets()
+        used = self._turn.used
+        goes_on = None if has_written_all else current
+        if (turn := turn_after(goes_on, others, used, self._turns_since_late, targets, now)) is not None:
+            self._turns_since_late = 0 if turn.is_for_late else self._turns_since_late + used.num_turns
+            self._begin_turn(turn, list(wanted.values()))
         elif current is not None and not self.front.is_in_memory:
             self._bring_in()
         rivals = (one for path, one in wanted.items() if path != self.front.path)
@@ -240,9 +255,10 @@ class ModelPool:
         """Whether people need not wait for the next turn: whoever waits for another model can wait for them."""
         return self.num_left == 0 and self._turn.is_for_people
 
-    def is_lost(self, asked_at: float) -> bool:
-        """Whether whoever asked then cannot have any more what was promised, and waits for who can, of any model."""
-        return self.members.is_shared and self._targets().promise(asked_at, 0, self._clock()).is_lost
+    def is_late(self, asked_at: float) -> bool:
+        """Whether whoever asked then cannot have an answer begin in time any more, and waits for who can."""
+        is_by_turns = self.members.is_shared and not self._turn.is_for_late
+        return is_by_turns and self._targets().is_late(asked_at, self._clock())
 
     def step(self) -> None:
         """One step of the model in front, which is in memory. Raises what its loop does when it breaks."""
@@ -252,11 +268,12 @@ class ModelPool:
             for found in front.found:
                 front.under_way.found_again(found, front.loaded)
             front.found.clear()
-        is_reading, since = front.loaded.loop.num_unread > 0, self._clock()
+        num_unread, since = front.loaded.loop.num_unread, self._clock()
         front.under_way.step(front.loaded)
         seconds = self._clock() - since
-        front.note_step(seconds, self._clock(), is_reading=is_reading)
-        self._turn.used = self._turn.used.with_step(seconds, is_reading=is_reading)
+        num_read = max(0, num_unread - front.loaded.loop.num_unread)
+        front.note_step(seconds, self._clock(), is_reading=num_unread > 0, num_read=num_read)
+        self._turn.used = self._turn.used.with_step(seconds, is_reading=num_unread > 0)
         if self._turn.arrival is not None and self._turn.arrival.is_over:
             self._end_arrival()
 
@@ -305,16 +322,15 @@ class ModelPool:
                 wanted[member.path] = one
         return wanted
 
-    def _begin_turn(self, chosen: Waiting | None, wanted: list[Waiting]) -> None:
-        assert chosen is not None
-        left = self.front
+    def _begin_turn(self, turn: NextTurn, wanted: list[Waiting]) -> None:
+        left, chosen = self.front, turn.chosen
         left.since = self._clock()
         left.under_way.end_turn(left.loaded)
         self._end_arrival()
         self.front = next(member for member in self.members if member.path == chosen.path)
         paths = {model.path for model in wanted}
         is_free = all(member.is_in_memory for member in self.members if member.path in paths)
-        self._turn = _Turn(begun(chosen, wanted, self._targets(), is_free=is_free))
+        self._turn = _Turn(begun(chosen, wanted, self._targets(), is_free=is_free), is_for_late=turn.is_for_late)
         if not self.front.is_in_memory:
             self._bring_in(left)
 

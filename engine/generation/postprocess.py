@@ -102,6 +102,7 @@ class Postprocess:
         if thoughts is not None and not thoughts.has_begun_answer:
             piece = thoughts.feed(self._vocabulary.marked(token), piece)
             sequence.max_tokens = thoughts.most_tokens
+            sequence.stream.stop_at(thoughts.answer_end)
         if text := sequence.stream.feed(piece):
             sequence.unsaid.append(text)
         sequence.finish_reason = _end_of(sequence)

@@ -20,7 +20,6 @@ from engine.core import Passage
 from engine.errors import PromptTooLong
 from engine.generation.chat_template import Message, PromptPart
 from engine.generation.conversation import (
-    EvidencePassage,
     Turn,
     as_they_stand,
     asking,
@@ -29,6 +28,7 @@ from engine.generation.conversation import (
     next_number,
     number_above,
 )
+from engine.generation.evidence import EvidencePassage
 from engine.generation.ordering import Order, along_kept, follow_text, spread
 from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker

@@ -15,8 +15,8 @@ from itertools import count
 from engine.core import Passage
 from engine.errors import RagdollError
 from engine.generation.answering import Answering
-from engine.generation.conversation import EvidencePassage
 from engine.generation.decode_profile import DecodeProfile
+from engine.generation.evidence import EvidencePassage
 from engine.generation.going_on import addition, can_go_on
 from engine.generation.loaded import LoadedModel
 from engine.generation.refresh_policy import RefreshPolicy, suits

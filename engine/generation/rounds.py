@@ -22,17 +22,14 @@ LEAST_SHARE = 0.5
 # Where tokens are written much faster than they are read, that alone would spend nearly all time on switching. Answers
 # had better end sooner, so switching takes no more than this share of a round.
 MOST_SWITCHING = 0.2
-# Who is later than an answer may take to begin is not helped by being next, and whoever comes next would be late as
-# well: with more to do than can be done, serving people in turn has nobody in time. So the late ones wait for those who
-# can still have what they are promised; up to so many times what a beginning may take, and then come first.
+# With more to do than can be done, serving people in turn has nobody in time: each is late because of those before. So
+# once somebody is late, a turn goes to where most tokens can still come in time, and the late ones have every so many
+# turns for themselves, when they have waited for so many times what a beginning may take.
 MOST_PATIENCE = 6.0
-
-
-class Promise(NamedTuple):
-    """When a token is promised, and whether that is lost already; the smallest of several is to be kept first."""
-
-    is_lost: bool
-    due_at: float
+TURNS_BETWEEN_LATE = 8
+# An answer that is being written is taken to have so many tokens left: how long it will be, nobody knows. With half of
+# that, or twice, as many came in time in simulated loads.
+TOKENS_AHEAD = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +43,22 @@ class Targets:
         """When the next token of an answer is promised."""
         return asked_at + self.ttft_seconds + num_written * self.tpot_seconds
 
-    def promise(self, asked_at: float, num_written: int, now: float) -> Promise:
-        """That of the next token of an answer, as things are."""
-        due_at = self.due_at(asked_at, num_written)
-        return Promise(self.ttft_seconds < now - due_at <= MOST_PATIENCE * self.ttft_seconds, due_at)
+    def is_late(self, asked_at: float, now: float) -> bool:
+        """Whether an answer that is still to begin had better wait for those that can begin in time, for so long."""
+        return 0 < now - self.due_at(asked_at, 0) <= MOST_PATIENCE * self.ttft_seconds
+
+    def tokens_in_time(self, due_at: float, begin_at: float, step_seconds: float) -> float:
+        """How many of the next tokens of an answer come in time.
+
+        The first of them is due at `due_at`, and would come at `begin_at`, each other `step_seconds` later: late ones
+        catch up where they are written faster than they are promised, and else fall behind.
+        """
+        slack, gain = due_at - begin_at, self.tpot_seconds - step_seconds
+        if gain > 0:
+            return min(TOKENS_AHEAD, max(0.0, TOKENS_AHEAD + min(0.0, slack) / gain))
+        if slack < 0:
+            return 0.0
+        return min(TOKENS_AHEAD, 1 + slack / -gain) if gain else TOKENS_AHEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +66,33 @@ class Waiting:
     """A model with something to compute.
 
     `rank` is that of its most urgent question (scheduler.py), which `is_aged` where waiting has made it so; `since`
-    is when it was last its turn, or when the first question came that waits since then. Its next token is promised
-    for `due_at`, and `is_lost` where all that it has promised is lost. `num_unread` prompts of its group are still
-    to be read. `is_writing`: an answer has been begun. `step_seconds` is what a step that writes takes;
-    `switch_seconds` what it takes to have the model in memory, 0 where it is.
+    is when it was last its turn, or when the first question came that waits since then. `dues` are the moments for
+    which its next tokens are promised to people: one for each answer that is being written or would be begun.
+    `num_unread` prompts of its group are still to be read. `is_writing`: an answer has been begun. `step_seconds` is
+    what a step that writes takes, `reading_seconds` what is to be read before; `switch_seconds` what it takes to have
+    the model in memory, 0 where it is.
     """
 
     path: str
     rank: int
     since: float
-    due_at: float = 0.0
-    is_lost: bool = False
+    dues: tuple[float, ...] = ()
     num_unread: int = 0
     is_writing: bool = False
     step_seconds: float = 0.1
+    reading_seconds: float = 0.0
     switch_seconds: float = 0.0
     is_aged: bool = False
+
+    def due_at(self, targets: Targets) -> float:
+        """When its next token is promised; scripts are promised nothing, and have waited long as anybody has."""
+        return min(self.dues, default=self.since + targets.ttft_seconds)
+
+    def worth(self, targets: Targets, now: float) -> float:
+        """How many tokens for each second of a turn would come in time, if it began now."""
+        before = self.switch_seconds + self.reading_seconds
+        told = (targets.tokens_in_time(due, now + before, self.step_seconds) for due in self.dues)
+        return sum(told) / (before + TOKENS_AHEAD * self.step_seconds)
 
 
 def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
@@ -95,16 +115,24 @@ def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
     return {path: max(least, switching / (n * (share - load) or 1.0)) for path, n in per_token.items()}
 
 
-def next_turn(models: Sequence[Waiting], now: float) -> Waiting | None:
-    """Who is next: of the most urgent, whose next token is due first; of several that are late, who waited longest.
+def next_turn(models: Sequence[Waiting], targets: Targets, now: float, *, is_for_late: bool = False) -> Waiting | None:
+    """Who is next: of the most urgent, whose next token is due first, while all can have what they are promised.
 
-    Those of whom nobody can have any more what was promised come last.
+    Once somebody is late, of whom most tokens for each second can come in time, and of equals who has waited longest. A
+    turn that `is_for_late` goes to who is latest.
     """
-    return min(models, key=lambda model: _order(model, now), default=None)
+    rank = min((model.rank for model in models), default=0)
+    urgent = [model for model in models if model.rank == rank]
+    if is_for_late or not any(due < now for model in urgent for due in model.dues):
+        return min(urgent, key=lambda model: (model.due_at(targets), model.since, model.path), default=None)
+    return min(urgent, key=lambda model: (-model.worth(targets, now), model.since, model.path))
 
 
-def _order(model: Waiting, now: float) -> tuple[int, bool, float, float, str]:
-    return model.rank, model.is_lost, max(now, model.due_at), model.since, model.path
+def waits_too_long(models: Sequence[Waiting], targets: Targets, now: float) -> bool:
+    """Whether somebody among the most urgent has lost patience."""
+    rank = min((model.rank for model in models), default=0)
+    latest = min((model.due_at(targets) for model in models if model.rank == rank), default=now)
+    return now - latest > MOST_PATIENCE * targets.ttft_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +150,16 @@ class Used:
     num_steps: int = 0
     is_free: bool = True
     rank: int | None = None
+
+    @property
+    def num_turns(self) -> int:
+        """How many it comes to: who goes on beyond its time for being first again has another."""
+        return max(1, int(self.wrote_seconds / self.quota_seconds)) if self.quota_seconds else 1
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether it has written for as long as it may."""
+        return self.wrote_seconds >= self.quota_seconds
 
     def with_step(self, seconds: float, *, is_reading: bool) -> Used:
         """After one more step, which took so long."""
@@ -147,14 +185,24 @@ def begun(chosen: Waiting, models: Sequence[Waiting], targets: Targets, *, is_fr
     return Used(quota_seconds, targets.ttft_seconds, is_free=is_free, rank=chosen.rank if chosen.is_aged else None)
 
 
-def is_over(current: Waiting | None, others: Sequence[Waiting], used: Used, now: float) -> bool:
+def is_over(
+    current: Waiting | None,
+    others: Sequence[Waiting],
+    used: Used,
+    targets: Targets,
+    now: float,
+    *,
+    owes_late: bool = False,
+) -> bool:
     """Whether the turn of the model that computes is over.
 
     Args:
         current: It, None where it has nothing to compute.
         others: Those that wait for their turn.
         used: What it has had.
-        now: Seconds of the clock of `since` and `due_at`.
+        targets: What readers are promised.
+        now: Seconds of the clock of `since` and `dues`.
+        owes_late: Whether the next turn is for who is latest of the others.
     """
     if not others:
         return False
@@ -171,5 +219,33 @@ def is_over(current: Waiting | None, others: Sequence[Waiting], used: Used, now:
     if current.num_unread:
         holds_answers_up = used.is_free and any(model.is_writing for model in equals)
         return used.read_seconds >= (0.0 if holds_answers_up else used.reading_seconds)
-    # Who is due first goes on.
-    return used.wrote_seconds >= used.quota_seconds and next_turn([current, *equals], now) is not current
+    # Who would be next goes on.
+    return used.is_used_up and (owes_late or next_turn([current, *equals], targets, now) is not current)
+
+
+class NextTurn(NamedTuple):
+    """Whose turn begins, and whether because somebody has waited too long."""
+
+    chosen: Waiting
+    is_for_late: bool
+
+
+def turn_after(
+    current: Waiting | None, others: Sequence[Waiting], used: Used, num_before: int, targets: Targets, now: float
+) -> NextTurn | None:
+    """The turn that begins now; None where the model that computes goes on.
+
+    Args:
+        current: It, None where it has nothing to compute.
+        others: Those that wait for their turn.
+        used: What it has had.
+        num_before: Turns before this one, since one was for who had waited too long.
+        targets: What readers are promised.
+        now: Seconds of the clock of `since` and `dues`.
+    """
+    is_due = num_before + used.num_turns >= TURNS_BETWEEN_LATE
+    owes_late = is_due and waits_too_long(others, targets, now)
+    if not is_over(current, others, used, targets, now, owes_late=owes_late):
+        return None
+    chosen = next_turn(others, targets, now, is_for_late=owes_late)
+    return NextTurn(chosen, owes_late) if chosen is not None else None

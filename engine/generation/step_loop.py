@@ -1,12 +1,8 @@
 """The step loop: many requests on one context, a batch at a time (vLLM's iteration-level scheduling).
 
 Each step schedules, runs one batch of at most one ubatch, and postprocesses it: everybody who writes gets a token
-first, chunks of prompts fill what is left (see scheduler.py). One thread calls everything here.
-
-A step computes at most one ubatch although llama.cpp would take a batch of many: within a call nothing can be stopped.
-While answers are being written, a prompt's chunk is as large as fits into a pause that a reader hardly notices. Where
-attention is computed on the processor, prompts and answers take turns instead of sharing batches (see `whose_turn`);
-where layers are streamed as well, as far as that is faster (pass_times.py).
+first, chunks of prompts fill what is left (steps.py). Requests come in here, and outlive the context that they are
+carried out in: they can all go on in another one. One thread calls everything here.
 
 What it guarantees:
 
@@ -28,58 +24,30 @@ What it guarantees:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 from engine.closing import close_all
 from engine.errors import NoRoomToCompute, RagdollError
-from engine.generation.admission import Admission
 from engine.generation.appending import Appending
-from engine.generation.batching import Batching, Work
-from engine.generation.branching import Branching
 from engine.generation.candidates import Candidates
 from engine.generation.cells import Cells
-from engine.generation.computing import Computing
 from engine.generation.context import Context
-from engine.generation.counters import LoopCounters, Tally, count
-from engine.generation.ending import Ending
-from engine.generation.gathering import Gathering
-from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
+from engine.generation.counters import LoopCounters, count
+from engine.generation.groups import SequenceStatus
 from engine.generation.intake import Intake, MakeBeams, MakeDrafter, Makers, MakeSampler
-from engine.generation.keeping import Keeper, KeepsNothing
-from engine.generation.metering import Metering, NotePass
+from engine.generation.keeping import Keeper
+from engine.generation.metering import NotePass
 from engine.generation.model import Model
-from engine.generation.needs import Needs, cells_soon, most_running, needs_of
-from engine.generation.pass_times import PassTimes
-from engine.generation.postprocess import Postprocess
-from engine.generation.prefill_profile import PrefillProfile
-from engine.generation.request import PromptRead, Request, RequestFailed, StepEvent, Written
-from engine.generation.residence import Residence
+from engine.generation.needs import Needs, cells_soon, needs_of
+from engine.generation.request import Request, RequestFailed, StepEvent, Written
 from engine.generation.sampler import ChainSampler
 from engine.generation.segment import Segment
+from engine.generation.steps import Lasting, Steps, Timing
 from engine.generation.swap_room import ROOMY, SwapRoom
 from engine.generation.vocabulary import Vocabulary
 from engine.memory.gangs import Sharing
-
-__all__ = ["REAL_TIME", "MakeBeams", "MakeDrafter", "MakeSampler", "StepLoop", "Timing"]
-
-# While so much is to be read, what is kept lies elsewhere than in cells, where each of them costs attention a look.
-LONG_TO_READ_TOKENS = 256
-# How long a step waits when all it could do is still being read from disk.
-_DISK_PAUSE_SECONDS = 0.001
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds of a clock, and how to let some pass; tests have their own."""
-
-    clock: Callable[[], float] = time.perf_counter
-    pause: Callable[[float], None] = time.sleep
-
 
 REAL_TIME = Timing()
 
@@ -121,89 +89,24 @@ class StepLoop:
             swap_room: What of memory and disk may hold preempted requests now.
         """
         can_share = model.can_share_prefixes
-        self._timing, self._note_pass = timing, note_pass
-        self._can_share, self._swap_budget_bytes, self._swap_room = can_share, swap_budget_bytes, swap_room
-        self.profile = PrefillProfile()
-        self._tally, self._groups = Tally(), Groups()
-        self._events: list[StepEvent] = []
+        vocabulary = Vocabulary(model)
+        self._lasting = Lasting(vocabulary, timing, note_pass, can_share, swap_budget_bytes, swap_room)
+        self._groups, self._events, self.profile = self._lasting.groups, self._lasting.events, self._lasting.profile
         self._sharing: Sharing | None = None
-        # So many cells are needed by somebody who would end for want of them: nothing is computed until the loop has
-        # moved to where they are, or has been told that there are no more; 0 where they do.
-        self.wanted_cells = 0
-        self._lacking: list[SequenceGroup] = []
-        self._vocabulary = Vocabulary(model)
         make_sampler = make_sampler or partial(ChainSampler, candidates=Candidates(model.num_tokens))
         makers = Makers(make_sampler, make_drafter, make_beams) if can_share else Makers(make_sampler)
-        self._intake = Intake(model, makers, self._vocabulary, cells.num_cells, 1)
-        self._assemble(context, cells, keeper, context_tokens)
+        self._intake = Intake(model, makers, vocabulary, cells.num_cells, 1)
+        self._go_on_in(context, cells, keeper, context_tokens)
 
-    def _assemble(self, context: Context, cells: Cells, keeper: Keeper | None, context_tokens: int) -> None:
-        """Makes the parts that work on a context and its cells; what they know of requests lies in the groups."""
-        groups, tally, clock = self._groups, self._tally, self._timing.clock
-        self._context, self._cells = context, cells
-        if keeper is None or not (self._can_share or keeper.keeps_whole):
-            keeper = KeepsNothing()
-        self._keeper = keeper
-        self._room = min(context.n_batch, context.n_ubatch)
-        max_running = self.most_running
-        most_cells = max(cells.num_cells, context_tokens)
-        self._intake.resize(most_cells, max_running)
-        self._residence = Residence(context, cells, self._keeper, clock)
-        self._postprocess = Postprocess(context, self._residence, self._vocabulary, tally, self._events)
-        self._branching = Branching(context, self._residence, self._vocabulary)
-        self._admission = Admission(
-            groups,
-            cells,
-            self._keeper,
-            self._residence,
-            self.profile,
-            tally,
-            clock,
-            max_running,
-            self._room,
-            self._swap_budget_bytes,
-            most_cells,
-            self._swap_room,
-            pays_by_pass=context.is_streamed or not context.attends_on_processor,
-        )
-        self._admission.share_steps(self._sharing)
-        # Where each pass costs reading layers, it is a question of what passes take.
-        takes_turns = context.attends_by_tiles and not context.is_streamed
-        is_timed = context.attends_by_tiles and context.is_streamed
-        times = PassTimes(context.cell_cost, *context.disk_seconds()) if is_timed else None
-        self._batching = Batching(
-            groups, cells, self.profile, self._admission, self._room, context.is_streamed, takes_turns, times
-        )
-        # Where layers are streamed, passes wait for the disk, and there is no memory to move through.
-        gap_seconds = 0.0 if context.is_streamed else context.gap_seconds
-        self._gathering = Gathering(groups, self._residence, self._admission, gap_seconds)
-        self._ending = Ending(
-            groups,
-            self._residence,
-            self._admission,
-            self._postprocess,
-            self._branching,
-            self._keeper,
-            self._events,
-        )
-        self._computing = Computing(
-            context,
-            cells,
-            self._keeper,
-            groups,
-            self._residence,
-            self._admission,
-            self._ending,
-            self._swap_budget_bytes,
-            self._swap_room,
-        )
-        self._metering = Metering(groups, self.profile, tally, self._note_pass)
-        self._appending = Appending(groups, most_cells, self._can_share)
+    def _go_on_in(self, context: Context, cells: Cells, keeper: Keeper | None, context_tokens: int) -> None:
+        self._steps = Steps(self._lasting, context, cells, keeper)
+        self._steps.admission.share_steps(self._sharing)
+        self.bound(context_tokens)
 
     @property
     def shortage(self) -> NoRoomToCompute | None:
         """The last batch found no room: a move to where there is some, before the next step, saves everybody."""
-        return self._computing.shortage
+        return self._steps.shortage
 
     @property
     def has_work(self) -> bool:
@@ -219,17 +122,25 @@ class StepLoop:
     @property
     def cells(self) -> Cells:
         """All cells of its context; what takes some while there is nothing to do gives them back."""
-        return self._cells
+        return self._steps.cells
 
     @property
     def most_running(self) -> int:
         """How many sequences may write side by side."""
-        return most_running(self._context.num_sequences, self._room)
+        return self._steps.most_running
+
+    @property
+    def wanted_cells(self) -> int:
+        """So many cells are needed by somebody who would end for want of them; 0 where nobody would.
+
+        Nothing is computed until the loop has moved to where they are, or has been told that there are no more.
+        """
+        return self._lasting.lacking.wanted_cells
 
     def share_steps(self, sharing: Sharing | None) -> None:
         """Has as many of scripts' questions under way as this says; None: as many as have cells."""
         self._sharing = sharing
-        self._admission.share_steps(sharing)
+        self._steps.admission.share_steps(sharing)
 
     @property
     def running(self) -> list[str]:
@@ -240,7 +151,7 @@ class StepLoop:
     def num_unread(self) -> int:
         """Requests whose prompt is still to be read, of those that need not wait for others to end."""
         groups = self._groups
-        waiting = () if self._admission.lacks_cells else groups.waiting
+        waiting = () if self._steps.admission.lacks_cells else groups.waiting
         return sum(not group.has_read_prompt for group in (*groups.running, *waiting))
 
     @property
@@ -251,17 +162,17 @@ class StepLoop:
     @property
     def num_steps(self) -> int:
         """Batches computed so far."""
-        return self._tally.steps
+        return self._lasting.tally.steps
 
     @property
     def saved_bytes(self) -> int:
         """RAM that preempted requests are saved in."""
-        return self._residence.saved_bytes
+        return self._steps.residence.saved_bytes
 
     @property
     def spilled_bytes(self) -> int:
         """Of the disk, that preempted requests are saved in."""
-        return self._residence.spilled_bytes
+        return self._steps.residence.spilled_bytes
 
     @property
     def closing(self) -> frozenset[str]:
@@ -277,20 +188,20 @@ class StepLoop:
         if self._groups.find(request.request_id) is not None:
             raise ValueError(f"request {request.request_id} is being carried out already")
         try:
-            self._groups.add(self._intake.take(request, self._timing.clock()))
-            self._admission.look_again()
+            self._groups.add(self._intake.take(request, self._lasting.timing.clock()))
+            self._steps.admission.look_again()
         except RagdollError as error:
             self._events.append(RequestFailed(request.request_id, error))
 
     @property
     def next_up(self) -> list[str]:
         """Those of the requests that have not begun that may be next, in their order."""
-        return [group.request_id for group in self._admission.next_up]
+        return [group.request_id for group in self._steps.admission.next_up]
 
     def being_read(self, request_id: str) -> tuple[tuple[Segment, ...], ...]:
         """The prompts that are being read and are waited for by one that begins alike."""
         group = self._groups.find(request_id)
-        return tuple(other.request.segments for other in self._admission.being_read(group)) if group else ()
+        return tuple(other.request.segments for other in self._steps.admission.being_read(group)) if group else ()
 
     def replace(self, request: Request) -> bool:
         """Has another prompt read in place of one that has not begun; False where that cannot be."""
@@ -301,10 +212,10 @@ class StepLoop:
             other = self._intake.take(request, group.waiting_since)
         except RagdollError:
             return False
-        self._admission.let_go(group)
+        self._steps.admission.let_go(group)
         other.arrival, other.times_passed, other.makes_do = group.arrival, group.times_passed, group.makes_do
         self._groups.exchange(group, other)
-        self._admission.look_again()
+        self._steps.admission.look_again()
         return True
 
     def written(self, request_id: str) -> Written | None:
@@ -335,24 +246,24 @@ class StepLoop:
         """Ends a request and frees what it holds; harmless when it has ended already."""
         group = self._groups.find(request_id)
         if group is not None:
-            self._ending.cancel(group)
+            self._steps.ending.cancel(group)
 
     def step(self) -> list[StepEvent]:
         """Computes one batch; returns what happened since the last step."""
-        batch = self._schedule()
-        rows = self._run(batch)
-        self._write(batch, rows)
+        batch = self._steps.schedule()
+        rows = self._steps.run(batch)
+        self._steps.write(batch, rows)
         return self.take_events()
 
     @property
     def needs(self) -> Needs:
         """What a context must have, so that everybody who was asked for can go on in it."""
-        return needs_of(self._groups, self._admission.most_cells)
+        return needs_of(self._groups, self._steps.admission.most_cells)
 
     @property
     def cells_soon(self) -> int:
         """What the largest of those that run needs of cells for a while."""
-        return min(self._admission.most_cells, max(map(cells_soon, self._groups.running), default=0))
+        return min(self._steps.admission.most_cells, max(map(cells_soon, self._groups.running), default=0))
 
     def set_aside(self, room_bytes: int, disk_folder: Path | None = None) -> None:
         """Takes everybody out of the cells, because the context is about to go; nobody has ended by that.
@@ -363,14 +274,14 @@ class StepLoop:
             room_bytes: The most memory that may hold what was computed.
             disk_folder: Takes the rest; where there is none, or computing again takes less time, that is done.
         """
-        self._admission.set_aside(room_bytes, disk_folder)
+        self._steps.admission.set_aside(room_bytes, disk_folder)
 
     def save_to(self, disk_folder: Path | None) -> None:
         """Has what was computed of those who wait for cells kept on the disk from now on; None: in memory."""
-        self._residence.disk_folder = disk_folder
+        self._steps.residence.disk_folder = disk_folder
         if disk_folder is not None:
             for group in self._groups.waiting:
-                self._residence.spill(group, disk_folder)
+                self._steps.residence.spill(group, disk_folder)
 
     def move(
         self,
@@ -389,16 +300,15 @@ class StepLoop:
             can_load: Whether what was saved fits the new context; else all of it is computed again.
             context_tokens: The most of a prompt with its answer from now on.
         """
-        before = self._residence
+        before = self._steps.residence
         for group in self._groups.waiting:
             if not can_load:
                 before.forget_saved(group)
-                self._admission.let_go(group)
+                self._steps.admission.let_go(group)
             for sequence in group.sequences:
                 sequence.renew()
-        self._assemble(context, cells, keeper, context_tokens)
-        self._residence.take_over(before)
-        self.wanted_cells = 0
+        self._go_on_in(context, cells, keeper, context_tokens)
+        self._steps.residence.take_over(before)
 
     def have_no_more_cells(self) -> None:
         """There is no room for a context with more: whoever lacks cells ends with those there are.
@@ -406,29 +316,25 @@ class StepLoop:
         A prompt that is longer than that ends at once: nobody waits until all the others have ended, and it has been
         read, for nothing. Who comes later may find room.
         """
-        for group in self._lacking:
-            group.makes_do = True
-            is_new = not any(each.num_generated for each in group.sequences)
-            if is_new and group.num_tokens > self._cells.num_cells and self._groups.find(group.request_id) is group:
-                self._ending.cut(group)
-        self._lacking.clear()
-        self.wanted_cells = 0
+        for group in self._lasting.lacking.make_do(self._steps.cells.num_cells):
+            if self._groups.find(group.request_id) is group:
+                self._steps.ending.cut(group)
 
     def bound(self, context_tokens: int) -> None:
         """A prompt with its answer may have so many tokens from now on, or as many as there are cells."""
-        most_cells = max(self._cells.num_cells, context_tokens)
+        most_cells = max(self._steps.cells.num_cells, context_tokens)
         self._intake.resize(most_cells, self.most_running)
-        self._appending = Appending(self._groups, most_cells, self._can_share)
-        self._admission.most_cells, self.wanted_cells = most_cells, 0
+        self._appending = Appending(self._groups, most_cells, self._lasting.can_share)
+        self._steps.admission.most_cells, self._lasting.lacking.wanted_cells = most_cells, 0
 
     def counters(self) -> LoopCounters:
         """What it has done, and what it holds now."""
-        return count(self._groups, self._cells, self._residence.saved_bytes, self._tally)
+        return count(self._groups, self._steps.cells, self._steps.residence.saved_bytes, self._lasting.tally)
 
     def close(self) -> list[StepEvent]:
         """Cancels everything and frees it; returns the last events."""
         groups = [*self._groups.running, *self._groups.waiting]
-        close_all(*(partial(self._ending.cancel, group) for group in groups), self._admission.drop_closing)
+        close_all(*(partial(self._steps.ending.cancel, group) for group in groups), self._steps.admission.drop_closing)
         return self.take_events()
 
     def take_events(self) -> list[StepEvent]:
@@ -437,94 +343,3 @@ class StepLoop:
         events = self._events.copy()
         self._events.clear()
         return events
-
-    # Schedule: who has cells, and what is computed.
-
-    def _schedule(self) -> list[Work]:
-        if self._context.attends_on_processor and any(
-            group.num_unread >= LONG_TO_READ_TOKENS for group in self._groups.running
-        ):
-            # It would take a tenth longer beside cells that a restore of milliseconds gives back.
-            self._keeper.spare_cells()
-        self.wanted_cells = 0
-        self._lacking.clear()
-        if (misfit := self._admission.make_room(self._room)) is not None:
-            self._give_or_cut(misfit)
-        if not self._groups.suspects and (misfit := self._admission.admit()) is not None:
-            self._give_or_cut(misfit)
-        if self.wanted_cells:
-            return []
-        self._gathering.gather_if_due()
-        return self._batching.next()
-
-    def _give_or_cut(self, misfit: SequenceGroup) -> None:
-        """Whoever lacks cells gets a context that has more, if it may; what nobody waits for is not worth a pause."""
-        num_cells, most_cells = self._cells.num_cells, self._admission.most_cells
-        if num_cells < most_cells and misfit.request.sampling.max_tokens > 0 and not misfit.makes_do:
-            self._lacking.append(misfit)
-            self.wanted_cells = min(most_cells, max(num_cells + 1, cells_soon(misfit), self.wanted_cells))
-        else:
-            self._ending.cut(misfit)
-
-    # Run: one call of llama.cpp.
-
-    def _run(self, batch: list[Work]) -> list[int]:
-        """Computes the batch; returns the first row of each work, none where every sequence is where it was."""
-        if not batch:
-            if self._groups.waiting and not self._events:
-                self._timing.pause(_DISK_PAUSE_SECONDS)
-            return []
-        since = self._timing.clock()
-        if rows := self._computing.run(batch):
-            self._note(batch, self._timing.clock() - since)
-        return rows
-
-    def _note(self, batch: list[Work], seconds: float) -> None:
-        """What the next batches, and plans, go by."""
-        self._batching.note(seconds, *self._context.disk_seconds())
-        self._metering.note(batch, seconds)
-        self._admission.note_served(work.group for work in batch)
-        self._gathering.note(batch)
-        if self._groups.waiting and self._admission.lacks_cells:
-            self._tally.note_busy(self._cells.num_used / self._cells.num_cells)
-
-    # Postprocess: tokens, text and ends.
-
-    def _write(self, batch: list[Work], rows: list[int]) -> None:
-        done = zip(batch, rows, strict=False)
-        for group, pairs in groupby(done, key=lambda pair: pair[0].group):
-            works, first_rows = zip(*pairs, strict=True)
-            if group.status is SequenceStatus.FINISHED:
-                self._ending.close_answer(group)
-                continue
-            try:
-                self._go_on(group, works, first_rows)
-            except RagdollError as error:
-                self._ending.fail(group, error)
-
-    def _go_on(self, group: SequenceGroup, works: tuple[Work, ...], rows: tuple[int, ...]) -> None:
-        ends_prompt = not group.has_read_prompt and works[0].wants_token
-        if ends_prompt:
-            self._end_prompt(group)
-        if not group.has_forked and len(group.sequences) > 1:
-            self._postprocess.fork(works[0], rows[0])
-        elif group.beams is not None:
-            self._branching.advance(group, works, rows)
-        else:
-            self._postprocess.write(works, rows)
-        if ends_prompt and group.lead.held is not None:
-            # Behind the fork: what is kept in cells takes sequence numbers, and its answers come first.
-            self._keeper.keep(group.request.segments, group.lead.held, group.prefill_seconds, group.computed_tokens)
-            # Less of others may be left to read.
-            self._admission.look_again()
-        self._ending.finish_if_done(group)
-
-    def _end_prompt(self, group: SequenceGroup) -> None:
-        group.has_read_prompt = True
-        self._tally.prompt_tokens += group.cached_tokens + group.computed_tokens
-        self._tally.cached_tokens += group.cached_tokens
-        seconds = self._timing.clock() - group.read_since
-        self._events.append(PromptRead(group.request_id, group.cached_tokens, group.computed_tokens, seconds))
-        if group.request.sampling.max_tokens <= 0:
-            for sequence in group.sequences:
-                sequence.finish_reason = "length"

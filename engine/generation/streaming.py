@@ -36,6 +36,11 @@ class TextStream:
             return self._release(cut)
         return self._release(len(self._held) - possible_beginning(self._held, self._stop))
 
+    def stop_at(self, text: str) -> None:
+        """Another stop string from here on; "" is none."""
+        if text and text not in self._stop:
+            self._stop += (text,)
+
     def go_on_behind(self, pieces: Iterable[bytes]) -> str:
         """The text of what was written before, but for a character at its end that what comes next completes."""
         return "".join(map(self._decoder.decode, pieces))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.generation.streaming import possible_beginning
 
@@ -20,6 +20,7 @@ class Marks:
     """What stands before thoughts and after them. `plain` is what an answer without thoughts begins with, if anything.
 
     `ending` is what ends thoughts that the model would go on with. `between` are marks within thoughts, none of them.
+    `around` stand before and behind an answer, "" where nothing does.
     """
 
     openings: tuple[str, ...]
@@ -27,6 +28,7 @@ class Marks:
     ending: str
     plain: str = ""
     between: tuple[str, ...] = ()
+    around: tuple[str, str] = ("", "")
 
     @property
     def sign(self) -> str:
@@ -54,21 +56,28 @@ _FAMILIES = (
     ),
 )
 
+# Granite and Hunyuan mark their answers, too.
+_AROUND_ANSWERS = tuple((f"<{name}>", f"</{name}>") for name in ("response", "answer"))
+
 
 @dataclass(frozen=True, slots=True)
 class Manner:
     """How a model begins to think: `is_open`, where its prompts end within thoughts, or by itself.
 
-    Only of one that `is_sure` it is known that it will: others are merely spoken to in a template of such models.
+    Only of one that `is_sure` it is known that it will: others are merely spoken to in a template of such models. Where
+    it `is_over`, prompts hold empty thoughts.
     """
 
     marks: Marks
     is_open: bool
     is_sure: bool
+    is_over: bool = False
 
     @property
     def nothing(self) -> str:
         """What stands between a prompt and an answer before which nothing was thought."""
+        if self.is_over:
+            return ""
         ending = self.marks.ending
         return ending if self.is_open else self.marks.plain or self.marks.openings[0] + ending
 
@@ -97,23 +106,28 @@ class Thinking:
 
 def marks_of(template: str) -> Marks | None:
     """Those of the family whose template this is; None where its models do not think."""
-    return next((marks for marks in _FAMILIES if marks.sign in template), None)
+    marks = next((marks for marks in _FAMILIES if marks.sign in template), None)
+    around = next((around for around in _AROUND_ANSWERS if around[0] in template), None)
+    return marks if marks is None or around is None else replace(marks, around=around)
 
 
 def manner_of(marks: Marks, prompt_end: str, is_told: bool) -> Manner | None:
-    """How it thinks behind a prompt with this end; None where that holds empty thoughts, and keeps it from thinking.
+    """How it thinks behind a prompt with this end; None where that holds empty thoughts, and nothing marks its answers.
 
     `is_told`: the template has said that it is to think.
     """
     opened, closed = max(map(prompt_end.rfind, marks.openings)), prompt_end.rfind(marks.closing)
     is_open = opened > closed
-    return None if closed > opened else Manner(marks, is_open, is_open or is_told or bool(marks.plain))
+    if closed > opened:
+        return Manner(marks, is_open=False, is_sure=False, is_over=True) if marks.around[0] else None
+    return Manner(marks, is_open, is_open or is_told or bool(marks.plain))
 
 
 class Thoughts:
     """Those before one answer, while they are written; fed with its tokens until it has begun.
 
     `num_tokens` were written before the answer. `text` is all that was thought so far, `take` what is new of it.
+    `answer_end` is what ends the answer, once it has begun with a mark.
     """
 
     def __init__(self, thinking: Thinking, *, begins: bool = False) -> None:
@@ -122,12 +136,14 @@ class Thoughts:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         # What could still become a mark, and the bytes that it is otherwise.
         self._held, self._plain = "", b""
+        # What of the answer could still become the mark before it, and how many tokens that is.
+        self._beginning, self._num_held = b"", 0
         self._untold: list[str] = []
         self._due = deque[int](thinking.opening if begins and not thinking.manner.is_open else ())
         self._is_decided = self.is_thinking = thinking.manner.is_open
         self._is_ending = self.has_begun_answer = False
         self.num_tokens = 0
-        self.text = ""
+        self.text = self.answer_end = ""
         self._bound()
 
     @property
@@ -182,15 +198,17 @@ class Thoughts:
             self._tell(self._held)
             self._held = ""
             return b""
-        return b"" if self._is_decided else self._plain
+        return self._beginning if self._is_decided else self._plain
 
     def _decide(self) -> None:
         """Whether the model begins to think; white space alone tells nothing."""
-        begun, marks = self._held.lstrip(), [*self._marks.openings, *([self._marks.plain] if self._marks.plain else [])]
+        begun, before_answer = self._held.lstrip(), tuple(filter(None, (self._marks.plain, self._marks.around[0])))
+        marks = (*self._marks.openings, *before_answer)
         for mark in marks:
             if begun.startswith(mark):
-                self._is_decided, self.is_thinking = True, mark != self._marks.plain
-                self._held = begun.removeprefix(mark)
+                self._is_decided, self.is_thinking = True, mark not in before_answer
+                # The mark around an answer is taken off with it.
+                self._held = begun if mark == self._marks.around[0] else begun.removeprefix(mark)
                 return
         if not any(mark.startswith(begun) for mark in marks):
             # No thought at all.
@@ -222,9 +240,17 @@ class Thoughts:
         self._due.extend(self._thinking.ending)
 
     def _answer(self, piece: bytes) -> bytes:
-        """Behind thoughts the answer begins with its first word, which is none of them."""
-        begun = piece.lstrip()
+        """Behind thoughts the answer begins with its first word, which is none of them, and no mark around it."""
+        begun, mark = (self._beginning + piece).lstrip(), self._marks.around[0].encode()
+        self._beginning, self._num_held = b"", self._num_held + bool(begun)
+        if mark and not self.answer_end:
+            if begun.startswith(mark):
+                self.answer_end, begun = self._marks.around[1], begun.removeprefix(mark).lstrip()
+                self._num_held = int(bool(begun))
+            elif begun and mark.startswith(begun):
+                self._beginning = begun
+                return b""
         if begun:
             self.has_begun_answer = True
-            self.num_tokens -= 1
+            self.num_tokens -= self._num_held
         return begun

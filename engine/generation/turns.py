@@ -10,29 +10,34 @@ while nothing waits: a choice always overrules it.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import get_args
 
 from engine.core import Priority
 from engine.generation.commands import InTurn, RestModel, Task, UseModel
+from engine.generation.rounds import GROUP_SIZE
 
 _URGENCY: tuple[Priority, ...] = get_args(Priority)
-# Whether a question that was asked then cannot have any more what was promised (rounds.py).
-IsLost = Callable[[float], bool]
+# Whether an answer to a question that was asked then cannot begin in time any more (rounds.py).
+IsLate = Callable[[float], bool]
 
 
-def nobody_is_lost(asked_at: float) -> bool:
+def nobody_is_late(asked_at: float) -> bool:
     """Serves all as they came."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Of one model's questions that have not begun: how urgent they are at most, and when the next was asked."""
+    """Of one model's questions that have not begun: how urgent they are at most, and when the next of these were asked.
+
+    Of as many as begin in one turn, in the order in which they will.
+    """
 
     priority: Priority
-    asked_at: float
+    moments: tuple[float, ...]
 
 
 class Turns:
@@ -74,26 +79,22 @@ class Turns:
             self._tasks = sorted([*returned, *self._tasks], key=_urgency)
             self.num_moves += len(returned)
 
-    def by_model(self, is_lost: IsLost = nobody_is_lost) -> dict[str, Asked]:
-        """What the questions that can begin name as their model, "" for the chosen one; `is_lost` as in `take`."""
-        found: dict[str, Asked] = {}
+    def by_model(self, is_late: IsLate = nobody_is_late) -> dict[str, Asked]:
+        """What the questions that can begin name as their model, "" for the chosen one; `is_late` as in `take`."""
+        found: dict[str, list[Task]] = {}
         for task in self._tasks:
             if self._can_begin(task):
-                asked_at = _asked_at(task)
-                before, priority = found.get(task.model), task.in_flight.question.priority
-                # The first of them is as urgent as any; whoever is less so comes after those, lost or not.
-                if before is None:
-                    found[task.model] = Asked(priority, asked_at)
-                elif before.priority == priority:
-                    moments = (before.asked_at, asked_at)
-                    found[task.model] = Asked(priority, min(moments, key=lambda at: (is_lost(at), at)))
-        return found
+                known = found.setdefault(task.model, [])
+                # The first of them is as urgent as any; whoever is less so comes after those, late or not.
+                if not known or _urgency(known[0]) == _urgency(task):
+                    known.append(task)
+        return {model: _asked(nsmallest(GROUP_SIZE, tasks, _order(is_late))) for model, tasks in found.items()}
 
     def take(
         self,
         most: int | None = None,
         models: Collection[str] | None = None,
-        is_lost: IsLost = nobody_is_lost,
+        is_late: IsLate = nobody_is_late,
         priority: Priority | None = None,
     ) -> list[Task]:
         """The next questions that can begin.
@@ -103,13 +104,13 @@ class Turns:
         Args:
             most: At most so many of them; None: all.
             models: Only those that name one of these; None: all.
-            is_lost: Whether a question that was asked then had better wait for those that are as urgent.
+            is_late: Whether somebody who asked then had better wait for others who ask; scripts go by their order.
             priority: Only those of this one; None: all.
         """
         taken = [one for one in self._tasks if self._can_begin(one) and (models is None or one.model in models)]
         if priority is not None:
             taken = [one for one in taken if one.in_flight.question.priority == priority]
-        taken = sorted(taken, key=lambda one: (_urgency(one), is_lost(_asked_at(one))))[:most]
+        taken = sorted(taken, key=_order(is_late))[:most]
         ids = set(map(id, taken))
         self._tasks = [task for task in self._tasks if id(task) not in ids]
         self.num_moves += len(taken)
@@ -138,6 +139,17 @@ class Turns:
         self._tasks = wanted
         self.num_moves += len(cancelled)
         return cancelled
+
+
+def _order(is_late: IsLate) -> Callable[[Task], tuple[int, bool]]:
+    return lambda task: (
+        _urgency(task),
+        task.in_flight.question.priority == "interactive" and is_late(_asked_at(task)),
+    )
+
+
+def _asked(tasks: Sequence[Task]) -> Asked:
+    return Asked(tasks[0].in_flight.question.priority, tuple(map(_asked_at, tasks)))
 
 
 def _asked_at(task: Task) -> float:

@@ -16,7 +16,6 @@ from engine.errors import GenerationError, RagdollError
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, Publish
 from engine.generation.answering import Answering
 from engine.generation.commands import Task
-from engine.generation.conversation import documents_in_transcript, turns_of_transcript
 from engine.generation.hot_passages import HotPassages
 from engine.generation.in_reading import ReadingTrail
 from engine.generation.loaded import LoadedModel
@@ -24,9 +23,10 @@ from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose
 from engine.generation.reading_ahead import ReadingAhead, is_ahead
 from engine.generation.refreshes import EvidenceSource, Refreshes
 from engine.generation.request import PromptRead, Request, StepEvent
-from engine.generation.rounds import Promise, Targets
+from engine.generation.rounds import Targets
 from engine.generation.segment import Segment
 from engine.generation.trail import Trail
+from engine.generation.transcript import documents_in_transcript, turns_of_transcript
 from engine.generation.unfinished import going_on_with
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain
@@ -189,10 +189,11 @@ class UnderWay:
         priorities = (answering.in_flight.question.priority for answering in self._answering.values())
         return min(priorities, key=_URGENCY.index, default=None)
 
-    def promises(self, targets: Targets, now: float) -> list[Promise]:
-        """When each of them is to have its next token, by what readers are promised."""
-        timelines = (answering.in_flight.timeline for answering in self._answering.values())
-        return [targets.promise(one.marks["asked"], one.generated_tokens, now) for one in timelines]
+    def dues(self, targets: Targets) -> list[float]:
+        """When each person who asked is to have the next token, by what readers are promised."""
+        in_flight = (answering.in_flight for answering in self._answering.values())
+        timelines = (one.timeline for one in in_flight if one.question.priority == "interactive")
+        return [targets.due_at(one.marks["asked"], one.generated_tokens) for one in timelines]
 
     def withdraw(self, *, is_reloaded: bool = False) -> list[Task]:
         """Gives back the questions for the chosen model of which nobody has seen any text; another may be chosen.

@@ -16,19 +16,11 @@ from engine.errors import BadRequest, PromptTooLong
 from engine.generation.answer_text import AnswerText
 from engine.generation.chat_template import Message, PromptPart
 from engine.generation.citations import renumbered
-from engine.generation.conversation import (
-    EvidencePassage,
-    Turn,
-    asking,
-    asking_alone,
-    documents_in_transcript,
-    next_number,
-    number_above,
-    transcript_of,
-    turns_of_transcript,
-)
+from engine.generation.conversation import Turn, asking, asking_alone, next_number, number_above
+from engine.generation.evidence import EvidencePassage
 from engine.generation.prompt import Begun, Prompt, as_read, fitting_passages, opening
 from engine.generation.speaker import Speaker
+from engine.generation.transcript import documents_in_transcript, transcript_of, turns_of_transcript
 
 # What was kept is read on as long as so much of what is free for an answer is left; else some of it makes way.
 LEAST_ROOM = 0.5

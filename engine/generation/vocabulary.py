@@ -33,6 +33,7 @@ class Vocabulary:
             piece = self.piece(token) or b""
             if thoughts is not None and not thoughts.has_begun_answer:
                 piece = thoughts.feed(self.marked(token), piece)
+                stream.stop_at(thoughts.answer_end)
             text += stream.feed(piece)
         rest = thoughts.finish() if thoughts is not None else b""
         return text + stream.feed(rest) + stream.finish()

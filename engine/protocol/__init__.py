@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.core import (
     DEFAULT_COLLECTION,
+    MAX_INSTRUCTIONS,
     Alternative,
     Answer,
     Citation,
@@ -147,6 +148,7 @@ from engine.protocol.questions import (
     CancelQuestion,
     Confined,
     DocumentsToAsk,
+    Manner,
     Search,
     SearchMany,
     SearchManyReply,
@@ -163,6 +165,7 @@ __all__ = [
     "DOCUMENTS",
     "DOCUMENTS_TO_ASK",
     "LIBRARY",
+    "MAX_INSTRUCTIONS",
     "MEMORY",
     "MODELS",
     "MODELS_ADD",
@@ -239,6 +242,7 @@ __all__ = [
     "LibraryReply",
     "ListDocuments",
     "Log",
+    "Manner",
     "Measuring",
     "MemoryReply",
     "MemorySnapshot",

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.core import Filters, Passage, Priority, SamplingParams, Scope, Unfinished
+from pydantic import Field
+
+from engine.core import MAX_INSTRUCTIONS, Filters, Passage, Priority, SamplingParams, Scope, Unfinished
 from engine.protocol.message import Message, Method, Nothing
+
+
+class Manner(Message):
+    """How a question is answered where that is not as the engine's settings say; None is as they say.
+
+    What is not the `instructions` is called as in SamplingParams.
+    """
+
+    instructions: str | None = Field(None, max_length=MAX_INSTRUCTIONS)
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    thinks: bool | None = None
 
 
 class Ask(Message):
     """A question. Its answer comes as `answer.*` notifications and ends in exactly one of finished, cancelled, failed.
 
     `transcript` is the concatenation of the `segments` that the answers of this conversation returned.
-    `sampling` and `instructions` None mean the engine's settings; `num_answers` is for who leaves the rest to them.
+    `sampling` and `instructions` None mean the engine's settings; `manner` and `num_answers` are for who leaves the
+    rest to them.
     `priority` says who waits for the answer. `model` is the file of the model that is to answer, "" for the one
     that is chosen, "none" for quotes. `unfinished` is an answer to this very question, behind this transcript, that is
     to go on: nothing is searched for, `answer.tokens` come behind its text, and the finished answer is all of it.
@@ -26,6 +43,7 @@ class Ask(Message):
     transcript: tuple[dict[str, Any], ...] = ()
     top_k: int | None = None
     sampling: SamplingParams | None = None
+    manner: Manner = Manner()
     num_answers: int | None = None
     filters: Filters = Filters()
     priority: Priority = "interactive"

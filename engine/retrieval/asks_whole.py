@@ -3,7 +3,7 @@
 Such a question is like no passage more than another, so ranking would choose by chance. In English, German, Spanish,
 French and Chinese. Careful on purpose: "Summarise the clause about rent" asks for a part, which ranking finds. So a
 sentence asks for the gist only if all its words beside those that say so are known ones, or the document's own name.
-Pure.
+What is to count most in it ("focusing on risks") may be anything but a part. Pure.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Literal
 from engine.retrieval.whole_words import (
     ASKS_EACH,
     ASKS_GIST,
+    CHINESE_FOCUS,
     CHINESE_GIST,
     CHINESE_KNOWN,
+    FOCUS,
     KNOWN,
     PARTS,
     POINTED_AT,
@@ -58,6 +60,7 @@ def _sentences(asked: str) -> list[str]:
 def _is_gist(sentence: str, name: str) -> bool:
     if len(sentence) > _MAX_CHARACTERS:
         return False
+    sentence = _without_focus(sentence)
     if _HAN.search(sentence):
         rest = CHINESE_GIST.sub("", sentence)
         return rest != sentence and not CHINESE_KNOWN.sub("", rest)
@@ -69,6 +72,16 @@ def _is_gist(sentence: str, name: str) -> bool:
     if (pointed_at := POINTED_AT.search(rest)) is not None:
         known = known.union(_WORD.findall(pointed_at["noun"]))
     return all(word in known and word not in PARTS for word in _WORD.findall(rest))
+
+
+def _without_focus(sentence: str) -> str:
+    """Without what is to count most; with it, where that is a part, or there would be no document left to ask of."""
+    pattern = CHINESE_FOCUS if _HAN.search(sentence) else FOCUS
+    focus = pattern.search(sentence)
+    # The parties of a contract are parts in French only.
+    if focus is None or any(word in PARTS and word != "parties" for word in _WORD.findall(focus["on"])):
+        return sentence
+    return f"{sentence[: focus.start()]}{sentence[focus.end() :]}"
 
 
 def _without_name(asked: str, name: str) -> tuple[str, str]:

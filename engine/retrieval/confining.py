@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
@@ -10,9 +11,9 @@ from typing import Protocol
 
 from engine.catalog.scopes import Extent, Located, Named
 from engine.core import Filters
+from engine.retrieval.names import MAX_FILES
+from engine.retrieval.query import NOWHERE_SAID, Place, Query
 from engine.retrieval.recognise import Recognised, recognise
-
-ANYWHERE = Filters()
 
 
 class KnownDocuments(Protocol):
@@ -41,40 +42,6 @@ class KnownDocuments(Protocol):
         ...
 
 
-class Asked(Protocol):
-    """A query as far as it matters here."""
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def together(self) -> str: ...
-
-    @property
-    def questions(self) -> str: ...
-
-    @property
-    def inherits(self) -> bool: ...
-
-    @property
-    def collection(self) -> str | None: ...
-
-    @property
-    def filters(self) -> Filters: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A collection and filters, and for people what of them was read out of the question's own words."""
-
-    collection: str | None = None
-    filters: Filters = ANYWHERE
-    recognised: tuple[str, ...] = ()
-
-
-NOWHERE_SAID = Place()
-
-
 @dataclass(frozen=True, slots=True)
 class Confinement:
     """What a query is confined to: `document_ids` None means nothing. `text` is what is left to search for.
@@ -82,7 +49,8 @@ class Confinement:
     `together` is that of a follow-up with the questions before it, "" where there are none.
     `recognised` says for people what was read out of the question's own words and is in force, `given_up` what was
     read and is not; `surely` is what is left without those words of the former that may have meant something else.
-    `only_document` is the one that there is to find, None where there are more.
+    `outside` says what was named, and lies outside of what the user chose. `only_document` is the one that there is to
+    find, None where there are more.
     """
 
     text: str
@@ -93,13 +61,15 @@ class Confinement:
     surely: Place = NOWHERE_SAID
     only_document: int | None = None
     together: str = ""
+    outside: str = ""
 
     @property
     def told(self) -> tuple[str, ...]:
         """What people are told of the filters in the question's own words."""
-        return (*self.recognised, searched_without(self.given_up)) if self.given_up else self.recognised
+        without = searched_without(self.given_up) if self.given_up else ""
+        return (*self.recognised, *filter(None, (without, self.outside)))
 
-    def wider(self, query: Asked, documents: KnownDocuments) -> Confinement:
+    def wider(self, query: Query, documents: KnownDocuments) -> Confinement:
         """The same without what may have been misread, or else without all that was: nothing was found there."""
         place = self.surely if self.surely.recognised != self.recognised else Place(query.collection, query.filters)
         lost = (told for told in self.recognised if told not in place.recognised)
@@ -110,6 +80,7 @@ class Confinement:
             given_up=(*self.given_up, *lost),
             surely=place,
             together=self.together,
+            outside=self.outside,
         )
 
 
@@ -118,7 +89,7 @@ def searched_without(recognised: Sequence[str]) -> str:
     return f"nothing was found with “{', '.join(recognised)}”, so it was searched without that"
 
 
-def confined(query: Asked, documents: KnownDocuments, reads_filters: bool) -> Confinement:
+def confined(query: Query, documents: KnownDocuments, reads_filters: bool) -> Confinement:
     """What a query is confined to; its own words are read when `reads_filters` and the query itself allow it.
 
     A follow-up that names nothing itself may stay in what the questions before it named, unless nothing is found there.
@@ -138,19 +109,54 @@ def confined(query: Asked, documents: KnownDocuments, reads_filters: bool) -> Co
 
 
 def _confined(
-    query: Asked, words: str, documents: KnownDocuments, reads_filters: bool, questions: str = ""
+    query: Query, words: str, documents: KnownDocuments, reads_filters: bool, questions: str = ""
 ) -> Confinement:
     """Confined by `words`, or by the `questions` in them alone."""
     if not (reads_filters and query.filters.reads_question):
         return _looked_up(words, query.collection, query.filters, documents)
-    read = partial(
-        recognise, collections=documents.collection_names(), find_paths=documents.paths_named, today=date.today()
-    )
-    found = read(questions or words)
+    read = partial(recognise, collections=documents.collection_names(), today=date.today())
+    within: Callable[[Collection[str]], Named] = partial(_named_within, query, documents)
+    found, outside = read(questions or words, find_paths=within), ""
+    if query.filters.paths:
+        outside = _outside(read(questions or words, find_paths=documents.paths_named), found, query.filters.paths)
+    if outside:
+        # Half of what was named would answer another question.
+        found = replace(found, paths=())
     place = _combined(query, found)
-    text = (read(words) if questions else found).text if place.recognised else words
+    text = (read(words, find_paths=within) if questions else found).text if place.recognised else words
     confinement = _looked_up(text, place.collection, place.filters, documents)
-    return replace(confinement, recognised=place.recognised, surely=_combined(query, found.surely))
+    return replace(confinement, recognised=place.recognised, surely=_combined(query, found.surely), outside=outside)
+
+
+def _named_within(query: Query, documents: KnownDocuments, names: Collection[str]) -> Named:
+    """Files and folders called so: of what the user chose, where that has any."""
+    named = documents.paths_named(names)
+    if query.filters.paths:
+        lies_within = partial(_lies_within, chosen=query.filters.paths)
+        return Named(frozenset(filter(lies_within, named.files)), frozenset(filter(lies_within, named.folders)))
+    if query.collection is not None and 1 < len(named.files) <= MAX_FILES:
+        ids = documents.ids_in_scope(query.collection, Filters(paths=tuple(named.files)))
+        files = named.files.intersection(one.path for one in documents.located(ids or ()).values())
+        return replace(named, files=files or named.files)
+    return named
+
+
+def _outside(named: Recognised, within: Recognised, chosen: Sequence[str]) -> str:
+    """Tells people what was surely `named` of the library and not `within` what was chosen; "" where nothing was."""
+    known = set(map(_stem, within.paths))
+    missing = [
+        os.path.basename(path)
+        for path in named.paths
+        if _stem(path) not in known and not any(_lies_within(one, (path,)) for one in chosen)
+    ]
+    if not (missing and named.names_file):
+        return ""
+    shown = ", ".join(dict.fromkeys(missing)).encode("utf-8", "replace").decode()
+    return f"“{shown}” is not among what was chosen"
+
+
+def _stem(path: str) -> str:
+    return os.path.splitext(os.path.basename(path))[0].casefold()
 
 
 def _looked_up(text: str, collection: str | None, filters: Filters, documents: KnownDocuments) -> Confinement:
@@ -161,7 +167,7 @@ def _looked_up(text: str, collection: str | None, filters: Filters, documents: K
     return Confinement(text, ids, extent, only_document=only)
 
 
-def _combined(query: Asked, found: Recognised) -> Place:
+def _combined(query: Query, found: Recognised) -> Place:
     """What the user chose goes before what the question says; fields that the user left open take that.
 
     Of several files that were chosen a question may name some.
@@ -171,7 +177,7 @@ def _combined(query: Asked, found: Recognised) -> Place:
     if found.collection is not None and collection is None:
         collection = found.collection
         told.append(f"only the collection “{collection}”")
-    if found.paths and (not filters.paths or _are_some_of(found.paths, filters.paths)):
+    if found.paths and set(found.paths) != set(filters.paths):
         filters = replace(filters, paths=found.paths)
         told.append(found.paths_told)
     if found.formats and not filters.formats:
@@ -183,7 +189,6 @@ def _combined(query: Asked, found: Recognised) -> Place:
     return Place(collection, filters, tuple(told))
 
 
-def _are_some_of(paths: Sequence[str], chosen: Sequence[str]) -> bool:
-    """Whether all of these are or lie in what was chosen, and are less than that."""
-    folders = tuple(path.rstrip("/") + "/" for path in chosen)
-    return set(paths) != set(chosen) and all(path in chosen or path.startswith(folders) for path in paths)
+def _lies_within(path: str, chosen: Sequence[str]) -> bool:
+    """Whether it is or lies in what was chosen."""
+    return path in chosen or path.startswith(tuple(one.rstrip("/") + "/" for one in chosen))

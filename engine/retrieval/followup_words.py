@@ -119,9 +119,11 @@ PREPOSITIONS = _words(
     """
 )
 
-_LANGUAGES = (
+_LANGUAGES_IN_ENGLISH = (
     "english|german|french|spanish|italian|portuguese|dutch|polish|russian|turkish|chinese|japanese|korean|arabic"
-    "|englisch|deutsch|französisch|spanisch|italienisch|portugiesisch|niederländisch|polnisch|russisch|türkisch"
+)
+_LANGUAGES = (
+    f"{_LANGUAGES_IN_ENGLISH}|englisch|deutsch|französisch|spanisch|italienisch|portugiesisch|niederländisch|polnisch|russisch|türkisch"
     "|chinesisch|japanisch|englische|deutsche|französische|spanische|italienische"
     "|inglés|alemán|francés|español|italiano|portugués|chino|japonés|ruso"
     "|anglais|allemand|français|espagnol|italien|portugais|chinois|japonais|russe"
@@ -130,6 +132,16 @@ _LANGUAGES = (
 PHRASES_ON_ANSWER = re.compile(
     rf"\b(?:in|into|to|auf|ins|en|al|a)\s+(?:(?:plain|simple|easy|einfaches|einfachem)\s+)?(?:{_LANGUAGES})\b"
     r"|\b(?:go|carry)\s+on\b|\bonce\s+more\b|\botra\s+vez\b|\bsous\s+forme\b|\bpor\s+qu[eé]\b"
+)
+
+# More of what was spoken of, where what follows may be new: what it is more of is left unsaid.
+FURTHER = re.compile(
+    r"\b(?:(?:is|are|was|were)\s+there|any|some|gibt\s+es|hay|(?:il\s+)?y\s+en\s+a(?:-t-il)?)\s+"
+    r"(?:(?:any|some|also|many|noch|auch|denn|algun[oa]s?|algún|encore|aussi)\s+)*"
+    r"(?:more|others?|mehr|weitere[rns]?|andere[rns]?|m[aá]s|otr[oa]s?|d'autres|plus)"
+    rf"(?!\s+in\s+(?:{_LANGUAGES_IN_ENGLISH})\b)"
+    r"(?=\s+(?:in|on|at|for|from|near|outside|within|about|with|auf|für|aus|bei|mit|en|para|de|con|dans|pour|à|au"
+    r"|aux|chez)\s+\w)"
 )
 
 # What is to be found in the files, even where all else that is said is among the words on the answer.

@@ -23,6 +23,7 @@ from engine.retrieval.followup_words import (
     EMPTY_CHINESE,
     EMPTY_WORDS,
     ENGLISH_EMPTY_WORDS,
+    FURTHER,
     INTERROGATIVES,
     NUMBERED,
     ON_ANSWER_CHINESE,
@@ -235,10 +236,12 @@ def _read(text: str) -> _Reading:
 
 def _read_words(text: str) -> _Reading:
     small = text.lower()
-    said = PHRASES_ON_ANSWER.sub(lambda phrase: " " * len(phrase[0]), small)
+    asking = FURTHER.sub(_blank, small)
+    # "In Italien" is no language then.
+    said = PHRASES_ON_ANSWER.sub(_blank, asking) if asking == small else asking
     words = [(match.start(), folded(match[0])) for match in _WORD.finditer(said)]
     on_answer = [start for start, word in words if word in WORDS_ON_ANSWER]
-    is_on_answer = said != small or bool(on_answer)
+    is_on_answer = said != asking or bool(on_answer)
     numbers = {match.start(match.lastgroup or 0) for match in NUMBERED.finditer(small)}
     names = _names(text, [start for start, word in words if word in ENGLISH_EMPTY_WORDS], is_on_answer)
     own = [
@@ -259,12 +262,16 @@ def _read_words(text: str) -> _Reading:
     goes_on = opening is not None and len(own) <= (_MAX_AFTER_ABOUT if about else _MAX_AFTER_AND)
     points = points_back(text, own)
     # A number says where to look, and not in what.
-    if seeks or goes_on or points or numbers.issuperset(own):
+    if seeks or goes_on or points or asking != small or numbers.issuperset(own):
         return _Reading("follows", rest, len(own), points)
     all_words = [folded(match[0]) for match in _WORD.finditer(small) if match.start() not in names]
     if _is_piece(text, all_words, len(own)):
         return _Reading("follows", rest, len(own), is_noun=all_words[0] not in PREPOSITIONS | INTERROGATIVES)
     return _Reading("alone", rest, len(own))
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
 
 
 def _is_empty(word: str) -> bool:

@@ -14,7 +14,8 @@ from engine.looking_again import FoundAgain, LookAgain, TellFound
 from engine.retrieval.breadth import Breadth, LookCosts, broadest
 from engine.retrieval.followups import Subject, subject_of
 from engine.retrieval.newness import new_passages
-from engine.retrieval.search import Query, Searcher
+from engine.retrieval.query import Query
+from engine.retrieval.search import Searcher
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from engine.memory.ledger import Ledger
 from engine.partitions.sweep import SweepPaused
+from engine.retrieval.pauses import Pauses
+from engine.retrieval.query import Query
 from engine.retrieval.reader import Reader
-from engine.retrieval.search import Pauses, Query, Searcher
+from engine.retrieval.search import Searcher
 from engine.retrieval.sentence_vectors import SentenceVectors
 
 # Words that are in most libraries, so that the index of words has something to do as well.

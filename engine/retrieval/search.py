@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from engine.catalog.scopes import Located
 from engine.config import RetrievalSettings
-from engine.core import Filters, Passage, Scope
+from engine.core import Passage, Scope
 from engine.embedder import Embedder
 from engine.partitions.rows import Found, Hit, Vectors
-from engine.partitions.sweep import SweepPaused
 from engine.retrieval.asks_whole import Wanted, asks_whole
 from engine.retrieval.breadth import Breadth, breadths
 from engine.retrieval.calibration import Strength
-from engine.retrieval.confining import ANYWHERE, NOWHERE_SAID, Confinement, KnownDocuments, Place, confined
-from engine.retrieval.followups import ABOUT_THE_ANSWER
+from engine.retrieval.confining import Confinement, KnownDocuments, confined
 from engine.retrieval.joining import Room, passages_of, with_small_documents_whole
+from engine.retrieval.pauses import Pauses, Scoped
+from engine.retrieval.query import ANYWHERE, Query, SearchResult
 from engine.retrieval.rank import averaged, distinct, diverse, fused
+from engine.retrieval.standing import standing
 from engine.retrieval.whole import MAX_CHUNKS, Reading, is_looked_into, reading_of, steps_of
 from engine.retrieval.words import is_mostly_latin, terms
-
-NO_STRENGTH = Strength()
 
 # Texts are read of so many times the passages that are wanted: some repeat others, and neighbours become one.
 _READ_PER_PASSAGE = 3
@@ -38,10 +37,6 @@ _READ_AT_ONCE = 32
 _MAX_RERANKED = 24
 # A passage is a few chunks at most, of which its ordinal may be the first; the next one is among so many.
 _CHUNKS_AHEAD = 5
-
-
-# The documents that some queries are confined to, and how many partitions they may have read.
-Scoped: TypeAlias = tuple[Collection[int] | None, int | None]
 
 
 class Texts(Protocol):
@@ -79,83 +74,6 @@ class Reranker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """A search for `text` in one collection, or in all; `limit` None means as many passages as the settings say.
-
-    `asked` is the text whose words confine the search, where that is another one. `breadth` None is the broadest.
-    `together`, `inherits`, `above`, `told`, `own` and `questions` as in `followups.Subject`.
-    """
-
-    text: str
-    collection: str | None = None
-    limit: int | None = None
-    filters: Filters = ANYWHERE
-    asked: str = ""
-    breadth: Breadth | None = None
-    together: str = ""
-    inherits: bool = False
-    above: tuple[Passage, ...] = ()
-    told: str = ""
-    own: str = ""
-    questions: str = ""
-
-    @property
-    def by_itself(self) -> Query:
-        """As if nothing stood above."""
-        if not self.own:
-            return replace(self, above=())
-        return Query(self.own, self.collection, self.limit, self.filters, breadth=self.breadth)
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """Passages best first, how much of the library they are, and how well the best of each ranking fits.
-
-    Where one document is read through (`Scope.reads_through`), they come in the order of its text.
-    `recognised`: the filters in force that were read out of the query's own words, as in `Scope`; `surely` what is
-    left without those that may have been meant otherwise. `asks_whole`: all of the document was asked for. `follows`
-    says for people what of a conversation it is about. `is_by_itself`: it is the query's, taken as `Query.by_itself`.
-    """
-
-    passages: tuple[Passage, ...]
-    scope: Scope
-    strength: Strength = NO_STRENGTH
-    recognised: tuple[str, ...] = ()
-    surely: Place = NOWHERE_SAID
-    asks_whole: bool = False
-    follows: str = ""
-    is_by_itself: bool = False
-
-    @property
-    def told(self) -> Scope:
-        """The scope as people are told of it."""
-        follows = (self.follows,) if self.follows else ()
-        return replace(self.scope, recognised=(*follows, *self.scope.recognised))
-
-    @property
-    def has_given_up(self) -> bool:
-        """Whether the query's own words said where to look, and it was looked elsewhere."""
-        return bool(self.scope.recognised) and not self.recognised
-
-    @property
-    def stands_above(self) -> bool:
-        """Whether nothing was searched for."""
-        return self.follows == ABOUT_THE_ANSWER
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether some words may have meant something else: a type, a date and "notes.txt" may, other names hardly.
-
-        Whoever asks for all of a document has meant one.
-        """
-        return bool(self.doubtful) and not self.asks_whole
-
-    @property
-    def doubtful(self) -> tuple[str, ...]:
-        return tuple(told for told in self.recognised if told not in self.surely.recognised)
-
-
-@dataclass(frozen=True, slots=True)
 class _Ranked:
     """What both rankings of a query say together: `scores` of the rows that are to be read, the best first.
 
@@ -174,25 +92,6 @@ class _Ranked:
         """Of what fits best, whichever text it fits."""
         each = [Strength.of(*best, num_chunks) for best in self.best]
         return Strength(max(one.words for one in each), max(one.meaning for one in each))
-
-
-@dataclass(slots=True)
-class Pauses:
-    """Of one search: when others go first, and what was done before, so that the next try does not do it again.
-
-    `vectors` are those of some texts, `found` the dense rankings of the texts that share a scope, `by_words` the other
-    rankings.
-    """
-
-    should_pause: Callable[[], bool] = lambda: False
-    vectors: dict[tuple[str, ...], Vectors] = field(default_factory=dict)
-    found: dict[tuple[Scoped, int, tuple[str, ...]], list[list[Found]]] = field(default_factory=dict)
-    by_words: dict[tuple[str, int, frozenset[int] | None], list[Found]] = field(default_factory=dict)
-
-    def let_by(self) -> None:
-        """To be called when something was done that will not be done again. Raises SweepPaused where others wait."""
-        if self.should_pause():
-            raise SweepPaused
 
 
 class Searcher:
@@ -239,7 +138,7 @@ class Searcher:
         """What stands above, where that is wanted again and still there, or else what is to be searched for."""
         if query.own and self._wants_whole(query.by_itself):
             return query.by_itself
-        return (self._standing(query) or query.by_itself) if query.above else query
+        return (standing(query, self._documents) or query.by_itself) if query.above else query
 
     def _wants_whole(self, query: Query) -> bool:
         """Whether it asks for all of the one document that it can find, and can have that."""
@@ -247,22 +146,6 @@ class Searcher:
         document = self._documents.located({only}).get(only) if only is not None else None
         wanted = asks_whole(query.text, os.path.basename(document.path)) if document is not None else None
         return document is not None and wanted is not None and is_looked_into(document.num_chunks, wanted)
-
-    def _standing(self, query: Query) -> SearchResult | None:
-        """What stands above and is wanted again, as far as the library and the filters still have it; None: nothing."""
-        documents = self._documents.located({passage.document_id for passage in query.above})
-        ids = self._documents.ids_in_scope(query.collection, query.filters)
-        passages = tuple(
-            replace(passage, document=located.path, is_offline=located.is_offline)
-            for passage in query.above
-            if (located := documents.get(passage.document_id)) and (ids is None or passage.document_id in ids)
-        )[: query.limit]
-        if not passages:
-            return None
-        scope = Scope(len(passages), len(passages), len({passage.document_id for passage in passages}))
-        # They were found for the question before, which is read for again.
-        best = min(1.0, max(passage.score for passage in passages))
-        return SearchResult(passages, scope, Strength(best, best), follows=ABOUT_THE_ANSWER)
 
     def _searched_wider(self, queries: Sequence[Query], pauses: Pauses | None) -> list[SearchResult]:
         """Confined to what their words say, and without that where nothing is found there."""

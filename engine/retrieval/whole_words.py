@@ -82,6 +82,26 @@ SHAPE = _any_of(
     r"\s+\w+(?:\s+\w+){0,2}$",
 )
 
+# What of it counts most: all of it is read for that, too, unless that is a part.
+FOCUS = re.compile(
+    r"(?<!\w)(?:"
+    r"with\s+(?:(?:an?|special|particular|strong|clear|main)\s+)*(?:focus|emphasis|attention)\s+(?:on|upon|to)"
+    r"|(?:(?:and|by|while)\s+)?(?:focuss?(?:ing|ed)|concentrating|paying\s+(?:\w+\s+)?attention)\s+(?:\w+ly\s+)?(?:on|to)"
+    r"|and\s+(?:focus|concentrate)\s+(?:\w+ly\s+)?on"
+    r"|(?:(?:and|by|while)\s+)?(?:highlight|stress|emphasi[sz])ing|and\s+(?:highlight|stress|emphasi[sz]e)"
+    r"|(?:und\s+)?(?:mit|lege?)\s+(?:\w+\s+){0,2}?(?:fokus|schwerpunkt|augenmerk|blick|nachdruck|betonung)\s+(?:auf|der|von)"
+    r"|(?:und\s+)?konzentriere?\s+dich\s+(?:dabei\s+)?auf"
+    r"|(?:y\s+)?(?:centrándo(?:te|se)|enfocándo(?:te|se)|céntrate|enfócate|con\s+(?:\w+\s+)?(?:énfasis|atención)|haciendo\s+"
+    r"hincapié)\s+(?:en|a)"
+    r"|(?:et\s+)?(?:en\s+)?(?:(?:mettant|mets)\s+l['’]accent|(?:te|se|vous)\s+concentrant|insist(?:e|ant))\s+sur"
+    r"|(?<=[,;]\s)(?:especially|particularly|in\s+particular|above\s+all|mainly|insbesondere|besonders|vor\s+allem"
+    r"|sobre\s+todo|especialmente|en\s+particular|surtout|notamment|en\s+particulier)"
+    r")\s+(?P<on>.+?)(?=\s+zusammen(?:fassen)?$|$)"
+)
+CHINESE_FOCUS = re.compile(
+    r"[,，;；、\s]*(?:(?:并|並|请|請)?(?:重点|重點|着重|著重|侧重|側重)|(?:特别|特別|尤其)(?:是|关注|關注))(?P<on>.+)$"
+)
+
 # What is no document but lies in one, whatever stands around it.
 _PARTS = """
     clause clauses section sections chapter chapters paragraph paragraphs part parts page pages table tables figure

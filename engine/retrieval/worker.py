@@ -24,14 +24,16 @@ from engine.looking_again import LookAgain, TellFound
 from engine.partitions.sweep import SweepPaused
 from engine.retrieval.batching import MAX_BATCH
 from engine.retrieval.breadth import LookCosts, first_stage
-from engine.retrieval.confining import ANYWHERE, searched_without
+from engine.retrieval.confining import searched_without
 from engine.retrieval.cost import CostModel
 from engine.retrieval.followups import subject_of
 from engine.retrieval.look_thread import LookThread
+from engine.retrieval.pauses import Pauses
+from engine.retrieval.query import ANYWHERE, Query, SearchResult
 from engine.retrieval.reader import Candidate, Reader
 from engine.retrieval.rehearsal import Searched, rehearsed
 from engine.retrieval.reported import reported
-from engine.retrieval.search import Pauses, Query, Searcher, SearchResult
+from engine.retrieval.search import Searcher
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.waiting_room import WaitingRoom
 from engine.yielding import at_most_threads

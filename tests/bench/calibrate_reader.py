@@ -24,8 +24,9 @@ from engine import Engine
 from engine.catalog.scopes import Located
 from engine.config import Home
 from engine.retrieval.calibration import Calibration
+from engine.retrieval.query import Query
 from engine.retrieval.reader import Reader, signs
-from engine.retrieval.search import Query, Searcher
+from engine.retrieval.search import Searcher
 from engine.retrieval.sentence_vectors import SentenceVectors
 from tests.bench.question_sets import QuestionSet, SetQuestion, read_paragraphs, sample, unanswered
 from tests.helpers.shared_data import SHARED_DATA

@@ -15,7 +15,8 @@ from engine.generation.model import Model
 from engine.generation.request import PromptRead, Request, RequestFinished
 from engine.generation.rows import AT_ONCE
 from engine.generation.segment import Segment
-from engine.generation.step_loop import StepLoop, Timing
+from engine.generation.step_loop import StepLoop
+from engine.generation.steps import Timing
 from tests.bench.given_tokens import GivenTokens
 from tests.bench.quoting import Recorded
 

@@ -36,7 +36,7 @@ from app.windows.main_window import MainWindow
 from app.windows.memory_page import MemoryPage
 from engine import protocol
 from engine.config import Home
-from engine.config import SettingsStore as EngineSettings
+from engine.settings_file import SettingsStore as EngineSettings
 from tests.bench import peers, report
 from tests.bench.bench_model import ONE_BILLION, bench_model
 from tests.bench.window import ROOT, corpus, environment, percentile

@@ -28,7 +28,8 @@ from pathlib import Path
 from random import Random
 
 from engine import Engine
-from engine.config import Home, SettingsStore
+from engine.config import Home
+from engine.settings_file import SettingsStore
 from tests.bench import peers, report
 from tests.bench.bench_model import ONE_BILLION, QUICK, bench_model
 from tests.bench.command_line import parser_of

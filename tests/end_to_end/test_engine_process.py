@@ -185,6 +185,28 @@ def test_several_answers_come_with_what_the_next_question_needs_of_each(writer: 
     assert other.segments[1]["tokens"]
 
 
+def test_what_a_question_has_of_its_own_reaches_the_model(writer: EngineProcess):
+    def answer(question_id: str, manner: protocol.Manner, **options) -> protocol.AnswerFinished:
+        writer.result(protocol.ASK, ask(question_id, manner=manner, top_k=1, **options))
+        end = writer.answer_to(question_id)
+        assert isinstance(end, protocol.AnswerFinished)
+        return end
+
+    short = protocol.Manner(max_tokens=2)
+    told = protocol.Manner(max_tokens=3, instructions="Answer in German, in verse, and in three sentences at most.")
+    for searches in (True, False):
+        usual = answer(f"usual {searches}", short, searches=searches)
+        own = answer(f"own {searches}", told, searches=searches)
+        assert (usual.timings.generated_tokens, own.timings.generated_tokens) == (2, 3)
+        assert own.timings.prompt_tokens > usual.timings.prompt_tokens
+    greedy = protocol.Manner(max_tokens=8, temperature=0)
+    same = {answer(f"greedy {number}", greedy).answer.text for number in range(3)}
+    assert len(same) == 1
+    reply = writer.request(protocol.ASK, ask("hot", manner=protocol.Manner(temperature=1e6)))
+    assert reply.error is not None
+    assert (reply.error.kind, "temperature" in reply.error.sentence) == ("BadRequest", True)
+
+
 def test_a_conversation_goes_on_with_what_it_is_about_and_rests_on_what_stands_above(writer: EngineProcess):
     def answer(text: str, transcript: tuple[dict[str, object], ...] = ()) -> protocol.Answer:
         few = SamplingParams(max_tokens=2)

@@ -223,6 +223,30 @@ def test_an_engine_killed_while_it_answers_is_told_restarted_and_nothing_shown_i
     person.waits_until(lambda: person.last_turn.state == "finished")
 
 
+def test_a_chat_is_answered_as_its_own_instructions_and_settings_say(person: Person, tmp_path: Path):
+    person.models.model_picker.use(str(write_tiny_model(tmp_path / "tiny.gguf", never_ends=True)))
+    person.waits_until(lambda: person.models.model_picker.state == "loaded")
+
+    def timings() -> protocol.Timings:
+        person.asks("Who are you?")
+        person.waits_for_end()
+        assert person.last_turn.timings is not None
+        return person.last_turn.timings
+
+    usual = timings()
+    person.window.new_chat()
+    dialog = person.window.chat.manner_choice.open()
+    person.waits_until(lambda: dialog.own_box("max_tokens").isEnabled())
+    dialog.own_box("max_tokens").click()
+    dialog.control("max_tokens").setValue(16)
+    dialog.own_box("instructions").click()
+    QTest.keyClicks(dialog.control("instructions"), "Answer in German, in three sentences at most.")
+    QTest.keyClick(dialog, Qt.Key.Key_Escape)
+    own = timings()
+    assert (usual.generated_tokens, own.generated_tokens) == (512, 16)
+    assert own.prompt_tokens > usual.prompt_tokens
+
+
 @pytest.mark.expects_warnings
 def test_an_engine_killed_while_it_indexes_goes_on_where_it_was(person: Person, tmp_path: Path):
     folder = tmp_path / "notes"

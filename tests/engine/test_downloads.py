@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
 from engine.core import Download
-from engine.downloads import JUDGE_SECONDS, WINDOW_SECONDS, Downloads, Speed
-from engine.errors import DownloadFailed
+from engine.downloads import AGAIN_SECONDS, JUDGE_SECONDS, WINDOW_SECONDS, Downloads, Speed
+from engine.errors import DownloadCut, DownloadFailed
 from engine.events import DownloadsChanged
 from engine.models.download import Fetched
 from engine.models.source import Source
@@ -55,9 +56,12 @@ class Network:
         def is_there() -> bool:
             return bool(self.told) and str(source) in self.told[-1] and self.told[-1][str(source)].state == state
 
+        assert self.wait_until(is_there), self.told[-1:]
+        return self.told[-1][str(source)]
+
+    def wait_until(self, is_so: Callable[[], bool]) -> bool:
         with self._changed:
-            assert self._changed.wait_for(is_there, PATIENCE_S), self.told[-1:]
-            return self.told[-1][str(source)]
+            return self._changed.wait_for(is_so, PATIENCE_S)
 
 
 @pytest.fixture
@@ -154,6 +158,94 @@ def test_what_went_wrong_is_told_until_it_is_tried_again(network: Network, downl
     assert network.told[-1][str(A)].problem == ""
     network.step(10)
     network.wait_for(A, "there")
+
+
+CUT = DownloadCut("The hub cannot be reached.", "Try again.")
+
+
+@pytest.fixture
+def stubborn(network: Network) -> Iterator[Downloads]:
+    """Tries again at once."""
+    seconds = iter(range(10**6))
+    made = Downloads(network.fetch, network.hear, lambda: float(next(seconds)), again_s=(0.0,))
+    yield made
+    made.stop()
+
+
+def test_one_that_was_cut_goes_on_by_itself(network: Network, stubborn: Downloads):
+    stubborn.start(A)
+    network.step(2)
+    network.wait_for(A, "fetching")
+    network.error = CUT
+    network.step()
+    cut = network.wait_for(A, "cut")
+    assert (cut.num_bytes, cut.problem) == (2, CUT.sentence)
+    assert "by itself" in cut.way_out
+    network.error = None
+    network.step(10)
+    assert network.wait_for(A, "there").problem == ""
+    assert network.begun == [A, A]
+
+
+def test_one_that_was_cut_says_when_it_tries_again_and_holds_up_no_other(network: Network, downloads: Downloads):
+    before = time.time()
+    network.error = CUT
+    downloads.start(A)
+    network.step()
+    again_at = network.wait_for(A, "cut").again_at
+    assert again_at is not None
+    assert again_at >= before + AGAIN_SECONDS[0]
+    network.error = None
+    downloads.start(B)
+    network.step(10)
+    network.wait_for(B, "there")
+    assert network.begun == [A, B]
+    # Who asks for it again need not wait.
+    downloads.start(A)
+    network.step(10)
+    network.wait_for(A, "there")
+
+
+def test_each_try_that_brings_nothing_makes_the_next_pause_longer_and_the_hub_may_ask_for_more(network: Network):
+    downloads = Downloads(network.fetch, network.hear, again_s=(0.0, 1000.0, 2000.0))
+    network.error = CUT
+    downloads.start(A)
+    network.step(2)
+
+    def pause_s() -> float:
+        told = [one[str(A)] for one in network.told if str(A) in one]
+        return next((one.again_at - time.time() for one in reversed(told) if one.again_at is not None), 0.0)
+
+    assert network.wait_until(lambda: pause_s() > 900.0)
+    assert pause_s() <= 1000.0
+    network.error = DownloadCut("Later.", wait_s=5000.0)
+    downloads.start(A)
+    network.step()
+    assert network.wait_until(lambda: pause_s() > 4900.0)
+    downloads.stop()
+
+
+def test_one_that_was_cut_can_be_cancelled_and_is_tried_no_more(network: Network, downloads: Downloads):
+    network.error = CUT
+    downloads.start(A)
+    network.step()
+    network.wait_for(A, "cut")
+    downloads.cancel(A)
+    assert network.told[-1][str(A)] == Download(str(A))
+    downloads.start(B)
+    network.error = None
+    network.step(10)
+    network.wait_for(B, "there")
+    assert network.begun == [A, B]
+
+
+def test_the_end_does_not_wait_for_one_that_was_cut(network: Network, downloads: Downloads):
+    network.error = CUT
+    downloads.start(A)
+    network.step()
+    network.wait_for(A, "cut")
+    downloads.stop()
+    assert "downloads" not in {thread.name for thread in threading.enumerate()}
 
 
 @pytest.mark.expects_warnings

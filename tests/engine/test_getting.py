@@ -149,6 +149,18 @@ def test_what_went_wrong_stands_in_the_catalogue(engine: Engine, hub: ModelHub):
     assert entry(engine).download.state == "absent"
 
 
+def test_one_that_was_cut_stands_so_in_the_catalogue_until_it_is_cancelled(engine: Engine, hub: ModelHub):
+    hub.tree_instead = Refusal(503)
+    told: queue.Queue[Download] = queue.Queue()
+    engine.subscribe(lambda event: told.put(event.downloads[0]) if isinstance(event, DownloadsChanged) else None)
+    engine.start_getting_model(KNOWN.name)
+    while told.get(timeout=PATIENCE_S).state != "cut":
+        pass
+    assert entry(engine).download.state == "cut"
+    engine.cancel_getting_model(KNOWN.name)
+    assert entry(engine).download == Download(KNOWN.source)
+
+
 def test_the_end_of_the_engine_keeps_what_came(engine: Engine, hub: ModelHub):
     told: queue.Queue[Download] = queue.Queue()
     go_on = threading.Event()

@@ -6,14 +6,15 @@ import io
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine import protocol, wire
-from engine.config import Settings
-from engine.core import PageView, Question
+from engine.config import GenerationSettings, Settings
+from engine.core import MAX_INSTRUCTIONS, PageView, Question, SamplingParams
 from engine.errors import RagdollError
 from engine.events import AnswerCancelled, AnswerFailed
 from engine.host import Host
@@ -57,6 +58,7 @@ class SlowPages:
         self.changed: list[dict[str, Any]] = []
         self.asked: list[str] = []
         self.searches: list[bool] = []
+        self.questions: list[Question] = []
         self.cancelled: list[str] = []
         self.chosen: list[Path | None] = []
         self.begun, self.go_on = threading.Event(), threading.Event()
@@ -85,6 +87,7 @@ class SlowPages:
             assert question.model == "" or self.go_on.wait(PATIENCE_S)
             self.asked.append(question.question_id)
             self.searches.append(question.searches)
+            self.questions.append(question)
 
         return look
 
@@ -105,7 +108,7 @@ class SlowPages:
 
     @property
     def settings(self) -> Settings:
-        return Settings()
+        return Settings(generation=GenerationSettings(instructions="Be brief."))
 
     @property
     def settings_problem(self) -> str:
@@ -231,3 +234,43 @@ def test_where_questions_are_left_open_nothing_is_said_of_their_ends(host: Host,
     asked(host, (protocol.PING, Nothing()), first_id=7)
     lines.wait_for(7)
     assert [notice.question_id for notice in lines.said] == ["stopped"]
+
+
+def test_what_a_question_has_of_its_own_goes_before_the_settings_and_all_else_is_as_they_say(
+    host: Host, engine: SlowPages, lines: Lines
+) -> None:
+    settings = Settings().generation
+    manner = protocol.Manner(instructions="In verse.", max_tokens=7, temperature=1.5, thinks=True)
+    asked(
+        host,
+        (protocol.ASK, protocol.Ask(question_id="usual", text="Who?")),
+        (protocol.ASK, protocol.Ask(question_id="own", text="Who?", manner=manner, num_answers=3)),
+        (protocol.ASK, protocol.Ask(question_id="none", text="Who?", manner=protocol.Manner(instructions=""))),
+        (
+            protocol.ASK,
+            protocol.Ask(
+                question_id="both",
+                text="Who?",
+                sampling=SamplingParams(seed=3),
+                instructions="In prose.",
+                manner=protocol.Manner(min_p=0.5),
+            ),
+        ),
+    )
+    lines.wait_for(1, 2, 3, 4)
+    told = {question.question_id: (question.instructions, question.sampling) for question in engine.questions}
+    own = replace(settings.sampling(), max_tokens=7, temperature=1.5, thinks=True, num_answers=3)
+    assert told == {
+        "usual": ("Be brief.", settings.sampling()),
+        "own": ("In verse.", own),
+        "none": ("", settings.sampling()),
+        "both": ("In prose.", SamplingParams(seed=3, min_p=0.5)),
+    }
+
+
+def test_instructions_of_a_question_that_are_too_long_are_refused_in_a_sentence(host: Host, lines: Lines) -> None:
+    ask = protocol.Ask(question_id="q", text="Who?", manner=protocol.Manner(instructions="x" * MAX_INSTRUCTIONS))
+    line = wire.encode_request(1, protocol.ASK, ask).replace(b'"xxx', b'"xxxx')
+    host.serve(io.BytesIO(line))
+    lines.wait_for(1)
+    assert "instructions" in lines.replies[1].error.sentence

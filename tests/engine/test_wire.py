@@ -27,6 +27,12 @@ def test_a_name_that_is_not_utf8_survives_the_wire():
     assert wire.decode_message(wire.encode_notice(notice)) == notice
 
 
+def test_what_a_question_has_of_its_own_survives_the_wire():
+    manner = protocol.Manner(instructions="", temperature=0.0, thinks=False)
+    ask = protocol.Ask(question_id="q", text="Why?", manner=manner)
+    assert wire.decode_request(wire.encode_request(7, protocol.ASK, ask)).params == ask
+
+
 def test_an_answer_that_is_to_go_on_survives_the_wire():
     passage = Passage("r", 1, NAME, 0, None, 0, 3, "h", "abc", 0.5)
     begun = Unfinished("Beca", passages=(passage,), scope=Scope(1, 2, 3), segments=({"role": "user"},))

@@ -26,7 +26,8 @@ from engine.generation.request import (
     Written,
 )
 from engine.generation.segment import Segment
-from engine.generation.step_loop import StepLoop, Timing
+from engine.generation.step_loop import StepLoop
+from engine.generation.steps import Timing
 
 ENDS = (RequestFinished, RequestCancelled, RequestFailed)
 GREEDY = SamplingParams(max_tokens=24, temperature=0.0, repeat_penalty=1.0, seed=7)

@@ -47,7 +47,7 @@ def check(desk: Desk) -> None:
     if loaded is None:
         return
     kept = loaded.keeper._cells.shelf
-    loaded.loop._cells.check_integrity([kept[node] for node in kept.nodes()])
+    loaded.loop.cells.check_integrity([kept[node] for node in kept.nodes()])
     spans = desk.ledger.spans()
     assert [span.num_bytes for span in spans if span.what.endswith(" cells")] == [
         loaded.shape.kv_bytes(loaded.context.num_cells)

@@ -68,3 +68,20 @@ def test_an_answer_that_did_not_end_well_says_so():
     text = markdown_of("t", [stopped, failed])
     assert "Half\n\n*Stopped before the answer was complete.*" in text
     assert "## ??\n\n*The engine crashed.*" in text
+
+
+def test_what_a_chat_has_of_its_own_stands_below_its_title():
+    manner = {"instructions": "In verse.\nIn German.\n", "max_tokens": 64, "temperature": 0.5, "thinks": True}
+    assert (
+        markdown_of("Poems", [], manner)
+        == """# Poems
+
+*Instructions of this chat:*
+
+> In verse.
+> In German.
+
+*Settings of this chat: at most 64 tokens an answer, temperature 0.5.*
+"""
+    )
+    assert markdown_of("Poems", [], {"instructions": "", "thinks": True}) == "# Poems\n"

@@ -31,6 +31,7 @@ def file(tmp_path: Path) -> Path:
             text = " ".join("".join(words.choices("abcdefghij", k=6)) for _ in range(150))
             store.record(turn.turn_id, Outcome(state="finished", text=f"{text} lemon{number}x"))
     store.runs.create("Who pays?", None, [(number, f"/docs/{number}.pdf") for number in range(3)])
+    store.presets.create("Poet", {"temperature": 0.9})
     store.close()
     return file
 
@@ -65,6 +66,7 @@ def test_damage_to_the_search_index_costs_no_chat(file, zero, nth):
     assert [chat.title for chat in store.conversations("lemon77x")] == ["chat 77"]
     (run,) = store.runs.runs()
     assert len(store.runs.files(run.run_id)) == 3
+    assert [preset.name for preset in store.presets.presets()] == ["Poet"]
     assert f"{NUM_CHATS} chats were saved" in store.problem
     store.close()
     again = ChatStore(file)

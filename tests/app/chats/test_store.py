@@ -447,3 +447,43 @@ def test_a_disk_that_fills_up_while_the_file_is_made_is_what_is_told(tmp_path, m
     monkeypatch.setattr(schema, "_MIGRATIONS", (full,))
     with pytest.raises(sqlite3.OperationalError, match="disk is full"):
         schema.open_database(tmp_path / "chats.sqlite")
+
+
+def test_how_a_chat_is_answered_comes_back_and_chats_from_before_follow_the_settings(store, tmp_path):
+    own = store.create_conversation("own", manner={"instructions": "In verse \ud83d.", "temperature": 0.0})
+    changed, usual = store.create_conversation("changed"), store.create_conversation("usual")
+    store.set_manner(changed.conversation_id, {"thinks": True})
+    again = reopened(store, tmp_path / "chats.sqlite")
+    chats = [again.conversation(chat.conversation_id) for chat in (own, changed, usual)]
+    assert [chat.manner for chat in chats] == [own.manner, {"thinks": True}, {}]
+    again.close()
+
+
+def test_chats_from_before_there_were_presets_are_as_the_settings_say_and_can_be_otherwise(tmp_path):
+    file = tmp_path / "chats.sqlite"
+    connection = sqlite3.connect(file)
+    connection.executescript(FIFTH_TABLES)
+    connection.close()
+    store = ChatStore(file)
+    assert (store.conversation("c1").manner, store.presets.presets()) == ({}, ())
+    store.set_manner("c1", {"max_tokens": 64})
+    store.presets.create("Terse", {"max_tokens": 64})
+    again = reopened(store, file)
+    assert again.conversation("c1").manner == {"max_tokens": 64}
+    assert [preset.name for preset in again.presets.presets()] == ["Terse"]
+    again.close()
+
+
+def test_presets_are_no_less_than_chats_where_a_file_was_set_aside(store, tmp_path):
+    file, kept = tmp_path / "chats.sqlite", tmp_path / SET_ASIDE
+    store.create_conversation("old")
+    store.close()
+    file.rename(kept)
+    present = ChatStore(tmp_path / "other.sqlite")
+    present.presets.create("Terse", {"max_tokens": 64})
+    present.close()
+    (tmp_path / "other.sqlite").rename(file)
+    again = ChatStore(file)
+    assert [preset.name for preset in again.presets.presets()] == ["Terse"]
+    again.close()
+    assert kept.exists()

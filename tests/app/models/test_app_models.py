@@ -7,7 +7,7 @@ import pytest
 from app.models import AppModels
 from app.settings import SettingsStore
 from engine import protocol
-from engine.protocol import Filters
+from engine.protocol import Document, Filters, ModelEntry
 from tests.helpers.answers import finished, found, passage, tokens
 
 
@@ -119,12 +119,87 @@ def test_a_chat_that_left_files_out_does_so_again_when_what_was_attached_is_refu
     assert (chat.searches, chat.filters) == (False, Filters())
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+def test_it_does_so_too_when_two_attachments_are_refused_at_once(models, client, is_open):
+    chat = models.conversation
+    chat.leave_files_out()
+    chat.ask("one")
+    first = chat.conversation_id
+    models.attach(["/docs/gone.pdf"])
+    models.attach(["/docs/gone too.pdf"])
+    if not is_open:
+        chat.new_chat()
+    refuse(client)
+    refuse(client)
+    chat.open(first)
+    assert (chat.searches, chat.filters) == (False, Filters())
+
+
+def test_a_chat_that_searched_before_goes_on_when_a_later_attachment_is_refused(models, client):
+    chat = models.conversation
+    chat.leave_files_out()
+    models.attach(["/docs/report.pdf"])
+    client.answer(protocol.ADD, protocol.Nothing())
+    chat.set_filters(Filters())
+    models.attach(["/docs/gone.pdf"])
+    refuse(client)
+    assert (chat.searches, chat.filters) == (True, Filters())
+
+
 def test_whoever_chose_where_to_search_meanwhile_has_it_searched(models, client):
     models.conversation.leave_files_out()
     models.attach(["/docs/gone.pdf"])
     models.conversation.set_collection("Flat")
     refuse(client)
     assert (models.conversation.searches, models.conversation.filters) == (True, Filters())
+
+
+TINY, LARGE = (ModelEntry(path=f"/m/{name}.gguf", name=name) for name in ("tiny", "large"))
+
+
+def choose(client, models, chosen: ModelEntry, *known: ModelEntry) -> None:
+    models.model_picker.refresh()
+    client.answer(protocol.MODELS, protocol.ModelsReply(models=known, current=chosen.path))
+
+
+def list_files(client, num_files: int) -> None:
+    documents = tuple(
+        Document(number, ("Documents",), f"/docs/{number}.pdf", "indexed", "", 1, 1, "hash", "pdf", 3)
+        for number in range(num_files)
+    )
+    reply = protocol.DocumentsReply(documents=documents, total=num_files, by_state={"indexed": num_files})
+    client.answer(protocol.DOCUMENTS, reply)
+
+
+def test_a_question_to_every_file_goes_on_with_the_model_that_has_answered_so_far(models, client, told):
+    choose(client, models, TINY, TINY, LARGE)
+    models.each_file.begin("When does it end?", "Documents")
+    list_files(client, 3)
+    first = client.asked(protocol.ASK)[0]
+    client.tell(finished(first.question_id, model="tiny"))
+    models.each_file.pause()
+    for ask in client.asked(protocol.ASK)[1:]:
+        client.tell(protocol.AnswerCancelled(question_id=ask.question_id))
+    choose(client, models, LARGE, TINY, LARGE)
+    models.each_file.resume()
+    assert [ask.model for ask in client.asked(protocol.ASK)] == [TINY.path] * 5
+    assert told == []
+
+
+def test_where_that_model_is_gone_it_says_so_and_goes_on_with_the_chosen_one(models, client, told):
+    choose(client, models, TINY, TINY, LARGE)
+    models.each_file.begin("When does it end?", "Documents")
+    list_files(client, 2)
+    first, second = client.asked(protocol.ASK)
+    client.tell(finished(first.question_id, model="tiny"))
+    models.each_file.pause()
+    client.tell(protocol.AnswerCancelled(question_id=second.question_id))
+    choose(client, models, LARGE, LARGE)
+    models.each_file.resume()
+    assert client.asked(protocol.ASK)[-1].model == LARGE.path
+    [(severity, sentence, way_out)] = told
+    assert (severity, bool(way_out)) == ("error", True)
+    assert "The answers so far are by tiny" in sentence
 
 
 def test_renaming_in_the_list_renames_the_open_chat(models):

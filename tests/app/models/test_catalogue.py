@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.models.catalogue import CatalogueModel
@@ -70,6 +72,20 @@ def test_a_download_that_failed_is_told_with_the_way_out(client, model):
     standing(client, Download(A.source, "fetching", 5, 10))
     standing(client, Download(A.source, "part", 5, 10))
     assert len(told) == 1
+
+
+def test_a_download_that_was_cut_is_told_once_however_often_it_is_tried(client, model):
+    told = []
+    model.message_told.connect(lambda *message: told.append(message))
+    standing(client, Download(A.source, "fetching", 5, 10))
+    cut = Download(A.source, "cut", 5, 10, problem="It was cut.", way_out="It goes on by itself.", again_at=60.0)
+    standing(client, cut)
+    for again_at in (None, 180.0):
+        standing(client, replace(cut, again_at=again_at))
+    assert told == [("notice", "It was cut.", "It goes on by itself.")]
+    model.refresh()
+    client.answer(protocol.MODELS_CATALOGUE, protocol.CatalogueReply(models=(A, B)))
+    assert model.download_of(A).again_at == 180.0
 
 
 def test_a_wish_that_is_refused_is_told(client, model):

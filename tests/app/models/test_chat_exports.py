@@ -134,7 +134,7 @@ def test_whatever_goes_wrong_is_told_and_not_called_done(exports, store, tmp_pat
     for title in ("one", "two"):
         add_chat(store, title, "Yes.")
 
-    def fail(title: str, turns: object) -> str:
+    def fail(*_: object) -> str:
         raise ValueError("no such thing")
 
     monkeypatch.setattr("app.models.chat_exports.markdown_of", fail)

@@ -10,7 +10,7 @@ from app.models.conversation import ConversationModel
 from app.models.titles import title_from
 from app.models.turns import TurnView
 from engine import protocol
-from engine.protocol import Alternative, Filters
+from engine.protocol import Alternative, Filters, Manner
 from tests.helpers.answers import finished, found, passage, tokens
 
 DEATH = "The engine crashed (SIGABRT). It is being started again."
@@ -756,3 +756,78 @@ def test_an_answer_of_the_model_alone_goes_on_alone(desk):
     desk.model.go_on(turn_id)
     ask = desk.asked()[-1]
     assert (ask.unfinished is not None, ask.searches) == (True, False)
+
+
+OWN = Manner(instructions="In verse.", temperature=0.9, thinks=False)
+
+
+def test_what_a_chat_has_of_its_own_goes_with_each_of_its_questions(desk):
+    desk.model.set_manner(OWN)
+    first = desk.ask("one?")
+    desk.client.tell(tokens(first, "Roses "))
+    desk.client.tell(finished(first, "Roses ", finish_reason="length"))
+    desk.model.go_on(first)
+    desk.client.tell(finished(first))
+    desk.model.regenerate(first)
+    second = desk.model.turns[-1].turn_id
+    desk.client.tell(finished(second))
+    desk.model.edit(second, "other?")
+    third = desk.model.turns[-1].turn_id
+    desk.client.tell(finished(third))
+    desk.model.search_everything(third)
+    assert [ask.manner for ask in desk.asked()] == [OWN] * 5
+    desk.client.tell(finished(desk.model.turns[-1].turn_id))
+    desk.model.leave_files_out()
+    desk.ask("alone?")
+    assert (desk.asked()[-1].searches, desk.asked()[-1].manner) == (False, OWN)
+
+
+def test_a_question_is_asked_again_as_it_was_where_an_engine_has_died_or_was_not_there_yet(desk):
+    desk.client.state = "starting"
+    desk.model.set_manner(OWN)
+    desk.ask()
+    desk.model.set_manner(Manner())
+    desk.client.become_ready()
+    desk.client.die(DEATH)
+    desk.client.become_ready()
+    assert [ask.manner for ask in desk.asked()] == [OWN, OWN]
+
+
+def test_what_a_chat_has_of_its_own_is_there_when_it_is_opened_again_and_not_in_others(desk, client, store, qtbot):
+    desk.model.set_manner(OWN)
+    desk.ask()
+    chat = desk.model.conversation_id
+    with qtbot.wait_signal(desk.model.manner_changed):
+        desk.model.new_chat()
+    assert desk.model.manner == Manner()
+    again = Desk(client, store)
+    again.model.open(chat)
+    assert again.model.manner == OWN
+    again.model.set_manner(Manner(max_tokens=64))
+    desk.model.open(chat)
+    assert desk.model.manner == Manner(max_tokens=64)
+    assert store.conversation(chat).manner == {"max_tokens": 64}
+
+
+def test_a_manner_of_an_other_version_leaves_the_chat_as_the_settings_say(desk, store):
+    desk.ask()
+    store.set_manner(desk.model.conversation_id, {"temperature": "warm"})
+    desk.model.open(desk.model.conversation_id)
+    assert desk.model.manner == Manner()
+
+
+def test_a_chat_knows_the_instructions_that_it_was_read_with(desk):
+    desk.client.tell(finished(desk.ask(), model=None))
+    assert not desk.model.was_read
+    desk.client.tell(finished(desk.ask()))
+    assert desk.model.was_read
+    desk.model.set_manner(OWN)
+    assert desk.model.read_with is None
+    desk.ask()
+    assert desk.model.read_with == OWN.instructions
+
+
+def test_what_a_chat_has_of_its_own_is_exported_with_it(desk):
+    desk.model.set_manner(OWN)
+    desk.ask("one?")
+    assert "> In verse.\n\n*Settings of this chat: temperature 0.9.*" in desk.model.export_markdown()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 
 import pytest
 
@@ -16,15 +15,12 @@ from app.models.engine_status import EngineStatusModel
 from app.models.turns import TurnView
 from engine import protocol
 from engine.errors import ModelError
-from engine.protocol import Document, Filters
+from engine.protocol import Filters
+from tests.app.models.test_listing import document, documents
 from tests.helpers.answers import finished, found, passage, tokens
 from tests.helpers.fake_engine_client import FakeEngineClient
 
 QUESTION = "When does it end?"
-
-
-def document(number: int) -> Document:
-    return Document(number, ("Contracts",), f"/docs/{number}.pdf", "indexed", "", 1, 1, "hash", "pdf", 3)
 
 
 class Desk:
@@ -349,12 +345,6 @@ def test_where_there_are_no_files_it_says_so(desk: Desk) -> None:
     assert desk.model.state == "none"
 
 
-def documents(*numbers: int, total: int = 0) -> protocol.DocumentsReply:
-    return protocol.DocumentsReply(
-        documents=tuple(map(document, numbers)), total=total or len(numbers), by_state={"indexed": len(numbers)}
-    )
-
-
 def test_a_list_that_comes_late_starts_nothing(desk: Desk) -> None:
     desk.model.begin("First?", "Contracts")
     desk.model.begin("Second?", "Contracts")
@@ -369,43 +359,10 @@ def test_a_list_that_comes_late_starts_nothing(desk: Desk) -> None:
     assert len(desk.model.runs) == 1
 
 
-def test_files_that_move_while_they_are_listed_are_asked_once(desk: Desk) -> None:
-    desk.model.begin(QUESTION, None)
-    desk.client.answer(protocol.DOCUMENTS, documents(1, 2, total=4))
-    desk.client.answer(protocol.DOCUMENTS, documents(2, 3, total=4))
-    assert [file.document_id for file in desk.model._files] == [1, 2, 3]
-
-
-def test_files_that_slip_by_while_others_leave_the_list_are_asked_all_the_same(desk: Desk) -> None:
-    desk.model.begin(QUESTION, None)
-    desk.client.answer(protocol.DOCUMENTS, documents(1, 2, total=5))
-    # The first has left: the third moved before the offset.
-    desk.client.answer(protocol.DOCUMENTS, documents(4, 5, total=4))
-    desk.client.answer(protocol.DOCUMENTS, documents(2, 3, total=4))
-    desk.client.answer(protocol.DOCUMENTS, documents(4, 5, total=4))
-    assert [file.document_id for file in desk.model._files] == [1, 2, 4, 5, 3]
-
-
-def test_a_list_that_never_rests_is_taken_as_it_is(desk: Desk) -> None:
-    desk.model.begin(QUESTION, None)
-    for total in (4, 3, 4, 3, 4, 3, 4, 3):
-        desk.client.answer(protocol.DOCUMENTS, documents(1, 2, total=total))
-    assert desk.model.state == "running"
-
-
 def test_answers_that_cannot_be_kept_are_not_asked_for_any_more(desk: Desk) -> None:
     desk.begin(3)
     desk.model._answering.store_failed.emit("The disk is full.", "Free some space.")
     assert desk.model.state == "paused"
-
-
-def test_a_file_that_was_never_read_is_not_asked(desk: Desk) -> None:
-    desk.model.begin(QUESTION, None)
-    unread = replace(document(1), state="offline", num_chunks=0)
-    reply = protocol.DocumentsReply(documents=(unread, document(2)), total=2, by_state={})
-    desk.client.answer(protocol.DOCUMENTS, reply)
-    assert [file.document_id for file in desk.model._files] == [2]
-    assert set(desk.client.asked(protocol.DOCUMENTS)[-1].states) == {"indexed", "offline", "pending"}
 
 
 def test_without_an_engine_it_says_so_and_keeps_what_is_shown(desk: Desk) -> None:
@@ -575,8 +532,3 @@ def test_half_an_answer_is_none_in_a_spreadsheet() -> None:
     views = [TurnView("1", QUESTION, state, text="In the middle of") for state in ("writing", "cancelled", "failed")]
     lines = list(csv.reader(io.StringIO(csv_of([("/d/a.pdf", view, []) for view in views]))))
     assert [line[1:3] for line in lines[1:]] == [["waiting", ""], ["waiting", ""], ["failed", ""]]
-
-
-def test_where_quotes_are_the_answer_their_places_are_told() -> None:
-    quote = protocol.Quote("In May.", 0, "/d/a.pdf", 2, 0, 7, 0.9, "page 2")
-    assert each_file.places_of(TurnView("1", QUESTION, "finished", quotes=(quote, quote))) == ["page 2"]

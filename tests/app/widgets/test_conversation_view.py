@@ -358,15 +358,35 @@ def test_what_was_written_into_a_question_is_there_again_after_something_far_awa
     assert shown(view).count("t79") == 1
 
 
-def test_what_was_written_into_a_question_of_another_chat_is_not_kept(view):
+@pytest.mark.parametrize("is_far", [False, True])
+def test_what_was_written_into_a_question_is_there_again_after_another_chat_was_looked_at(view, is_far):
     view.show_turns([turn(number) for number in range(80)])
-    view.widget_of("t79").bubble._on_edit()
+    bubble = view.widget_of("t79").bubble
+    bubble._on_edit()
+    bubble._editor.set_text("Another question?")
     settle()
-    view.show_match("question", ("t3", 0))
+    if is_far:
+        view.show_match("question", ("t3", 0))
     view.show_turns([turn(100)])
     view.show_turns([turn(number) for number in range(80)])
     settle()
+    again = view.widget_of("t79").bubble
+    assert (again._editor.text, again._editor.isVisible()) == ("Another question?", True)
+    # The keyboard is where the next question is written, and so it looks.
+    assert not again._editor.property("focused")
+    # What was asked, or left as it was, is offered no more.
+    again._editor.field.entered.emit()
+    view.show_turns([turn(100)])
+    view.show_turns([turn(number) for number in range(80)])
     assert view.widget_of("t79").bubble._editor is None
+
+
+def test_a_question_of_another_chat_into_which_nothing_was_written_is_shown_as_it_is(view):
+    view.show_turns([turn(1)])
+    view.widget_of("t1").bubble._on_edit()
+    view.show_turns([turn(100)])
+    view.show_turns([turn(1)])
+    assert view.widget_of("t1").bubble._editor is None
 
 
 def test_escape_leaves_the_question_as_it_was(view, qtbot):

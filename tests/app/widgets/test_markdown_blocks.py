@@ -32,6 +32,11 @@ def f() -> int:
 
 Thus \\( a_b \\) and \\[ x \\\\ y^2
 = z \\] cost $5, or $$a_1$$.
+$$
+a_1
++ b_1
+$$
+and more.
 
 Setext
 ======
@@ -134,6 +139,27 @@ def test_a_formula_is_shown_as_it_was_written(formula):
 def test_a_formula_of_several_lines_keeps_them():
     (block,) = whole("\\[\n  a_1 \\\\\n  b_1\n\\]")
     assert block.content == "<p>\\[<br />\na_1 \\\\<br />\nb_1<br />\n\\]</p>"
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("$$", "$$"), ("\\[", "\\]")])
+def test_no_line_of_a_displayed_formula_begins_a_list_or_is_a_heading(opening, closing):
+    lines = [opening, "a_1", "+ b_1", "- c", "=", "> d", "# e", "1. f", closing]
+    formula, after = whole("\n".join([*lines, "- a list"]))
+    assert unescape(formula.content) == "<p>" + "<br />\n".join(lines) + "</p>"
+    assert after.content == "<ul>\n<li>a list</li>\n</ul>"
+    before, within = whole("\n".join(["So:", *lines]))
+    assert (before.content, within) == ("<p>So:</p>", formula)
+
+
+def test_within_a_list_a_displayed_formula_is_a_part_of_its_item():
+    (block,) = whole("- so:\n  $$\n  a\n  + b\n  $$\n- and")
+    assert block.content.count("<li>") == 2
+    assert "$$<br />\na<br />\n+ b<br />\n$$" in block.content
+
+
+@pytest.mark.parametrize("text", ["$$$ dear\n- a", "$$ [1] $$\n- a", "    $$\n- a", "$$\na\n\n- a"])
+def test_what_is_no_displayed_formula_any_more_may_be_followed_by_a_list(text):
+    assert whole(text)[-1].content == "<ul>\n<li>a</li>\n</ul>"
 
 
 @pytest.mark.parametrize(

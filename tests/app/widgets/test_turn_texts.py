@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.models.matches import count_of
+from app.widgets import turn_texts
 from app.widgets.turn_texts import TurnTexts, bare_texts
 from app.widgets.turn_widget import TurnWidget
 from tests.helpers.shown_values import passage, quote, turn
@@ -53,6 +54,51 @@ def test_what_is_counted_is_what_is_marked(qtbot, sought, count):
     assert sum(count_of(text, sought) for text in bare_texts(shown)) == count
     assert num_marked(widget, sought) == count
     assert TurnTexts(shown).count(sought) == count
+
+
+USUAL = """The *tenant* has to give **three months** notice [1].
+
+1. Notice is given in writing [2]; a notice by e-mail is none.
+2. The landlord’s notice period is longer.
+
+```text
+notice = 3
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("sought", "count"), [("notice", 5), ("NOTICE", 5), ("n", 16), ("tenant", 1), ("notice by e", 1)]
+)
+def test_a_word_is_counted_in_usual_answers_without_parsing_them(monkeypatch, sought, count):
+    shown = turn(1, text=USUAL, passages=(passage(1), passage(2)))
+    assert sum(count_of(text, sought) for text in bare_texts(shown)) == count
+    monkeypatch.setattr(turn_texts, "blocks_of", lambda *_: pytest.fail("was parsed"))
+    assert TurnTexts(shown).count(sought) == count
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no**tice** notice",
+        "[notice](https://example.org/notice) notice",
+        "not&iacute;ce notice",
+        "```notice\nnotice\n```",
+        "a_notice_ _notice_ no\\tice",
+        "$a_notice$ `no*tice*`",
+        "| no | tice |\n|---|---|\n| notice | *no*tice |",
+        "<notice> & notice [notice][1]",
+        "~~notice~~ no~~tice~~",
+        "no  tice **no** tice ` no   tice`",
+        "`so no\ntice` no\ntice",
+        "```\nno  tice\n```\n    no  tice",
+        "- no\n- tice\n\n1. e",
+    ],
+)
+def test_a_word_is_counted_as_it_is_shown_whatever_marks_are_in_it(text):
+    shown = turn(1, text=text, passages=(passage(1),))
+    for sought in ("notice", "no", "tice", "n", "e", "no tice", "so no tice"):
+        assert TurnTexts(shown).count(sought) == sum(count_of(one, sought) for one in bare_texts(shown)), sought
 
 
 def test_of_an_answer_of_quotes_the_quotes_are_looked_through(qtbot):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QDate, QDateTime, Qt, QTime
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
@@ -113,6 +113,19 @@ def test_what_went_wrong_stands_at_the_model_with_the_way_to_go_on(page, client,
     assert small.problem == ""
 
 
+def test_one_that_was_cut_says_when_it_is_tried_again_and_can_be_cancelled(page, client, window):
+    small, _ = page.catalogue.rows()
+    standing(client, Download(SMALL.source, "fetching", GIB, 2 * GIB))
+    at = QDateTime(QDate(2026, 3, 1), QTime(14, 5)).toSecsSinceEpoch()
+    cut = Download(SMALL.source, "cut", GIB, 2 * GIB, problem="It was cut.", way_out="It goes on.", again_at=at)
+    standing(client, cut)
+    assert (small.problem, small.action.text()) == ("It was cut. It goes on.", "Cancel")
+    assert small.progress == "Tries again at 14:05 · 1.0 GiB of 2.0 GiB is here"
+    assert window.message_bar.sentence == "It was cut."
+    small.action.click()
+    assert [wanted.source for wanted in client.asked(protocol.MODELS_CANCEL_GETTING)] == [SMALL.source]
+
+
 def test_what_is_here_of_a_model_can_be_removed(page, client, window):
     part = SMALL.model_copy(update={"download": Download(SMALL.source, "part", GIB)})
     window.go_to("memory")
@@ -183,6 +196,8 @@ def test_at_large_text_no_button_is_cut(page, client, window, look):
         (Download("s", "part", 2**20), "1.0 MiB is here"),
         (Download("s", "checking", 2**20, 2**21), "Checking what is here: 1.0 MiB of 2.0 MiB"),
         (Download("s", "fetching", 2**20, 2**21), "1.0 MiB of 2.0 MiB"),
+        (Download("s", "cut", 2**20, 2**21), "Trying again… · 1.0 MiB of 2.0 MiB is here"),
+        (Download("s", "cut"), "Trying again…"),
         (Download("s", "fetching", 2**20, 2**21, 2.0**20, 0.2), "1.0 MiB of 2.0 MiB · 1.0 MiB/s · 1.0 s left"),
     ],
 )

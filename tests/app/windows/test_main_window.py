@@ -361,6 +361,31 @@ def test_who_steps_through_branches_by_keyboard_stays_at_the_switch(window, mode
     assert window.focusWidget() is shown().later
 
 
+@pytest.mark.parametrize("way", ["chat", "branch"])
+def test_an_edited_question_that_was_not_asked_is_there_after_another_chat_or_branch_was_looked_at(
+    window, models, client, way
+):
+    finish(client, ask(models, client, "First?"))
+    chat_id = models.conversation.conversation_id
+    if way == "branch":
+        finish(client, again(window, models))
+    turn_id = models.conversation.turns[-1].turn_id
+    bubble = window.chat.conversation.widget_of(turn_id).bubble
+    QTest.keyClick(bubble._edit, Qt.Key.Key_Space)
+    QTest.keyClicks(bubble._editor.field, " Or not?")
+    if way == "branch":
+        models.conversation.switch_branch(turn_id, -1)
+        models.conversation.switch_branch(models.conversation.turns[-1].turn_id, 1)
+    else:
+        models.conversation.new_chat()
+        window.open_chat(chat_id)
+    shown = window.chat.conversation.widget_of(turn_id)
+    assert shown.bubble._editor.text == "First? Or not?"
+    shown.bubble._editor.field.setFocus()
+    QTest.keyClick(shown.bubble._editor.field, Qt.Key.Key_Return)
+    assert client.asked(protocol.ASK)[-1].text == "First? Or not?"
+
+
 def again(window, models):
     window.chat.regenerate()
     return models.conversation.turns[-1].turn_id

@@ -1,4 +1,4 @@
-"""Tests for engine.api with a real engine, library and model: what another application gets, and what is kept for it."""
+"""Tests for engine.api with a real engine, library and model: what others get, and what is kept for them."""
 
 from __future__ import annotations
 

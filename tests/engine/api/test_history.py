@@ -7,7 +7,7 @@ import pytest
 from engine.api.history import Conversations, as_it_was_said, said
 from engine.api.requests import ChatMessage
 from engine.errors import BadRequest
-from engine.generation.conversation import turns_of_transcript
+from engine.generation.transcript import turns_of_transcript
 
 SEGMENTS = ({"role": "user", "question": "One?", "passages": []}, {"role": "assistant", "text": "1."})
 

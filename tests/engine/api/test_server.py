@@ -112,9 +112,16 @@ def chat(server: Server, messages: list[dict[str, str]] = HELLO, **fields: Any) 
     return post(server, "/chat/completions", {"model": "ragdoll", "messages": messages, **fields})
 
 
+def pieces(response: requests.Response) -> Iterator[Any]:
+    """What a stream tells, as it comes; its end is a word."""
+    for line in response.iter_lines(chunk_size=1):
+        if line.startswith(b"data: "):
+            told = line.removeprefix(b"data: ")
+            yield told.decode() if told == b"[DONE]" else json.loads(told)
+
+
 def streamed(response: requests.Response) -> list[Any]:
-    lines = [line.removeprefix(b"data: ") for line in response.iter_lines() if line.startswith(b"data: ")]
-    return [line.decode() if line == b"[DONE]" else json.loads(line) for line in lines]
+    return list(pieces(response))
 
 
 def test_an_answer_comes_whole(server: Server, engine: Answering):
@@ -128,11 +135,11 @@ def test_an_answer_comes_in_pieces_as_it_is_written(server: Server, engine: Answ
     engine.goes_on.clear()
     body = {"model": "ragdoll", "messages": HELLO, "stream": True, "stream_options": {"include_usage": True}}
     with post(server, "/chat/completions", body, stream=True) as response:
-        lines = (line for line in response.iter_lines() if line)
-        first = [json.loads(next(lines).removeprefix(b"data: ")) for _ in range(3)]
-        assert [piece["choices"][0]["delta"].get("content") for piece in first] == ["", "Hel", "lo."]
+        told = pieces(response)
+        first = [next(told)["choices"][0]["delta"] for _ in range(3)]
+        assert [delta.get("content") for delta in first] == ["", "Hel", "lo."]
         engine.goes_on.set()
-        rest = streamed(response)
+        rest = list(told)
     assert rest[-1] == "[DONE]"
     assert rest[-2]["usage"]["prompt_tokens"] == 10
     assert rest[-3]["choices"][0]["finish_reason"] == "stop"
@@ -155,6 +162,20 @@ def test_a_model_by_itself_is_told_what_the_application_tells_it(server: Server,
     chat(server, model="ragdoll:files")
     chat(server, system + HELLO, model="ragdoll:files")
     assert [question.instructions for question in engine.asked] == ["", "Theirs.", "Ours.", "Theirs."]
+
+
+def test_many_at_once_let_somebody_at_the_window_go_first(server: Server, engine: Answering):
+    engine.goes_on.clear()
+    body = {"model": "ragdoll", "messages": HELLO, "stream": True}
+    streams = []
+    for _ in range(4):
+        streams.append(pieces(post(server, "/chat/completions", body, stream=True)))
+        next(streams[-1])
+    engine.goes_on.set()
+    assert [list(stream)[-1] for stream in streams] == ["[DONE]"] * 4
+    chat(server)
+    priorities = [question.priority for question in engine.asked]
+    assert priorities == ["interactive", "interactive", "batch", "batch", "interactive"]
 
 
 def test_a_conversation_goes_on_from_what_is_remembered(server: Server, engine: Answering):
@@ -186,9 +207,7 @@ def test_who_leaves_wants_no_answer(server: Server, engine: Answering):
 
 def test_who_leaves_a_stream_wants_no_more_of_it(server: Server, engine: Answering):
     engine.goes_on.clear()
-    response = post(
-        server, "/chat/completions", {"model": "ragdoll", "messages": HELLO, "stream": True}, stream=True
-    )
+    response = post(server, "/chat/completions", {"model": "ragdoll", "messages": HELLO, "stream": True}, stream=True)
     next(response.iter_lines())
     response.close()
     assert engine.was_cancelled.wait(PATIENCE_S)
@@ -337,6 +356,7 @@ def test_none_is_asked_for_where_none_is_needed(engine: Answering):
         server.close()
 
 
+@pytest.mark.expects_warnings
 def test_a_port_that_is_taken_is_told_with_a_way_out(engine: Answering):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -99,7 +99,7 @@ def test_a_preemption_after_an_append_changes_nothing(make_desk: MakeDesk, kind:
     assert desk.loop.append("r", more(desk), GREEDY.max_tokens)
     for _ in range(num_steps):
         desk.step()
-    desk.loop._admission.preempt(desk.loop._groups.find("r"))
+    desk.loop._steps.admission.preempt(desk.loop._groups.find("r"))
     desk.run()
 
     tokens = desk.finished("r").answers[0].tokens
@@ -112,7 +112,7 @@ def test_a_preemption_after_an_append_changes_nothing(make_desk: MakeDesk, kind:
 def test_a_request_without_cells_can_be_appended_to(make_desk: MakeDesk) -> None:
     desk = make_desk(swap_budget_bytes=1 << 30)
     before = begin(desk, "Once upon a time", 6)
-    desk.loop._admission.preempt(desk.loop._groups.find("r"))
+    desk.loop._steps.admission.preempt(desk.loop._groups.find("r"))
 
     assert desk.loop.append("r", more(desk), GREEDY.max_tokens)
     desk.run()
@@ -291,7 +291,7 @@ def test_appending_to_many_answers_that_come_and_go_leaks_nothing(make_desk: Mak
         if running and chance.random() < 0.03:
             desk.loop.cancel(chance.choice(running))
         if len(desk.loop._groups.running) > 1 and chance.random() < 0.05:
-            desk.loop._admission.preempt(chance.choice(desk.loop._groups.running))
+            desk.loop._steps.admission.preempt(chance.choice(desk.loop._groups.running))
         desk.step()
     desk.run()
 

@@ -160,7 +160,7 @@ def test_a_search_that_is_preempted_goes_on_with_its_own_beams(desk: LoopDesk, n
     group = desk.loop._groups.find("beams")
     assert group is not None
     assert len(group.live) == SAMPLING.beam_width
-    desk.loop._admission.preempt(group)
+    desk.loop._steps.admission.preempt(group)
     assert desk.loop.counters().preempted_by_swap == 1
     assert all(len(sequence.saved) <= 1 for sequence in group.live)
 
@@ -177,7 +177,7 @@ def test_a_search_that_is_computed_again_finds_the_same_on_no_more_cells(tmp_pat
         desk.step()
     group = desk.loop._groups.find("beams")
     assert group is not None
-    desk.loop._admission.preempt(group)
+    desk.loop._steps.admission.preempt(group)
     desk.step()
 
     assert desk.cells.num_used == group.shared_length > group.prompt_length

@@ -178,11 +178,19 @@ def test_how_models_think_is_read_from_the_end_of_their_prompts():
     assert if_told.manner(False) is None
 
 
-@pytest.mark.parametrize("mark", ["<|end_of_thoughts|>", "</think><response>"])
-def test_nobody_is_told_to_think_whose_thoughts_could_not_be_told_apart(mark: str):
-    template = ChatTemplate(TOLD_TO_THINK.replace("</think>", mark), "", "")
+def test_nobody_is_told_to_think_whose_thoughts_could_not_be_told_apart():
+    template = ChatTemplate(TOLD_TO_THINK.replace("</think>", "<|end_of_thoughts|>"), "", "")
     assert template.manner(True) is None
     assert template.render([USER], thinks=True) == template.render([USER])
+
+
+def test_one_whose_template_marks_answers_is_told_to_think_and_may_mark_them_without():
+    template = ChatTemplate(TOLD_TO_THINK + "{# <answer> #}", "", "")
+    told, at_once = template.manner(True), template.manner(False)
+    assert told is not None
+    assert at_once is not None
+    assert (told.is_sure, at_once.is_sure) == (True, False)
+    assert told.marks.around == at_once.marks.around == ("<answer>", "</answer>")
 
 
 def test_a_model_that_can_be_told_to_think_is_when_it_is_wanted():

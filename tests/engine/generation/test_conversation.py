@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import date
 
-import pytest
-
 from engine.core import Passage
-from engine.errors import BadRequest
 from engine.generation.conversation import (
     Continuation,
-    EvidencePassage,
     Turn,
     as_they_stand,
-    documents_in_transcript,
     first_kept,
     next_number,
-    next_number_in,
     number_above,
     recallable,
-    transcript_of,
-    turns_of_transcript,
 )
+from engine.generation.evidence import EvidencePassage
 
 EVIDENCE = (EvidencePassage(1, "one.md", None, "First."), EvidencePassage(2, "two.md", 3, "Second."))
 
@@ -42,44 +34,6 @@ def test_the_end_of_a_turn_can_be_written_anew():
     assert turn.in_one_piece() is turn
 
 
-def test_what_only_keeps_spans_right_is_not_read():
-    joined = Passage("r7", 7, "/docs/a.md", 3, None, 0, 19, "Head", f"One.{' ' * 198}\n\n    code", 0.5)
-    evidence = EvidencePassage.of(joined)
-    assert evidence.text == "One.\n\n    code"
-    assert evidence.source == joined
-
-
-def test_a_turn_comes_back_from_its_transcript():
-    turn = Turn("One?", EVIDENCE, "Yes [1].", (5, 6), "model")
-    assert turns_of_transcript(transcript_of(turn), {1, 2}) == (turn,)
-
-
-def test_a_turn_of_the_model_alone_comes_back_and_is_told_in_the_users_own_words():
-    turn = Turn("Translate this.", (), "Übersetze das [1].", (5, 6), "model", first_number=3, searches=False)
-    transcript = json.loads(json.dumps(transcript_of(turn)))
-    assert turns_of_transcript(transcript, ()) == (turn,)
-    for told in (turn, turn.bare()):
-        asked, _ = told.messages()
-        assert [part.text for part in asked.parts] == ["Translate this."]
-    assert turn.bare().answer == "Übersetze das."
-    assert turn.messages(is_own=True)[1].parts[0].tokens == (5, 6)
-    assert next_number((turn,)) == 3
-    # What an older version left behind was searched for.
-    assert turns_of_transcript(transcript_of(Turn("Why?", (), "So.")), ())[0].searches
-
-
-def test_where_a_passage_stands_comes_back_with_its_turn():
-    source = Passage("r7", 7, "/docs/na\udcefve.md", 3, 2, 10, 19, "Head", "Whole text.", 0.5, "Sheet 1")
-    transcript = json.loads(
-        json.dumps(transcript_of(Turn("One?", (*EVIDENCE, EvidencePassage.of(source)), "Yes [3].")))
-    )
-    (turn,) = turns_of_transcript(transcript, {2, 7})
-    assert [(number, one.source) for number, one in turn.numbered] == [(2, None), (3, source)]
-    assert recallable(turn.numbered) == {3: source}
-    # A number that two turns of an older version have says nothing.
-    assert recallable((*turn.numbered, (3, EVIDENCE[0]))) == {}
-
-
 REFRESHED = Turn(
     "One?",
     EVIDENCE,
@@ -93,86 +47,26 @@ REFRESHED = Turn(
 )
 
 
-def test_a_turn_that_went_on_from_more_is_one_turn():
-    transcript = (*transcript_of(REFRESHED), *transcript_of(Turn("Two?", (), "No.")))
-    assert documents_in_transcript(transcript) == {1, 2, 3, 4}
-    assert turns_of_transcript(transcript, {1, 2, 3, 4}) == (REFRESHED, Turn("Two?", (), "No."))
-    assert REFRESHED.all_tokens == (5, 6, 7, 8, 9)
-
-
-@pytest.mark.parametrize(
-    ("known", "heads"),
-    [
-        ({1, 3, 4}, ["[1] one.md", "[3] three.md", "[4] four.md"]),
-        ({2, 4}, ["[2] two.md, page 3", "[4] four.md"]),
-        ({1, 2, 3, 4}, ["[1] one.md", "[2] two.md, page 3", "[3] three.md", "[4] four.md"]),
-    ],
-)
-def test_its_passages_keep_the_numbers_that_its_answer_cites_when_one_was_removed(known, heads):
-    transcript = (*transcript_of(REFRESHED), *transcript_of(Turn("Two?", EVIDENCE, "So [2].")))
-    turn, later = turns_of_transcript(transcript, known)
-    read = [part.text for message in turn.messages() for part in message.parts if part.kind == "passage"]
-    assert [block.split("\n", maxsplit=1)[0] for block in read] == heads
-    own = [part.text[:3] for part in later.messages()[0].parts if part.kind == "passage"]
-    assert own == [head[:3] for head in heads if head[1] in "12"]
-
-
 def test_its_tokens_are_read_where_the_model_wrote_them():
     written = [message.parts[0].tokens for message in REFRESHED.messages(is_own=True) if message.role == "assistant"]
     assert written == [(5, 6), (7,), (8, 9)]
     assert all(not part.tokens for message in REFRESHED.messages() for part in message.parts)
 
 
-def test_a_version_that_knows_nothing_of_going_on_reads_turns():
-    plain = [{key: value for key, value in piece.items() if key != "goes_on"} for piece in transcript_of(REFRESHED)]
-    turns = turns_of_transcript(plain, {1, 2, 3, 4})
-    assert [turn.question for turn in turns] == ["One?", "Go on.", "Go on."]
+def test_what_was_put_to_the_model_alone_is_told_in_the_users_own_words():
+    turn = Turn("Translate this.", (), "Übersetze das [1].", (5, 6), "model", first_number=3, searches=False)
+    for told in (turn, turn.bare()):
+        asked, _ = told.messages()
+        assert [part.text for part in asked.parts] == ["Translate this."]
+    assert turn.bare().answer == "Übersetze das."
+    assert turn.messages(is_own=True)[1].parts[0].tokens == (5, 6)
+    assert next_number((turn,)) == 3
 
 
-def test_a_transcript_of_an_older_version_is_read():
-    transcript = [
-        {
-            "role": "user",
-            "question": "One?",
-            "passages": [{"document_id": 1, "title": "a", "page": None, "text": "t"}],
-        },
-        {"role": "assistant", "text": "Yes."},
-    ]
-    (turn,) = turns_of_transcript(transcript, {1})
-    assert (turn.answer, turn.tokens, turn.fingerprint) == ("Yes.", (), "")
-
-
-def test_a_question_keeps_the_day_on_which_it_was_asked_beside_its_text():
+def test_a_question_names_the_day_on_which_it_was_asked():
     turn = Turn("One?", EVIDENCE, "Yes [1].", asked_on=date(2026, 11, 22))
-    transcript = transcript_of(turn)
-    assert transcript[0]["question"] == "One?"
-    assert turns_of_transcript(json.loads(json.dumps(transcript)), {1, 2}) == (turn,)
     assert turn.messages()[0].parts[-1].text == "Today is 22 November 2026.\nQuestion: One?"
     assert Turn("One?", EVIDENCE, "Yes [1].").messages()[0].parts[-1].text == "Question: One?"
-
-
-def test_passages_of_removed_documents_leave_the_transcript():
-    transcript = transcript_of(Turn("One?", EVIDENCE, "Yes [1]."))
-    assert documents_in_transcript(transcript) == {1, 2}
-    (turn,) = turns_of_transcript(transcript, {2})
-    assert [evidence.document_id for evidence in turn.passages] == [2]
-    assert turn.answer == "Yes [1]."
-
-
-@pytest.mark.parametrize(
-    "transcript",
-    [
-        [{"role": "user"}],
-        [{}, {}],
-        [{"question": "q", "passages": [{}]}, {"text": "a"}],
-        [{"question": "q", "passages": []}, {"text": "a", "tokens": ["x"]}],
-        [{"question": "q", "passages": [], "asked_on": "yesterday"}, {"text": "a"}],
-        ["user", "assistant"],
-    ],
-)
-def test_a_transcript_that_is_not_ours_is_refused(transcript):
-    with pytest.raises(BadRequest):
-        turns_of_transcript(transcript, set())
 
 
 def test_a_history_within_its_room_is_kept_whole():
@@ -204,21 +98,6 @@ def test_nothing_is_kept_without_room():
     assert first_kept([5, 5], [1, 1], 0) == (2, 2)
 
 
-def test_numbers_go_on_through_all_turns_and_come_back_from_a_transcript():
-    later = Turn("Two?", EVIDENCE[:1], "So [3], as [2] says.", first_number=3, also=(2,))
-    transcript = (*transcript_of(Turn("One?", EVIDENCE, "Yes [1].")), *transcript_of(later))
-    first, second = turns_of_transcript(json.loads(json.dumps(transcript)), {1, 2})
-    assert second == later
-    assert [number for number, _ in (*first.numbered, *second.numbered)] == [1, 2, 3]
-    assert next_number((first, second)) == 4
-    block, question = second.messages()[0].parts
-    assert block.text.startswith("[3] one.md")
-    assert question.text == "Passages above that fit this question, too: [2].\nQuestion: Two?"
-    # Whatever left the library in between, the others keep their numbers.
-    gone, kept = turns_of_transcript(transcript, {1})
-    assert [number for number, _ in (*gone.numbered, *kept.numbered)] == [1, 3]
-
-
 def test_a_passage_is_found_above_by_a_number_that_is_its_own():
     first = Turn("One?", EVIDENCE, "Yes.")
     part = EvidencePassage(2, "two.md", 3, "Sec")
@@ -227,6 +106,18 @@ def test_a_passage_is_found_above_by_a_number_that_is_its_own():
     assert number_above(EvidencePassage(2, "two.md", 3, "Second, and more."), (first,)) is None
     # Turns of an older version each count from 1.
     assert number_above(EVIDENCE[0], (first, Turn("Two?", EVIDENCE[::-1], "No."))) is None
+
+
+def test_what_stands_in_one_turn_alone_can_be_recalled():
+    source = Passage("r7", 7, "/docs/seven.md", 3, 2, 10, 19, "Head", "Whole text.", 0.5)
+    turn = Turn("One?", (*EVIDENCE, EvidencePassage.of(source)), "Yes [3].")
+    assert recallable(turn.numbered) == {3: source}
+    # A number that two turns of an older version have says nothing.
+    assert recallable((*turn.numbered, (3, EVIDENCE[0]))) == {}
+
+
+def test_the_first_passage_of_all_is_number_1():
+    assert next_number(()) == 1
 
 
 def test_a_bare_turn_says_what_was_said_and_cites_nothing():
@@ -241,13 +132,6 @@ def test_a_bare_turn_says_what_was_said_and_cites_nothing():
     assert tuple(as_they_stand((bare, named))) == (bare, named.bare())
     both = Turn("Three?", EVIDENCE, "So [5] and [2].", first_number=5, also=(2,))
     assert [turn.also for turn in as_they_stand((bare, both))] == [(), ()]
-
-
-def test_no_number_is_given_twice_whatever_has_left_since():
-    transcript = (*transcript_of(REFRESHED), *transcript_of(Turn("Two?", EVIDENCE, "So [6].", first_number=5)))
-    assert next_number_in(transcript) == 7
-    assert [next_number(turns_of_transcript(transcript, known)) for known in ({1, 2, 3, 4}, {1}, set())] == [7, 7, 7]
-    assert next_number(()) == 1
 
 
 def test_words_that_have_filled_their_part_of_the_room_leave_for_several_turns():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from engine.generation.chat_template import ChatTemplate
-from engine.generation.conversation import Continuation, EvidencePassage, Turn, transcript_of, turns_of_transcript
+from engine.generation.conversation import Continuation, Turn
+from engine.generation.evidence import EvidencePassage
 from engine.generation.going_on import Reading, addition, can_go_on
 from engine.generation.prompt import Prompt, compose
 from engine.generation.segment import tokens_of
 from engine.generation.speaker import Speaker
+from engine.generation.transcript import transcript_of, turns_of_transcript
 from tests.helpers.passages import passage
 from tests.helpers.tiny_gguf import CHATML
 

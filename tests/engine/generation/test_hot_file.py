@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from engine.generation.conversation import EvidencePassage
+from engine.generation.evidence import EvidencePassage
 from engine.generation.hot_file import MAX_BYTES, decode, encode
 
 USES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.generation.conversation import EvidencePassage
+from engine.generation.evidence import EvidencePassage
 from engine.generation.hot_passages import MAX_PASSAGES, HotPassages
 from engine.generation.prompt import Prompt
 from engine.generation.segment import Segment

@@ -10,10 +10,11 @@ import pytest
 from engine.core import Passage
 from engine.errors import PromptTooLong
 from engine.generation.chat_template import ChatTemplate
-from engine.generation.conversation import Turn, transcript_of, turns_of_transcript
+from engine.generation.conversation import Turn
 from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose, order_along
 from engine.generation.segment import Segment, shared_tokens, tokens_of
 from engine.generation.speaker import Speaker
+from engine.generation.transcript import transcript_of, turns_of_transcript
 from tests.helpers.tiny_gguf import CHATML
 
 DAY = "Today Date: {{ strftime_now('%d %b %Y') }}\n\n" + CHATML
@@ -281,6 +282,24 @@ def test_of_long_turns_the_words_stay_when_the_passages_have_no_room(speaker, wo
 def test_a_question_longer_than_the_context_is_refused_with_a_sentence(speaker):
     with pytest.raises(PromptTooLong, match="too long for this model"):
         compose("why " * 300, [], (), speaker(256), 50)
+
+
+def test_what_is_put_as_it_stands_has_nothing_of_ours(speaker, words):
+    as_it_stands = {"searches": False, "is_verbatim": True}
+    told = compose("Why?", (), (), speaker(800, DAY), 100, None, SUNDAY, "In verse.", **as_it_stands)
+    assert [part.text for message in told.messages for part in message.parts] == ["In verse.", "Why?"]
+    alone = compose("Why?", (), (), speaker(800, DAY), 100, None, SUNDAY, **as_it_stands)
+    assert [message.role for message in alone.messages] == ["user"]
+    assert alone.asked_on is None
+
+
+def test_instructions_that_are_put_as_they_stand_are_whole_or_refused(speaker, words):
+    as_it_stands = {"searches": False, "is_verbatim": True}
+    # More than wishes of the user may take.
+    long = compose("Why?", (), (), speaker(800), 100, wishes="verse " * 500, **as_it_stands)
+    assert words.text(long).count("verse") == 500
+    with pytest.raises(PromptTooLong, match="with its instructions"):
+        compose("Why?", (), (), speaker(800), 100, wishes="verse " * 1000, **as_it_stands)
 
 
 def test_passages_are_read_in_the_order_that_is_kept(speaker, words):

@@ -16,10 +16,10 @@ from engine.events import AnswerCancelled, AnswerFinished, EvidenceRefreshed, To
 from engine.generation import refreshes as refreshes_module
 from engine.generation.answer_text import AnswerText
 from engine.generation.commands import UseModel
-from engine.generation.conversation import turns_of_transcript
 from engine.generation.refresh_policy import RefreshPolicy, is_sentence_end
 from engine.generation.refreshes import EvidenceSource, Refreshes
 from engine.generation.request import TextWritten
+from engine.generation.transcript import turns_of_transcript
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain, LookAgain
 from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk

@@ -11,6 +11,7 @@ from engine.generation.rounds import (
     MOST_PATIENCE,
     MOST_SWITCHING,
     MOST_WRITING_SECONDS,
+    TOKENS_AHEAD,
     WRITING_BESIDE_SECONDS,
     Targets,
     Used,
@@ -19,6 +20,7 @@ from engine.generation.rounds import (
     is_over,
     next_turn,
     quotas,
+    waits_too_long,
 )
 
 TPOT = 0.25
@@ -77,37 +79,78 @@ def test_a_turn_is_never_so_short_that_it_is_not_worth_a_step():
 
 
 def test_who_has_waited_longest_is_next_and_people_go_first():
-    assert next_turn([], 9.0) is None
+    assert next_turn([], TARGETS, 9.0) is None
     models = [waiting("a", since=5.0), waiting("b", since=3.0), waiting("c", rank=1, since=1.0)]
-    assert next_turn(models, 9.0).path == "b"
-    assert next_turn(models[2:], 9.0).path == "c"
+    assert next_turn(models, TARGETS, 9.0).path == "b"
+    assert next_turn(models[2:], TARGETS, 9.0).path == "c"
 
 
 def test_whose_next_token_is_due_first_is_next_and_who_has_written_ahead_can_wait():
-    ahead, asked = waiting("a", since=1.0, due_at=30.0), waiting("b", since=8.0, due_at=12.0)
-    assert next_turn([ahead, asked], 9.0) is asked
-    # Late is late: then it is by turns.
-    assert next_turn([ahead, asked], 40.0) is ahead
+    ahead, asked = waiting("a", since=1.0, dues=(30.0,)), waiting("b", since=8.0, dues=(40.0, 12.0))
+    assert next_turn([ahead, asked], TARGETS, 9.0) is asked
     assert TARGETS.due_at(5.0, 4) == 5.0 + 8.0 + 1.0
 
 
-def test_who_has_lost_what_was_promised_waits_for_who_can_still_have_it_but_not_for_ever():
-    lost, late, new = (
-        waiting("lost", since=1.0, due_at=10.0, is_lost=True),
-        waiting("late", since=15.0, due_at=19.0),
-        waiting("new", since=20.0, due_at=28.0),
-    )
-    assert next_turn([lost, late, new], 20.0) is late
-    assert next_turn([lost, new], 20.0) is new
-    assert next_turn([lost], 20.0) is lost
-    # A promise counts as lost from when the first token is late by as much as it may take, until patience ends.
+def test_once_somebody_is_late_a_turn_goes_to_where_most_tokens_can_come_in_time():
+    facts = {"step_seconds": 0.05}
+    late, new = waiting("late", since=1.0, dues=(2.0,), **facts), waiting("new", since=20.0, dues=(28.0,), **facts)
+    assert next_turn([late, new], TARGETS, 20.0) is new
+    assert next_turn([late], TARGETS, 60.0) is late
+    # Several answers are written in the time of one; and weights that are there need not come.
+    two = waiting("two", since=9.0, dues=(28.0, 29.0), **facts)
+    away = replace(two, path="away", since=8.0, switch_seconds=3.0)
+    assert next_turn([late, new, two, away], TARGETS, 20.0) is two
+    # A little late, and most of its tokens still come in time: it catches up.
+    assert next_turn([waiting("soon", dues=(19.0, 19.0), **facts), new], TARGETS, 20.0).path == "soon"
+    # Where nobody has anything to win, it is by turns.
+    lost = [waiting("a", since=5.0, dues=(-90.0,), **facts), waiting("b", since=3.0, dues=(-95.0,), **facts)]
+    assert next_turn(lost, TARGETS, 20.0).path == "b"
+
+
+def test_who_has_waited_too_long_has_a_turn_all_the_same():
+    late, new = waiting("late", since=1.0, dues=(2.0,)), waiting("new", since=20.0, dues=(28.0,))
+    assert next_turn([late, new], TARGETS, 20.0, is_for_late=True) is late
+    patience = MOST_PATIENCE * TARGETS.ttft_seconds
+    assert not waits_too_long([late, new], TARGETS, 2.0 + patience)
+    assert waits_too_long([late, new], TARGETS, 2.1 + patience)
+    # Who is less urgent waits for all who are more so.
+    assert not waits_too_long([replace(late, rank=1), new], TARGETS, 2.1 + patience)
+    assert not waits_too_long([], TARGETS, 99.0)
+
+
+def test_scripts_are_promised_nothing_and_waiting_makes_them_urgent():
+    script, person = waiting("script", since=10.0), waiting("person", since=20.0, dues=(28.0,))
+    assert next_turn([script, person], TARGETS, 20.0) is script
+    # They are no reason to leave people late.
+    assert next_turn([replace(script, since=1.0), replace(person, dues=(19.0,))], TARGETS, 20.0).path == "person"
+
+
+@pytest.mark.parametrize(
+    ("late_by", "step", "in_time"),
+    [
+        (-1.0, 0.05, TOKENS_AHEAD),
+        (0.0, 0.05, TOKENS_AHEAD),
+        # It catches up a fifth of a second with each token.
+        (4.0, 0.05, TOKENS_AHEAD - 20),
+        (90.0, 0.05, 0),
+        # Slower than promised: what it is ahead is used up.
+        (-2.0, 0.5, 1 + 8),
+        (0.1, 0.5, 0),
+        (0.0, 0.25, TOKENS_AHEAD),
+        (0.1, 0.25, 0),
+    ],
+)
+def test_tokens_in_time_are_those_of_an_answer_written_from_now_on(late_by: float, step: float, in_time: float):
+    assert TARGETS.tokens_in_time(100.0, 100.0 + late_by, step) == pytest.approx(in_time)
+    # As they would come, one by one.
+    counted = sum(100.0 + late_by + n * step <= 100.0 + n * TPOT + 1e-9 for n in range(TOKENS_AHEAD))
+    assert abs(counted - in_time) <= 1
+
+
+def test_a_question_is_late_from_when_its_answer_should_have_begun_until_patience_ends():
     asked_at, ttft = 100.0, TARGETS.ttft_seconds
-    moments = {0.0: False, 2 * ttft: False, 2.1 * ttft: True, (1 + MOST_PATIENCE) * ttft: True, 9 * ttft: False}
-    assert {at: TARGETS.promise(asked_at, 0, asked_at + at).is_lost for at in moments} == moments
-    # What was written ahead is kept.
-    assert not TARGETS.promise(asked_at, 20, asked_at + 2.1 * ttft).is_lost
-    # Of several, who has something to win counts.
-    assert min(TARGETS.promise(0.0, 0, 2.5 * ttft), TARGETS.promise(ttft, 0, 2.5 * ttft)) == (False, 2 * ttft)
+    moments = {0.0: False, ttft: False, 1.1 * ttft: True, (1 + MOST_PATIENCE) * ttft: True, 8 * ttft: False}
+    assert {at: TARGETS.is_late(asked_at, asked_at + at) for at in moments} == moments
 
 
 def used(wrote: float = 0.0, read: float = 0.0, *, num_steps: int = 1, is_free: bool = False) -> Used:
@@ -116,44 +159,49 @@ def used(wrote: float = 0.0, read: float = 0.0, *, num_steps: int = 1, is_free: 
 
 def test_a_turn_ends_when_its_prompts_are_read_and_its_time_is_used():
     other = [waiting("b")]
-    assert not is_over(waiting("a", num_unread=1), other, used(9.0, 1.0), 0.0)
-    assert not is_over(waiting("a", since=1.0), other, used(0.5), 0.0)
-    assert is_over(waiting("a", since=1.0), other, used(1.0), 0.0)
-    assert not is_over(waiting("a", since=1.0), [], used(9.0), 0.0)
+    assert not is_over(waiting("a", num_unread=1), other, used(9.0, 1.0), TARGETS, 0.0)
+    assert not is_over(waiting("a", since=1.0), other, used(0.5), TARGETS, 0.0)
+    assert is_over(waiting("a", since=1.0), other, used(1.0), TARGETS, 0.0)
+    assert not is_over(waiting("a", since=1.0), [], used(9.0), TARGETS, 0.0)
     # The others have written ahead.
-    assert not is_over(waiting("a", due_at=2.0), [waiting("b", due_at=3.0)], used(9.0), 0.0)
-    assert is_over(waiting("a", due_at=4.0), [waiting("b", due_at=3.0)], used(9.0), 0.0)
+    ahead = waiting("a", dues=(2.0,)), [waiting("b", dues=(3.0,))]
+    assert not is_over(*ahead, used(9.0), TARGETS, 0.0)
+    assert is_over(waiting("a", dues=(4.0,)), [waiting("b", dues=(3.0,))], used(9.0), TARGETS, 0.0)
+    # But who has waited too long has one of many turns; and so many has who goes on.
+    assert is_over(*ahead, used(9.0), TARGETS, 0.0, owes_late=True)
+    assert not is_over(*ahead, used(0.5), TARGETS, 0.0, owes_late=True)
+    assert [used(wrote).num_turns for wrote in (0.0, 0.9, 1.0, 2.5)] == [1, 1, 1, 2]
 
 
 def test_who_has_its_turn_for_having_waited_long_has_all_of_it():
     now_urgent = waiting("a", rank=0, is_aged=True)
     turn = begun(now_urgent, [now_urgent, waiting("b")], TARGETS, is_free=False)
     # It waits no more, so that its questions are as little urgent again as they were.
-    assert not is_over(waiting("a", rank=1), [waiting("b")], turn, 0.0)
-    assert not is_over(waiting("a", rank=1), [waiting("b")], replace(turn, num_steps=1), 0.0)
+    assert not is_over(waiting("a", rank=1), [waiting("b")], turn, TARGETS, 0.0)
+    assert not is_over(waiting("a", rank=1), [waiting("b")], replace(turn, num_steps=1), TARGETS, 0.0)
     written = replace(turn, num_steps=9, wrote_seconds=turn.quota_seconds)
-    assert is_over(waiting("a", rank=1, since=1.0), [waiting("b")], written, 0.0)
+    assert is_over(waiting("a", rank=1, since=1.0), [waiting("b")], written, TARGETS, 0.0)
     # Beside its equals it is one of them again.
-    assert is_over(waiting("a", rank=1, since=1.0), [waiting("b", rank=1)], written, 0.0)
+    assert is_over(waiting("a", rank=1, since=1.0), [waiting("b", rank=1)], written, TARGETS, 0.0)
     # Whoever was as urgent all along gives way at once to who is more so.
     other = begun(waiting("a", rank=1), [waiting("a", rank=1)], TARGETS, is_free=False)
-    assert is_over(waiting("a", rank=1), [waiting("b")], other, 0.0)
+    assert is_over(waiting("a", rank=1), [waiting("b")], other, TARGETS, 0.0)
 
 
 def test_no_turn_is_without_a_step_but_of_who_has_nothing_to_do():
-    assert not is_over(waiting("a"), [waiting("b")], used(1.0, num_steps=0), 0.0)
-    assert is_over(None, [waiting("b")], used(num_steps=0), 0.0)
+    assert not is_over(waiting("a"), [waiting("b")], used(1.0, num_steps=0), TARGETS, 0.0)
+    assert is_over(None, [waiting("b")], used(num_steps=0), TARGETS, 0.0)
 
 
 def test_prompts_do_not_hold_answers_of_other_models_up_for_long():
     reading, writing = waiting("a", num_unread=3), [waiting("b", is_writing=True)]
-    assert not is_over(reading, writing, used(0.0, 4.0), 0.0)
-    assert is_over(reading, writing, used(0.0, 8.0), 0.0)
+    assert not is_over(reading, writing, used(0.0, 4.0), TARGETS, 0.0)
+    assert is_over(reading, writing, used(0.0, 8.0), TARGETS, 0.0)
     # In memory together, they take turns with each step.
-    assert is_over(reading, writing, used(0.0, 0.1, is_free=True), 0.0)
+    assert is_over(reading, writing, used(0.0, 0.1, is_free=True), TARGETS, 0.0)
     # A prompt waits for others, and not for all of a backlog.
-    assert not is_over(reading, [waiting("b")], used(0.0, 0.1, is_free=True), 0.0)
-    assert is_over(reading, [waiting("b")], used(0.0, 8.0), 0.0)
+    assert not is_over(reading, [waiting("b")], used(0.0, 0.1, is_free=True), TARGETS, 0.0)
+    assert is_over(reading, [waiting("b")], used(0.0, 8.0), TARGETS, 0.0)
 
 
 def test_a_turn_counts_what_it_reads_and_writes_by_itself():
@@ -166,5 +214,5 @@ def test_a_turn_counts_what_it_reads_and_writes_by_itself():
 
 
 def test_people_interrupt_a_turn_and_scripts_wait_for_its_end():
-    assert is_over(waiting("a", rank=1, num_unread=3), [waiting("b", rank=0)], used(num_steps=0), 0.0)
-    assert not is_over(waiting("a", rank=0), [waiting("b", rank=1)], used(9.0), 0.0)
+    assert is_over(waiting("a", rank=1, num_unread=3), [waiting("b", rank=0)], used(num_steps=0), TARGETS, 0.0)
+    assert not is_over(waiting("a", rank=0), [waiting("b", rank=1)], used(9.0), TARGETS, 0.0)

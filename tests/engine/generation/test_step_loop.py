@@ -119,7 +119,7 @@ def test_a_preempted_request_writes_what_it_would_have_written(
     for _ in range(3):
         desk.step()
         for group in list(desk.loop._groups.running)[1:]:
-            desk.loop._admission.preempt(group)
+            desk.loop._steps.admission.preempt(group)
             desk.check()
     desk.run()
 
@@ -183,7 +183,7 @@ def test_several_answers_survive_preemption(make_desk: MakeDesk, name: str, swap
         desk.step()
     group = desk.loop._groups.find("three")
     assert group is not None
-    desk.loop._admission.preempt(group)
+    desk.loop._steps.admission.preempt(group)
     assert desk.loop.counters().num_preempted == 1
     assert group.status is SequenceStatus.PREEMPTED
     desk.run()
@@ -201,7 +201,7 @@ def three_that_left(desk: LoopDesk) -> SequenceGroup:
         desk.step()
     group = desk.loop._groups.find("three")
     assert group is not None
-    desk.loop._admission.preempt(group)
+    desk.loop._steps.admission.preempt(group)
     return group
 
 
@@ -220,7 +220,7 @@ def test_several_answers_go_on_that_left_twice_before_they_had_cells_of_their_ow
     desk = make_desk("stories", keeper=FakeKeeper, swap_budget_bytes=0)
 
     group = three_that_left(desk)
-    desk.loop._admission.admit()
+    desk.loop._steps.admission.admit()
     # Nothing but what is kept was in cells, so nothing had to be saved.
     desk.loop.set_aside(1 << 30)
     assert (group.is_swapped, group.lead.saved) == (True, [])
@@ -515,7 +515,7 @@ def test_a_suspect_may_be_preempted(make_desk: MakeDesk, decisive) -> None:
     groups = desk.loop._groups
     groups.suspects[:] = groups.running
 
-    desk.loop._admission.preempt(groups.suspects[0])
+    desk.loop._steps.admission.preempt(groups.suspects[0])
     desk.run()
 
     assert answers(desk, prompts) == list(prompts.values())
@@ -685,7 +685,7 @@ def test_a_preempted_request_saves_only_what_the_keeper_has_not(make_desk: MakeD
     assert group is not None
     whole = desk.context.state_bytes(group.lead.held.slot)
 
-    desk.loop._admission.preempt(group)
+    desk.loop._steps.admission.preempt(group)
     assert 0 < desk.loop.counters().swapped_bytes < whole / 2
     assert isinstance(desk.keeper, FakeKeeper)
     if is_lost:
@@ -703,7 +703,7 @@ def test_a_request_cancelled_while_preempted_leaves_nothing_behind(make_desk: Ma
         desk.step()
     group = desk.loop._groups.find("gone")
     assert group is not None
-    desk.loop._admission.preempt(group)
+    desk.loop._steps.admission.preempt(group)
 
     desk.loop.cancel("gone")
 

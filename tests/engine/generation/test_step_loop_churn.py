@@ -68,7 +68,7 @@ class Crowd:
         if self._open and chance.random() < 0.01:
             loop.cancel(chance.choice(self._open))
         if counters.num_running > 1 and chance.random() < 0.01:
-            loop._admission.preempt(chance.choice(loop._groups.running))
+            loop._steps.admission.preempt(chance.choice(loop._groups.running))
         ended = {event.request_id for event in self._step() if isinstance(event, ENDS)}
         self._open = [request_id for request_id in self._open if request_id not in ended]
         self._desk.time.now += STEP_SECONDS

@@ -10,7 +10,8 @@ from engine.generation.cells import Cells
 from engine.generation.context import Stretch
 from engine.generation.request import Request, RequestFailed, RequestFinished, StepEvent
 from engine.generation.segment import Segment
-from engine.generation.step_loop import LONG_TO_READ_TOKENS, StepLoop, Timing
+from engine.generation.step_loop import StepLoop
+from engine.generation.steps import LONG_TO_READ_TOKENS, Timing
 from tests.helpers.loop_desk import ENDS, StillTime
 from tests.helpers.loop_parts import PLAIN, DiskKeeper, FakeModel, LoopContext, Script, prompt
 

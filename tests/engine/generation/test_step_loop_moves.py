@@ -264,7 +264,7 @@ def test_what_passes_through_no_memory_at_all_is_read_again(desk, tmp_path: Path
 
 
 def parts_of(desk: LoopDesk, group: SequenceGroup) -> list[Part]:
-    return desk.loop._residence.parts(group)
+    return desk.loop._steps.residence.parts(group)
 
 
 def test_answers_that_wait_on_the_disk_go_on_where_they_were(desk, tmp_path: Path):

@@ -38,6 +38,14 @@ def test_nothing_of_a_stop_string_is_shown():
     assert (shown, stream.is_stopped, stream.finish()) == ("Yes.", True, "")
 
 
+def test_a_stop_string_may_come_to_be_one_on_the_way():
+    stream = TextStream()
+    assert stream.feed(b"a END ") == "a END "
+    stream.stop_at("END")
+    stream.stop_at("")
+    assert (stream.feed(b"b E"), stream.feed(b"ND c"), stream.is_stopped) == ("b ", "", True)
+
+
 def test_the_beginning_of_a_stop_string_is_shown_when_it_turns_out_to_be_none():
     stream = TextStream(["STOP"])
     assert stream.feed(b"ST") == ""

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from engine.generation.streaming import TextStream
 from engine.generation.thinking import Manner, Marks, Thinking, Thoughts, manner_of, marks_of
 
 THINK = Marks(("<think>",), "</think>", "\n</think>\n\n")
 COMMAND = marks_of("<|START_THINKING|><|END_THINKING|>")
+MARKED = marks_of("<think></think><response></response>")
 CHANNELS = marks_of("<|start|>assistant<|channel|>final<|message|>{{ m.content }}")
 OPENING, ENDING = (90,), (91, 92)
 # As tokens of control are: nothing, where they are not written out.
@@ -28,11 +30,13 @@ def thoughts_of(marks: Marks | None, is_open: bool = False, max_tokens: int = 10
 
 def read(thoughts: Thoughts, pieces: Sequence[str]) -> str:
     """What belongs to the answer, as the step loop asks for it."""
-    answer = b""
+    stream, answer = TextStream(), ""
     for piece in pieces:
         plain = b"" if piece in CONTROL else piece.encode()
-        answer += plain if thoughts.has_begun_answer else thoughts.feed(piece.encode(), plain)
-    return (answer + thoughts.finish()).decode()
+        plain = plain if thoughts.has_begun_answer else thoughts.feed(piece.encode(), plain)
+        stream.stop_at(thoughts.answer_end)
+        answer += stream.feed(plain)
+    return answer + stream.feed(thoughts.finish()) + stream.finish()
 
 
 @pytest.mark.parametrize(
@@ -105,6 +109,55 @@ def test_what_marks_an_answer_behind_thoughts_is_none_of_it():
     pieces = ["<|START_THINKING|>", "They ask.", "<|END_THINKING|>", "<|START_RESPONSE|>", "So", " it is."]
     assert read(thoughts, pieces) == "So it is."
     assert thoughts.text == "They ask."
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["<think>", "They ask.", "</think>", "\n", "<response>", "\n", "So", " it is.", "</response>"],
+        ["<think>They ask.</think>\n<resp", "onse>So", " it is.</resp", "onse>", "\n"],
+        [*"<think>\nThey ask.</think><response>So it is.</response>"],
+    ],
+)
+def test_marks_around_an_answer_are_none_of_it_however_they_are_cut(pieces):
+    thoughts = thoughts_of(MARKED)
+    assert read(thoughts, pieces) == "So it is."
+    assert thoughts.text.strip() == "They ask."
+    assert thoughts.answer_end == "</response>"
+
+
+def test_tokens_of_the_mark_before_an_answer_are_none_of_it():
+    thoughts = thoughts_of(MARKED, is_open=True)
+    read(thoughts, ["Hm.", "</think>", "<resp", "onse>", "So", " it is."])
+    assert (thoughts.num_tokens, thoughts.most_tokens) == (4, 54)
+    thoughts = thoughts_of(MARKED, is_open=True)
+    read(thoughts, ["Hm.", "</think>", "<resp", "onse>So", " it is."])
+    assert thoughts.num_tokens == 3
+    thoughts = thoughts_of(MARKED, is_open=True)
+    read(thoughts, ["Hm.", "</think>", "<resp", "ect> it."])
+    assert thoughts.num_tokens == 2
+
+
+@pytest.mark.parametrize(
+    ("pieces", "answer"),
+    [
+        (["<response>", "\n", "So it is.", "</response>"], "So it is."),
+        (["So <response> it", " is </response>."], "So <response> it is </response>."),
+        (["<think>", "</think>", "<respect> it", " is </response>."], "<respect> it is </response>."),
+        (["<think>", "</think>", "<resp"], "<resp"),
+    ],
+)
+def test_without_thoughts_only_what_an_answer_begins_with_is_its_mark(pieces, answer):
+    assert read(thoughts_of(MARKED), pieces) == answer
+
+
+def test_a_prompt_with_empty_thoughts_may_have_an_answer_in_marks_behind_it():
+    assert MARKED is not None
+    manner = manner_of(MARKED, "assistant\n<think>\n\n</think>\n", is_told=False)
+    assert manner is not None
+    assert (manner.is_sure, manner.nothing) == (False, "")
+    thoughts = Thoughts(Thinking(manner, OPENING, ENDING, 100, 50, 1000))
+    assert read(thoughts, ["<response>", "So it is.", "</response>"]) == "So it is."
 
 
 def test_the_channels_of_gpt_oss():

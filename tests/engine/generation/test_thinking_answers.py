@@ -79,6 +79,19 @@ def test_thoughts_are_told_before_the_answer_and_are_none_of_it(desk, says, temp
     assert 0 < end.timings.thought_tokens < end.timings.generated_tokens
 
 
+@pytest.mark.parametrize(
+    ("template", "opening"), [(THINKS_BY_ITSELF, f"<think>\n{THOUGHTS}</think>\n"), (THINKS_IF_TOLD, "")]
+)
+def test_marks_around_an_answer_are_none_of_it(desk, says, template: str, opening: str):
+    says(template + "{# <answer> #}", f"{opening}<answer>\n{ANSWER}\n</answer>")
+    desk.ask("How?", max_tokens=40)
+    answer = answer_of(desk)
+    assert (answer.text.strip(), answer.finish_reason) == (ANSWER, "stop")
+    assert (answer.thoughts, told(desk, TokensGenerated)) == (THOUGHTS if opening else "", answer.text)
+    desk.ask("And then?", "second", answer.segments, max_tokens=40)
+    assert answer_of(desk, "second").text == answer.text
+
+
 def test_a_model_that_is_told_not_to_think_does_not(desk, says):
     says(THINKS_IF_TOLD, ANSWER)
     desk.ask("How?")

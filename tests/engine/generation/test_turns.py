@@ -6,6 +6,7 @@ from pathlib import Path
 
 from engine.core import Evidence, Question, Scope
 from engine.generation.commands import RestModel, Stop, Task, UseModel
+from engine.generation.rounds import GROUP_SIZE
 from engine.generation.turns import Asked, Turns
 from engine.inflight import QuestionInFlight
 
@@ -34,23 +35,32 @@ def test_the_most_urgent_come_first_and_equals_as_they_came():
     assert names(turns) == ["d", "c"]
 
 
-def test_who_has_lost_what_was_promised_begins_after_equals_who_have_not():
+def test_whose_answer_cannot_begin_in_time_begins_after_people_whose_can():
     tasks = [task("a"), task("b", "batch"), task("c"), task("d", "batch"), task("e")]
     for moment, one in enumerate(tasks):
         one.in_flight.timeline.marks["asked"] = float(moment)
     turns = turns_of(*tasks)
-    assert turns.by_model()[""] == Asked("interactive", 0.0)
-    assert turns.by_model(lambda asked_at: asked_at < 2.0)[""] == Asked("interactive", 2.0)
-    assert turns.by_model(lambda asked_at: True)[""] == Asked("interactive", 0.0)
-    assert names(turns.take(4, is_lost=lambda asked_at: asked_at < 2.0)) == ["c", "e", "a", "d"]
-    assert names(turns.take()) == ["b"]
+    assert turns.by_model()[""] == Asked("interactive", (0.0, 2.0, 4.0))
+    assert turns.by_model(lambda asked_at: asked_at < 2.0)[""] == Asked("interactive", (2.0, 4.0, 0.0))
+    assert turns.by_model(lambda asked_at: True)[""] == Asked("interactive", (0.0, 2.0, 4.0))
+    assert names(turns.take(4, is_late=lambda asked_at: asked_at < 2.0)) == ["c", "e", "a", "b"]
+    assert names(turns.take()) == ["d"]
+
+
+def test_scripts_go_by_their_order_and_of_many_questions_those_count_that_begin_next():
+    tasks = [task(f"{n}", "batch") for n in range(20)]
+    for moment, one in enumerate(tasks):
+        one.in_flight.timeline.marks["asked"] = float(moment)
+    turns = turns_of(*tasks)
+    assert turns.by_model(lambda asked_at: asked_at < 2.0)[""].moments == tuple(map(float, range(GROUP_SIZE)))
+    assert names(turns.take(3, is_late=lambda asked_at: asked_at < 2.0)) == ["0", "1", "2"]
 
 
 def test_who_is_less_urgent_says_nothing_of_a_model_that_somebody_waits_for():
     tasks = [task("late"), task("fresh", "batch")]
     for moment, one in enumerate(tasks):
         one.in_flight.timeline.marks["asked"] = float(moment)
-    assert turns_of(*tasks).by_model(lambda asked_at: asked_at < 1.0)[""] == Asked("interactive", 0.0)
+    assert turns_of(*tasks).by_model(lambda asked_at: asked_at < 1.0)[""] == Asked("interactive", (0.0,))
 
 
 def test_moves_are_counted_when_a_question_comes_or_leaves_and_only_then():

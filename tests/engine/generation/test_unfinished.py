@@ -13,10 +13,12 @@ from engine.errors import BadRequest, PromptTooLong
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, PassagesFound, TokensGenerated
 from engine.generation.chat_template import ChatTemplate
 from engine.generation.commands import UseModel
-from engine.generation.conversation import Continuation, EvidencePassage, Turn, transcript_of
+from engine.generation.conversation import Continuation, Turn
+from engine.generation.evidence import EvidencePassage
 from engine.generation.prompt import Prompt, compose
 from engine.generation.segment import tokens_of
 from engine.generation.speaker import Speaker
+from engine.generation.transcript import transcript_of
 from engine.generation.unfinished import going_on_with
 from tests.engine.generation.conftest import EVIDENCE, Desk
 from tests.helpers.passages import passage

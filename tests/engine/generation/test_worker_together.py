@@ -20,8 +20,8 @@ from engine.events import (
 )
 from engine.generation import idle_time, worker
 from engine.generation.commands import UseModel
-from engine.generation.conversation import EvidencePassage
 from engine.generation.ending import Ending
+from engine.generation.evidence import EvidencePassage
 from engine.generation.load_planner import LoadPlanner
 from engine.generation.refreshes import Refreshes
 from engine.generation.segment import tokens_of

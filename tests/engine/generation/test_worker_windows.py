@@ -92,7 +92,7 @@ def test_of_answers_that_part_nothing_is_saved_whose_others_could_not_go_on(
         group = self._groups.find("again")
         if group is not None and group.has_forked and not preempted and group in self._groups.running:
             preempted.append(group)
-            self._admission.preempt(group)
+            self._steps.admission.preempt(group)
         return step(self)
 
     monkeypatch.setattr(type(loop), "step", preempting)

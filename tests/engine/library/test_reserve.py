@@ -13,11 +13,12 @@ import pytest
 
 from engine.catalog import Catalog
 from engine.catalog.database import _told
-from engine.config import Settings, SettingsStore
+from engine.config import Settings
 from engine.errors import CatalogBroken, DiskFull
 from engine.events import Event
 from engine.library.reserve import NAME, Reserve
 from engine.library.worker import IndexWorker
+from engine.settings_file import SettingsStore
 from tests.helpers.indexing import SmallLibrary
 from tests.helpers.killed_library import KilledLibrary, use_small_portions
 from tests.helpers.library import vector_of, wait_until

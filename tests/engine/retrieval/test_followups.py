@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from engine.core import Filters, Question
-from engine.generation.conversation import EvidencePassage, Turn, number_above, transcript_of, turns_of_transcript
+from engine.generation.conversation import Turn, number_above
+from engine.generation.evidence import EvidencePassage
+from engine.generation.transcript import transcript_of, turns_of_transcript
 from engine.retrieval.followups import (
     AS_BEFORE,
     Subject,
@@ -35,6 +37,8 @@ ALONE = """
     Explain paragraph 3 of the tenancy act
     Is there a deposit?
     Are there discounts for students at the museum?
+    Are there other museums in the old town of Vienna?
+    Is there more rain in Italy?
     Is it allowed to keep a dog?
     How long does it take to bake bread?
     Does the mutex that guards the data release it when the guard is dropped?
@@ -93,6 +97,16 @@ FOLLOWS = """
     Is that also true for cellars?
     What else does it say?
     Any other rules?
+    Is there more in the US?
+    Are there others in Italy?
+    Are there any more on Sundays?
+    Is there more about the deposit?
+    Any more in the UK?
+    Gibt es noch andere in Italien?
+    Gibt es mehr in den USA?
+    ¿Hay más en Italia?
+    ¿Hay otros en Italia?
+    Y en a-t-il d'autres en Italie ?
     Which page?
     Wo wohnt er?
     ¿Dónde vive ella?
@@ -156,6 +170,8 @@ ON_THE_ANSWER = """
     continue
     Go on!
     More details, please
+    Is there more?
+    Some more in French
     Translate that into German
     in German
     as a table
@@ -256,6 +272,8 @@ def test_a_first_question_is_searched_for_as_it_is():
         ("Explain paragraph 3", "Who pays for repairs? explain paragraph 3"),
         ("Where is the table?", "Who pays for repairs? where is the table?"),
         ("And in May?", "Who pays for repairs? in May?"),
+        ("Is there more in the US?", "Who pays for repairs? is there more in the US?"),
+        ("Are there others in Italy?", "Who pays for repairs? are there others in Italy?"),
     ],
 )
 def test_what_asks_for_a_place_is_searched_for_by_itself_as_well(text: str, together: str):

@@ -20,7 +20,8 @@ from engine.memory.ledger import Ledger
 from engine.partitions.table import ChunkTable
 from engine.retrieval import worker
 from engine.retrieval.joining import Room
-from engine.retrieval.search import Query, Searcher
+from engine.retrieval.query import Query
+from engine.retrieval.search import Searcher
 from tests.engine.retrieval.test_search import Exact
 from tests.helpers.chunk_rows import chunk_row
 

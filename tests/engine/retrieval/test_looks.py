@@ -10,14 +10,17 @@ import pytest
 
 from engine.core import Evidence, Passage, Question, Scope
 from engine.errors import LibraryError
-from engine.generation.conversation import EvidencePassage, Turn, transcript_of
+from engine.generation.conversation import Turn
+from engine.generation.evidence import EvidencePassage
+from engine.generation.transcript import transcript_of
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain, LookAgain
 from engine.memory.ledger import Ledger
 from engine.retrieval.breadth import Breadth, LookCosts, breadths
 from engine.retrieval.calibration import Strength
 from engine.retrieval.looks import Looks
-from engine.retrieval.search import Pauses, Query, SearchResult
+from engine.retrieval.pauses import Pauses
+from engine.retrieval.query import Query, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
 from engine.yielding import is_yielding

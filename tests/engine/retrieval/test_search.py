@@ -19,9 +19,10 @@ from engine.partitions.rows import Found, Hit, Vectors
 from engine.partitions.sweep import SweepPaused
 from engine.partitions.table import ChunkTable
 from engine.retrieval.breadth import Breadth
-from engine.retrieval.confining import ANYWHERE
 from engine.retrieval.joining import Room
-from engine.retrieval.search import Pauses, Query, Searcher
+from engine.retrieval.pauses import Pauses
+from engine.retrieval.query import ANYWHERE, Query
+from engine.retrieval.search import Searcher
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, HashEmbedder, chunk_row
 
 TEXTS = {
@@ -231,7 +232,7 @@ def test_what_the_user_chose_goes_before_what_the_question_says(searcher: Search
     asked = "What does the file 2.txt say about threads and values?"
     [chosen] = searcher.search([Query(asked, filters=Filters(paths=("/docs/1.txt",)))])
     assert {passage.document for passage in chosen.passages} == {"/docs/1.txt"}
-    assert chosen.scope.recognised == ()
+    assert chosen.recognised == ()
 
 
 @pytest.mark.parametrize("chosen", [("/docs/1.txt", "/docs/2.txt"), ("/docs",), ("/docs/",)])
@@ -251,13 +252,39 @@ def test_of_several_files_that_the_user_chose_the_question_may_name_one(
     assert result.surely.filters.paths == chosen
 
 
-@pytest.mark.parametrize("chosen", [("/docs/2.txt",), ("/docs/1.txt",), ("/docs/1",), ("/docs/1.txt", "/other")])
-def test_a_name_that_is_no_part_of_what_the_user_chose_counts_for_nothing(
-    searcher: Searcher, documents: Documents, chosen: tuple[str, ...]
-):
+@pytest.mark.parametrize("chosen", [("/docs/1.txt",), ("/docs/1",), ("/docs/1.txt", "/other")])
+def test_a_name_that_is_no_part_of_what_the_user_chose_is_said_to_be_none(searcher: Searcher, chosen: tuple[str, ...]):
     [result] = searcher.search([Query("What does the file 2.txt say?", filters=Filters(paths=chosen))])
     assert {passage.document for passage in result.passages} <= set(chosen)
+    assert (result.recognised, result.scope.recognised) == ((), ("“2.txt” is not among what was chosen",))
+    assert result.has_given_up
+
+
+def test_where_one_of_two_names_is_no_part_of_the_choice_the_other_does_not_stand_for_both(searcher: Searcher):
+    asked = "Compare the file 1.txt with the file 2.txt"
+    chosen = ("/docs/1.txt", "/docs/3.txt")
+    [result] = searcher.search([Query(asked, filters=Filters(paths=chosen))])
+    assert (result.recognised, result.scope.recognised) == ((), ("“2.txt” is not among what was chosen",))
+
+
+def test_a_name_of_all_that_was_chosen_says_nothing_more(searcher: Searcher):
+    [result] = searcher.search([Query("What does the file 2.txt say?", filters=Filters(paths=("/docs/2.txt",)))])
+    assert {passage.document for passage in result.passages} == {"/docs/2.txt"}
     assert result.scope.recognised == ()
+
+
+@pytest.mark.parametrize(
+    "query", [{"collection": "Kitchen"}, {"filters": Filters(paths=("/docs/2.txt", "/docs/3.txt"))}]
+)
+def test_of_files_with_one_name_that_of_the_choice_is_meant(
+    searcher: Searcher, documents: Documents, query: dict[str, Any]
+):
+    documents.known[1] = replace(documents.known[1], path="/other/2.txt")
+    documents.collections["Kitchen"] = frozenset({2, 3})
+    # One that programs use as well counts only where a single file has it.
+    [result] = searcher.search([Query("What does 2.txt say?", **query)])
+    assert {passage.document for passage in result.passages} == {"/docs/2.txt"}
+    assert result.recognised == ("only “2.txt”",)
 
 
 def test_a_recognised_filter_that_finds_nothing_is_given_up_and_told(searcher: Searcher):
@@ -656,17 +683,10 @@ def test_what_stands_above_is_not_searched_for(table: ChunkTable, documents: Doc
     assert searcher._index.sweeps == [1]  # type: ignore[attr-defined]
 
 
-def test_what_stood_above_and_has_left_the_library_or_the_filters_is_gone(searcher: Searcher, documents: Documents):
-    above = searcher.search([Query("threads")])[0].passages
-    assert {passage.document_id for passage in above} == {1, 2, 3}
-    del documents.known[3]
+def test_where_nothing_of_what_stood_above_is_left_the_same_is_searched_for(searcher: Searcher):
+    above = searcher.search([Query("threads", collection="Rust")])[0].passages
     query = Query("threads", above=above, told="as before")
-    [result] = searcher.search([query])
-    assert {passage.document_id for passage in result.passages} == {1, 2}
     [result] = searcher.search([replace(query, collection="Kitchen")])
-    assert {passage.document_id for passage in result.passages} == {2}
-    only_one = tuple(passage for passage in above if passage.document_id == 1)
-    [result] = searcher.search([replace(query, above=only_one, collection="Kitchen")])
     assert {passage.document_id for passage in result.passages} == {2}
     assert result.told.recognised == ("as before",)
     assert searcher.search([replace(query, limit=0)])[0].passages == ()

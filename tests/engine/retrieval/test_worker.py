@@ -13,7 +13,9 @@ from engine.core import Evidence, Filters, Passage, Priority, Question, Scope
 from engine.cores import Cores
 from engine.errors import EmbedderUnavailable, LibraryError, RagdollError
 from engine.events import AnswerCancelled, AnswerStateChanged, Event, PassagesFound
-from engine.generation.conversation import EvidencePassage, Turn, transcript_of
+from engine.generation.conversation import Turn
+from engine.generation.evidence import EvidencePassage
+from engine.generation.transcript import transcript_of
 from engine.inflight import QuestionInFlight
 from engine.memory.ledger import Ledger
 from engine.memory.sharing import Sharing
@@ -22,9 +24,9 @@ from engine.partitions.sweep import SweepPaused
 from engine.retrieval import worker as worker_module
 from engine.retrieval.breadth import Breadth, breadths
 from engine.retrieval.calibration import Strength
-from engine.retrieval.confining import Place
 from engine.retrieval.followups import ABOUT_THE_ANSWER
-from engine.retrieval.search import Pauses, Query, SearchResult
+from engine.retrieval.pauses import Pauses
+from engine.retrieval.query import Place, Query, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
 from tests.helpers.chunk_rows import HashEmbedder

@@ -20,7 +20,8 @@ from engine.partitions.layout import Origin
 from engine.partitions.store import PartitionStore
 from engine.partitions.table import ChunkTable
 from engine.retrieval.joining import Room
-from engine.retrieval.search import Query, Searcher
+from engine.retrieval.query import Query
+from engine.retrieval.search import Searcher
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, HashEmbedder

@@ -1,0 +1,85 @@
+"""The rows of one question to every file: what each file answered and where, and how many have by now; without Qt.
+
+Of ten thousand files all that answers rest on would be hundreds of megabytes: the rows hold what a table shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from app.chats.records import Outcome, RunFile, Turn
+from app.models.turn_records import view_of
+from app.models.turns import TurnState, TurnView
+
+HAS_ANSWERED: frozenset[TurnState] = frozenset({"finished", "failed"})
+
+
+class RunRows:
+    """The `files` of a run in the order of its table, and the newest of the `views` that were put here for each.
+
+    Of them `num_answered` have answered, or cannot, as `num_failed` do.
+    """
+
+    def __init__(self, files: Iterable[RunFile] = (), question: str = "") -> None:
+        """As they were stored."""
+        self.files = tuple(files)
+        self.views = [stored_view(file.file_id, question, file.outcome) for file in self.files]
+        self.num_answered = sum(view.state in HAS_ANSWERED for view in self.views)
+        self.num_failed = sum(view.state == "failed" for view in self.views)
+        self._rows = {file.file_id: row for row, file in enumerate(self.files)}
+        self._found_at = {file.file_id: file.places for file in self.files if file.places}
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nobody waits any more."""
+        return self.num_answered == len(self)
+
+    def row_of(self, file_id: str) -> int | None:
+        """Where in the table a file is; None where it is in none."""
+        return self._rows.get(file_id)
+
+    def found_at(self, view: TurnView) -> tuple[str, ...]:
+        """Where in its file an answer was found."""
+        return self._found_at.get(view.turn_id, ()) if view.has_ended else ()
+
+    def put(self, view: TurnView) -> int | None:
+        """Has a file's row show this; returns the row, None where nothing that is shown has changed."""
+        row = self.row_of(view.turn_id)
+        if row is None:
+            return None
+        if view.has_ended:
+            self._found_at[view.turn_id] = tuple(places_of(view))
+            view = _as_shown(view)
+        if (was := self.views[row]) == view:
+            return None
+        self.num_answered += (view.state in HAS_ANSWERED) - (was.state in HAS_ANSWERED)
+        self.num_failed += (view.state == "failed") - (was.state == "failed")
+        self.views[row] = view
+        return row
+
+
+def stored_view(file_id: str, question: str, outcome: Outcome) -> TurnView:
+    """What is to be shown of a stored answer; a file that has not answered waits."""
+    if outcome.state not in HAS_ANSWERED:
+        return TurnView(file_id, question)
+    view = view_of(Turn(file_id, "", None, question, 0.0, outcome))
+    return view if view.state in HAS_ANSWERED else TurnView(file_id, question)
+
+
+def places_of(view: TurnView) -> list[str]:
+    """Where in its file an answer rests: on what it cites, or on its quotes where the quotes are the answer."""
+    if view.model is None:
+        places = [quote.place for quote in view.quotes]
+    else:
+        cited = (citation.passage for citation in view.citations)
+        places = [view.passages[passage].place for passage in cited if passage < len(view.passages)]
+    return [place for place in dict.fromkeys(places) if place]
+
+
+def _as_shown(view: TurnView) -> TurnView:
+    """An ended one without what the table does not show."""
+    return replace(view, thoughts="", passages=(), quotes=(), citations=(), segments=(), scope=None)

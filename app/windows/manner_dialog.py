@@ -1,0 +1,337 @@
+"""Instructions and settings of one chat. Nothing to save: what is changed counts from the next question on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.widgets import bits
+from app.widgets.figures import count_text
+from app.widgets.preset_picker import PresetPicker
+from app.windows import manner_rows
+from app.windows.preset_name_dialog import PresetNameDialog
+from app.windows.questions import ask_first
+from engine.protocol import MAX_INSTRUCTIONS, Manner
+
+if TYPE_CHECKING:
+    from app.models.conversation import ConversationModel
+    from app.models.engine_settings import EngineSettingsModel
+    from app.models.presets import PresetsModel
+    from app.widgets.setting_controls import Control
+
+_WIDTH_PX, _HEIGHT_PX = 600, 720
+_CONTROL_PX = 160
+_INDENT_PX = 24
+# What is being typed is many changes; the last one is the one to keep.
+_SETTLE_MS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Something that a chat may have of its own: whether it has, which one, and what holds both."""
+
+    is_own: QCheckBox
+    control: Control
+    line: QWidget
+
+
+class MannerDialog(QDialog):
+    """Shows how a conversation is answered, beside the settings; what is not ticked is as they say."""
+
+    def __init__(
+        self,
+        conversation: ConversationModel,
+        presets: PresetsModel,
+        settings: EngineSettingsModel,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._conversation, self._presets, self._settings = conversation, presets, settings
+        self.setWindowTitle(self.tr("Instructions and settings of this chat"))
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
+        self._settle.timeout.connect(self._tell)
+        # The preset that was chosen or kept last, and the values of nobody that it took the place of.
+        self._preset_id = ""
+        self._replaced: Manner | None = None
+        self._left_out: dict[str, object] = {}
+        self.picker = PresetPicker()
+        self.undo = bits.button(self.tr("Undo"), "link", clicked=self._on_undo)
+        self.undo.setToolTip(self.tr("Takes the values from before the preset was chosen"))
+        self.note = bits.label(
+            self.tr("The next question reads this conversation again, once, because its instructions have changed."),
+            "small",
+            wraps=True,
+        )
+        self.problem = bits.label("", "problem", wraps=True)
+        self._example = ""
+        self._rows = self._made_rows()
+        self.close_button = bits.button(self.tr("Close"), clicked=self.accept)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(24, 20, 24, 20)
+        layout.setSpacing(12)
+        layout.addWidget(bits.label(self.windowTitle(), "heading", wraps=True))
+        what = self.tr("What is not ticked is as in the settings. What you change counts from the next question on.")
+        layout.addWidget(bits.label(what, "small", wraps=True))
+        layout.addLayout(bits.row(bits.label(self.tr("Preset")), self.picker, self.undo, None))
+        layout.addWidget(bits.line())
+        layout.addWidget(self._scrolled(), 1)
+        layout.addLayout(bits.row(None, self.close_button))
+        self._connect()
+        self._show()
+        self._fit()
+        first = self._rows["instructions"]
+        (first.control.widget if first.is_own.isChecked() else first.is_own).setFocus()
+
+    def own_box(self, name: str) -> QCheckBox:
+        """Whether the chat has a value of its own, by its name in a Manner."""
+        return self._rows[name].is_own
+
+    def control(self, name: str) -> QWidget:
+        """The control of that value."""
+        return self._rows[name].control.widget
+
+    def done(self, result: int) -> None:
+        """What is being edited counts, as if the keyboard had gone elsewhere."""
+        if (focused := self.focusWidget()) is not None:
+            focused.clearFocus()
+        self._tell()
+        super().done(result)
+
+    def _on_other_chat(self) -> None:
+        """What is shown is of the one before, and not to be told to this one."""
+        super().done(QDialog.DialogCode.Rejected)
+
+    # --- building ---
+
+    def _made_rows(self) -> dict[str, _Row]:
+        made = {}
+        for name, row in manner_rows.rows().items():
+            is_own, control = QCheckBox(row.name), manner_rows.control_of(name, row)
+            is_own.setAccessibleDescription(self.tr("This chat has a value of its own"))
+            control.widget.setAccessibleName(row.name)
+            control.widget.setAccessibleDescription(row.words)
+            words = bits.label(row.words, "small", wraps=True)
+            made[name] = _Row(is_own, control, self._line(name, is_own, words, control.widget))
+        return made
+
+    def _line(self, name: str, is_own: QCheckBox, words: QLabel, control: QWidget) -> QWidget:
+        below = bits.column(words, spacing=6)
+        below.setContentsMargins(_INDENT_PX, 0, 0, 0)
+        text = bits.column(is_own, spacing=2)
+        text.addLayout(below)
+        line = QWidget()
+        if isinstance(control, QPlainTextEdit):
+            self._example = control.placeholderText()
+            for part in (control, self.problem, self.note):
+                below.addWidget(part)
+            line.setLayout(text)
+            return line
+        if isinstance(control, QAbstractSpinBox | QComboBox):
+            control.setFixedWidth(_CONTROL_PX)
+        inner: QHBoxLayout = bits.row(spacing=24)
+        inner.addLayout(text, 1)
+        inner.addWidget(control)
+        line.setLayout(inner)
+        return line
+
+    def _scrolled(self) -> QScrollArea:
+        content = QWidget()
+        content.setObjectName("column")
+        column = QVBoxLayout(content)
+        column.setContentsMargins(0, 0, 8, 0)
+        column.setSpacing(14)
+        for row in self._rows.values():
+            column.addWidget(row.line)
+        column.addStretch(1)
+        scroll = QScrollArea()
+        scroll.setWidget(content)
+        scroll.setWidgetResizable(True)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        return scroll
+
+    def _connect(self) -> None:
+        for name, row in self._rows.items():
+            row.is_own.clicked.connect(partial(self._on_ticked, name))
+            row.control.changed.connect(self._settle.start)
+        self.picker.chosen.connect(self._on_chosen)
+        self.picker.none_chosen.connect(self._on_none_chosen)
+        self.picker.save_wanted.connect(self._on_save_wanted)
+        self.picker.rename_wanted.connect(self._on_rename_wanted)
+        self.picker.delete_wanted.connect(self._on_delete_wanted)
+        self.picker.new_chats_chosen.connect(self._presets.begin_new_chats_with)
+        self._presets.changed.connect(self._show)
+        self._settings.settings_changed.connect(self._show_settings)
+        self._conversation.manner_changed.connect(self._show)
+        self._conversation.conversation_changed.connect(self._on_other_chat)
+
+    def _fit(self) -> None:
+        parent = self.parentWidget()
+        room = parent.window().size() if parent is not None else self.size().expandedTo(self.sizeHint())
+        self.resize(min(_WIDTH_PX, room.width()), min(_HEIGHT_PX, room.height()))
+
+    # --- showing ---
+
+    def _show(self) -> None:
+        """What the conversation has; what is being edited is its own soon."""
+        if not self._settle.isActive():
+            self._show_rows(self._rows)
+            self._show_preset()
+            self._show_notes()
+
+    def _show_settings(self) -> None:
+        """What has changed of them is shown where the chat follows them; nobody is typing there."""
+        self._show_rows(name for name, row in self._rows.items() if not row.is_own.isChecked())
+        self._show_notes()
+
+    def _show_rows(self, names: Iterable[str]) -> None:
+        own = self._conversation.manner.model_dump()
+        for name in names:
+            if name == "instructions" and self._num_too_many > 0:
+                # To be mended.
+                continue
+            row, setting = self._rows[name], manner_rows.SETTING_OF[name]
+            is_own, is_known = own[name] is not None, self._settings.is_known
+            row.line.setVisible(is_own or not is_known or self._settings.has(setting))
+            row.is_own.setChecked(is_own)
+            # Until the settings are known, there is no figure to begin with.
+            row.is_own.setEnabled(is_own or is_known or name == "instructions")
+            row.control.widget.setEnabled(is_own)
+            value = own[name] if is_own else self._settings.value(setting)
+            if isinstance(row.control.widget, QPlainTextEdit):
+                none = self.tr("No instructions in the settings")
+                row.control.widget.setPlaceholderText(self._example if is_own else none)
+                row.control.show_value(value or "")
+            elif value is not None:
+                row.control.show_value(value)
+
+    def _show_preset(self) -> None:
+        manner = self._conversation.manner
+        shown = self._presets.same_as(manner, self._preset_id)
+        self.picker.show_presets(self._presets.presets, shown, has_own=manner != Manner())
+        if self.undo.hasFocus() and self._replaced is None:
+            self.picker.setFocus()
+        self.undo.setVisible(self._replaced is not None)
+
+    def _show_notes(self) -> None:
+        words = self.tr("%1 characters too long. Until they are shorter, this chat has the instructions from before.")
+        self.problem.setText(words.replace("%1", count_text(self._num_too_many)))
+        self.problem.setVisible(self._num_too_many > 0)
+        now = self._told_with(self._conversation.manner.instructions)
+        before = self._told_with(self._conversation.read_with)
+        self.note.setVisible(self._conversation.was_read and now != before)
+
+    def _told_with(self, own: str | None) -> str:
+        """What a model is told where a chat has these instructions of its own, or none."""
+        usual = self._settings.value(manner_rows.SETTING_OF["instructions"]) or ""
+        return str(usual if own is None else own).strip()
+
+    @property
+    def _num_too_many(self) -> int:
+        """So many characters of the instructions are more than there may be."""
+        row = self._rows["instructions"]
+        return len(str(row.control.value())) - MAX_INSTRUCTIONS if row.is_own.isChecked() else 0
+
+    # --- changing ---
+
+    def _on_ticked(self, name: str) -> None:
+        """What is left out for once is there again when it is ticked again."""
+        row = self._rows[name]
+        is_own = row.is_own.isChecked()
+        if not is_own:
+            self._left_out[name] = row.control.value()
+        elif name in self._left_out:
+            row.control.show_value(self._left_out[name])
+        row.control.widget.setEnabled(is_own)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Gives the conversation what is shown."""
+        self._settle.stop()
+        wanted = {name: row.control.value() for name, row in self._rows.items() if row.is_own.isChecked()}
+        if self._num_too_many > 0:
+            wanted["instructions"] = self._conversation.manner.instructions
+        self._set(Manner.model_validate(wanted))
+
+    def _set(self, manner: Manner, replaced: Manner | None = None) -> None:
+        if manner != self._conversation.manner:
+            self._replaced = replaced
+            self._conversation.set_manner(manner)
+        self._show_notes()
+
+    def _on_chosen(self, preset_id: str) -> None:
+        preset = self._presets.find(preset_id)
+        if preset is not None:
+            self._preset_id = preset_id
+            self._replace(self._presets.manner_of(preset))
+
+    def _on_none_chosen(self) -> None:
+        self._preset_id = ""
+        self._replace(Manner())
+
+    def _replace(self, manner: Manner) -> None:
+        """Has these values in the place of those there are, which can be had back where no preset has them."""
+        self._tell()
+        before = self._conversation.manner
+        is_lost = before != Manner() and self._presets.same_as(before) is None
+        self._rows["instructions"].is_own.setChecked(False)
+        self._set(manner, before if is_lost else None)
+        self._show()
+
+    def _on_undo(self) -> None:
+        if self._replaced is not None:
+            self._set(self._replaced)
+
+    # --- presets ---
+
+    def _on_save_wanted(self) -> None:
+        self._tell()
+        last = self._presets.find(self._preset_id)
+        names = [preset.name for preset in self._presets.presets]
+        dialog = PresetNameDialog(last.name if last is not None else "", names, self)
+        dialog.given.connect(self._on_name_given)
+        dialog.open()
+
+    def _on_name_given(self, name: str) -> None:
+        self._presets.save(name, self._conversation.manner)
+        saved = self._presets.named(name)
+        self._preset_id = saved.preset_id if saved is not None else ""
+        self._show_preset()
+
+    def _on_rename_wanted(self, preset_id: str) -> None:
+        preset = self._presets.find(preset_id)
+        if preset is not None:
+            names = [other.name for other in self._presets.presets if other is not preset]
+            dialog = PresetNameDialog(preset.name, names, self, is_new=False)
+            dialog.given.connect(lambda name: self._presets.rename(preset_id, name))
+            dialog.open()
+
+    def _on_delete_wanted(self, preset_id: str) -> None:
+        preset = self._presets.find(preset_id)
+        if preset is not None:
+            stays = self.tr("Chats that have its values keep them.")
+            ends = self.tr("New chats begin as in the settings then.")
+            ask_first(
+                self,
+                self.tr("Delete the preset “%1”?").replace("%1", preset.name),
+                f"{stays} {ends}" if preset.is_for_new_chats else stays,
+                self.tr("Delete"),
+                lambda: self._presets.delete(preset_id),
+            )

@@ -1,0 +1,54 @@
+"""What a chat can have of its own instead of the settings, as people are told it; it is called as it is there."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QCoreApplication
+
+from app.widgets.figures import count_text
+from app.widgets.setting_controls import Choice, Control
+from app.windows import engine_rows
+from app.windows.engine_rows import Row
+from engine.protocol import Manner
+
+# What each is called among the engine's settings.
+SETTING_OF = {
+    "instructions": "generation.instructions",
+    "temperature": "generation.temperature",
+    "max_tokens": "generation.max_answer_tokens",
+    "thinks": "generation.thinks",
+    "top_p": "generation.top_p",
+    "min_p": "generation.min_p",
+}
+_QUOTED_CHARS = 80
+
+
+def rows() -> dict[str, Row]:
+    """By their names in a Manner, as they are to be shown."""
+    known = {row.setting: row for row in (*engine_rows.answers(), *engine_rows.sampling())}
+    return {name: known[setting] for name, setting in SETTING_OF.items()}
+
+
+def control_of(name: str, row: Row) -> Control:
+    """Beside a box that says whether it is the chat's own, another one to tick would only confuse."""
+    return Choice(((True, _tr("Yes")), (False, _tr("No"))), row.name) if name == "thinks" else row.make_control()
+
+
+def words_of(manner: Manner) -> tuple[str, ...]:
+    """A line for each that is the chat's own."""
+    named = {name: row.name for name, row in rows().items()}
+    own = manner.model_dump(exclude_none=True)
+    return tuple(f"{named[name]}: {_value_text(own[name])}" for name in named if name in own)
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, str):
+        text = " ".join(value.split())
+        quoted = text if len(text) <= _QUOTED_CHARS else f"{text[:_QUOTED_CHARS]}…"
+        return f"“{quoted}”" if quoted else _tr("none")
+    if isinstance(value, bool):
+        return _tr("yes") if value else _tr("no")
+    return count_text(value) if isinstance(value, int) else f"{value:g}"
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("manner", text)

@@ -1,0 +1,212 @@
+"""Steps on one context: who has cells, a batch in one call of llama.cpp, and what becomes of those in it.
+
+A step computes at most one ubatch although llama.cpp would take a batch of many: within a call nothing can be stopped.
+While answers are being written, a prompt's chunk is as large as fits into a pause that a reader hardly notices. Where
+attention is computed on the processor, prompts and answers take turns instead of sharing batches (see `whose_turn`);
+where layers are streamed as well, as far as that is faster (pass_times.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from engine.errors import NoRoomToCompute, RagdollError
+from engine.generation.admission import Admission
+from engine.generation.batching import Batching, Work
+from engine.generation.branching import Branching
+from engine.generation.cells import Cells
+from engine.generation.computing import Computing
+from engine.generation.context import Context
+from engine.generation.counters import Tally
+from engine.generation.ending import Ending
+from engine.generation.gathering import Gathering
+from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
+from engine.generation.keeping import Keeper, KeepsNothing
+from engine.generation.lacking import Lacking
+from engine.generation.metering import Metering, NotePass
+from engine.generation.needs import most_running
+from engine.generation.pass_times import PassTimes
+from engine.generation.postprocess import Postprocess
+from engine.generation.prefill_profile import PrefillProfile
+from engine.generation.request import PromptRead, StepEvent
+from engine.generation.residence import Residence
+from engine.generation.swap_room import SwapRoom
+from engine.generation.vocabulary import Vocabulary
+
+# While so much is to be read, what is kept lies elsewhere than in cells, where each of them costs attention a look.
+LONG_TO_READ_TOKENS = 256
+# How long a step waits when all it could do is still being read from disk.
+_DISK_PAUSE_SECONDS = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of a clock, and how to let some pass; tests have their own."""
+
+    clock: Callable[[], float] = time.perf_counter
+    pause: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What outlives a context: the requests, what is to be told of them, and what was learnt and counted."""
+
+    vocabulary: Vocabulary
+    timing: Timing
+    note_pass: NotePass | None
+    can_share: bool
+    swap_budget_bytes: int
+    swap_room: Callable[[], SwapRoom]
+    groups: Groups = field(default_factory=Groups)
+    lacking: Lacking = field(default_factory=Lacking)
+    events: list[StepEvent] = field(default_factory=list)
+    profile: PrefillProfile = field(default_factory=PrefillProfile)
+    tally: Tally = field(default_factory=Tally)
+
+
+class Steps:
+    """`schedule`, `run` and `write` make a step; part of the step loop, which makes these anew for another context."""
+
+    def __init__(self, lasting: Lasting, context: Context, cells: Cells, keeper: Keeper | None) -> None:
+        """Makes the parts that work on a context; it, its cells and the keeper belong to whoever made them."""
+        groups, tally, clock = lasting.groups, lasting.tally, lasting.timing.clock
+        self._lasting, self._groups, self._context, self.cells = lasting, groups, context, cells
+        if keeper is None or not (lasting.can_share or keeper.keeps_whole):
+            keeper = KeepsNothing()
+        self._keeper = keeper
+        self._room = min(context.n_batch, context.n_ubatch)
+        self.most_running = most_running(context.num_sequences, self._room)
+        self.residence = Residence(context, cells, keeper, clock)
+        self._postprocess = Postprocess(context, self.residence, lasting.vocabulary, tally, lasting.events)
+        self._branching = Branching(context, self.residence, lasting.vocabulary)
+        self.admission = Admission(
+            groups,
+            cells,
+            keeper,
+            self.residence,
+            lasting.profile,
+            tally,
+            clock,
+            self.most_running,
+            self._room,
+            lasting.swap_budget_bytes,
+            lasting.swap_room,
+            pays_by_pass=context.is_streamed or not context.attends_on_processor,
+        )
+        # Where each pass costs reading layers, it is a question of what passes take.
+        takes_turns = context.attends_by_tiles and not context.is_streamed
+        is_timed = context.attends_by_tiles and context.is_streamed
+        times = PassTimes(context.cell_cost, *context.disk_seconds()) if is_timed else None
+        self._batching = Batching(
+            groups, cells, lasting.profile, self.admission, self._room, context.is_streamed, takes_turns, times
+        )
+        # Where layers are streamed, passes wait for the disk, and there is no memory to move through.
+        gap_seconds = 0.0 if context.is_streamed else context.gap_seconds
+        self._gathering = Gathering(groups, self.residence, self.admission, gap_seconds)
+        self.ending = Ending(
+            groups, self.residence, self.admission, self._postprocess, self._branching, keeper, lasting.events
+        )
+        self._computing = Computing(
+            context,
+            cells,
+            keeper,
+            groups,
+            self.residence,
+            self.admission,
+            self.ending,
+            lasting.swap_budget_bytes,
+            lasting.swap_room,
+        )
+        self._metering = Metering(groups, lasting.profile, tally, lasting.note_pass)
+
+    @property
+    def shortage(self) -> NoRoomToCompute | None:
+        """The last batch found no room."""
+        return self._computing.shortage
+
+    def schedule(self) -> list[Work]:
+        """Who has cells, and what is computed."""
+        if self._context.attends_on_processor and any(
+            group.num_unread >= LONG_TO_READ_TOKENS for group in self._groups.running
+        ):
+            # It would take a tenth longer beside cells that a restore of milliseconds gives back.
+            self._keeper.spare_cells()
+        lacking = self._lasting.lacking
+        lacking.look_anew()
+        if (misfit := self.admission.make_room(self._room)) is not None:
+            self._give_or_cut(misfit)
+        if not self._groups.suspects and (misfit := self.admission.admit()) is not None:
+            self._give_or_cut(misfit)
+        if lacking.wanted_cells:
+            return []
+        self._gathering.gather_if_due()
+        return self._batching.next()
+
+    def _give_or_cut(self, misfit: SequenceGroup) -> None:
+        if not self._lasting.lacking.note(misfit, self.cells.num_cells, self.admission.most_cells):
+            self.ending.cut(misfit)
+
+    def run(self, batch: list[Work]) -> list[int]:
+        """Computes the batch; returns the first row of each work, none where every sequence is where it was."""
+        timing = self._lasting.timing
+        if not batch:
+            if self._groups.waiting and not self._lasting.events:
+                timing.pause(_DISK_PAUSE_SECONDS)
+            return []
+        since = timing.clock()
+        if rows := self._computing.run(batch):
+            self._note(batch, timing.clock() - since)
+        return rows
+
+    def _note(self, batch: list[Work], seconds: float) -> None:
+        """What the next batches, and plans, go by."""
+        self._batching.note(seconds, *self._context.disk_seconds())
+        self._metering.note(batch, seconds)
+        self.admission.note_served(work.group for work in batch)
+        self._gathering.note(batch)
+        if self._groups.waiting and self.admission.lacks_cells:
+            self._lasting.tally.note_busy(self.cells.num_used / self.cells.num_cells)
+
+    def write(self, batch: list[Work], rows: list[int]) -> None:
+        """Tokens, text and ends."""
+        done = zip(batch, rows, strict=False)
+        for group, pairs in groupby(done, key=lambda pair: pair[0].group):
+            works, first_rows = zip(*pairs, strict=True)
+            if group.status is SequenceStatus.FINISHED:
+                self.ending.close_answer(group)
+                continue
+            try:
+                self._go_on(group, works, first_rows)
+            except RagdollError as error:
+                self.ending.fail(group, error)
+
+    def _go_on(self, group: SequenceGroup, works: tuple[Work, ...], rows: tuple[int, ...]) -> None:
+        ends_prompt = not group.has_read_prompt and works[0].wants_token
+        if ends_prompt:
+            self._end_prompt(group)
+        if not group.has_forked and len(group.sequences) > 1:
+            self._postprocess.fork(works[0], rows[0])
+        elif group.beams is not None:
+            self._branching.advance(group, works, rows)
+        else:
+            self._postprocess.write(works, rows)
+        if ends_prompt and group.lead.held is not None:
+            # Behind the fork: what is kept in cells takes sequence numbers, and its answers come first.
+            self._keeper.keep(group.request.segments, group.lead.held, group.prefill_seconds, group.computed_tokens)
+            # Less of others may be left to read.
+            self.admission.look_again()
+        self.ending.finish_if_done(group)
+
+    def _end_prompt(self, group: SequenceGroup) -> None:
+        group.has_read_prompt = True
+        tally = self._lasting.tally
+        tally.prompt_tokens += group.cached_tokens + group.computed_tokens
+        tally.cached_tokens += group.cached_tokens
+        seconds = self._lasting.timing.clock() - group.read_since
+        self._lasting.events.append(PromptRead(group.request_id, group.cached_tokens, group.computed_tokens, seconds))
+        if group.request.sampling.max_tokens <= 0:
+            for sequence in group.sequences:
+                sequence.finish_reason = "length"

@@ -1,0 +1,32 @@
+"""Pauses: a search lets others go first between two steps, and goes on later without doing anything twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from engine.partitions.rows import Found, Vectors
+from engine.partitions.sweep import SweepPaused
+
+# The documents that some queries are confined to, and how many partitions they may have read.
+Scoped: TypeAlias = tuple[Collection[int] | None, int | None]
+
+
+@dataclass(slots=True)
+class Pauses:
+    """Of one search: when others go first, and what was done before, so that the next try does not do it again.
+
+    `vectors` are those of some texts, `found` the dense rankings of the texts that share a scope, `by_words` the other
+    rankings.
+    """
+
+    should_pause: Callable[[], bool] = lambda: False
+    vectors: dict[tuple[str, ...], Vectors] = field(default_factory=dict)
+    found: dict[tuple[Scoped, int, tuple[str, ...]], list[list[Found]]] = field(default_factory=dict)
+    by_words: dict[tuple[str, int, frozenset[int] | None], list[Found]] = field(default_factory=dict)
+
+    def let_by(self) -> None:
+        """To be called when something was done that will not be done again. Raises SweepPaused where others wait."""
+        if self.should_pause():
+            raise SweepPaused

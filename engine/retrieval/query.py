@@ -1,0 +1,102 @@
+"""What is searched for, where, and what is found: the values between a search and whoever wants it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from engine.core import Filters, Passage, Scope
+from engine.retrieval.breadth import Breadth
+from engine.retrieval.calibration import Strength
+from engine.retrieval.followups import ABOUT_THE_ANSWER
+
+ANYWHERE = Filters()
+NO_STRENGTH = Strength()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A search for `text` in one collection, or in all; `limit` None means as many passages as the settings say.
+
+    `asked` is the text whose words confine the search, where that is another one. `breadth` None is the broadest.
+    `together`, `inherits`, `above`, `told`, `own` and `questions` as in `followups.Subject`.
+    """
+
+    text: str
+    collection: str | None = None
+    limit: int | None = None
+    filters: Filters = ANYWHERE
+    asked: str = ""
+    breadth: Breadth | None = None
+    together: str = ""
+    inherits: bool = False
+    above: tuple[Passage, ...] = ()
+    told: str = ""
+    own: str = ""
+    questions: str = ""
+
+    @property
+    def by_itself(self) -> Query:
+        """As if nothing stood above."""
+        if not self.own:
+            return replace(self, above=())
+        return Query(self.own, self.collection, self.limit, self.filters, breadth=self.breadth)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A collection and filters, and for people what of them was read out of the question's own words."""
+
+    collection: str | None = None
+    filters: Filters = ANYWHERE
+    recognised: tuple[str, ...] = ()
+
+
+NOWHERE_SAID = Place()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Passages best first, how much of the library they are, and how well the best of each ranking fits.
+
+    Where one document is read through (`Scope.reads_through`), they come in the order of its text.
+    `recognised`: the filters in force that were read out of the query's own words, as in `Scope`; `surely` what is
+    left without those that may have been meant otherwise. `asks_whole`: all of the document was asked for. `follows`
+    says for people what of a conversation it is about. `is_by_itself`: it is the query's, taken as `Query.by_itself`.
+    """
+
+    passages: tuple[Passage, ...]
+    scope: Scope
+    strength: Strength = NO_STRENGTH
+    recognised: tuple[str, ...] = ()
+    surely: Place = NOWHERE_SAID
+    asks_whole: bool = False
+    follows: str = ""
+    is_by_itself: bool = False
+
+    @property
+    def told(self) -> Scope:
+        """The scope as people are told of it."""
+        follows = (self.follows,) if self.follows else ()
+        return replace(self.scope, recognised=(*follows, *self.scope.recognised))
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether the query's own words said where to look, and it was looked elsewhere."""
+        return bool(self.scope.recognised) and not self.recognised
+
+    @property
+    def stands_above(self) -> bool:
+        """Whether nothing was searched for."""
+        return self.follows == ABOUT_THE_ANSWER
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether some words may have meant something else: a type, a date and "notes.txt" may, other names hardly.
+
+        Whoever asks for all of a document has meant one.
+        """
+        return bool(self.doubtful) and not self.asks_whole
+
+    @property
+    def doubtful(self) -> tuple[str, ...]:
+        return tuple(told for told in self.recognised if told not in self.surely.recognised)
