@@ -1,0 +1,100 @@
+"""Tests for app.languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QLocale
+from PySide6.QtWidgets import QMessageBox
+
+from app import languages
+from app.sentences import listed
+from app.widgets.figures import seconds_text
+from app.widgets.rail import Rail
+
+
+@pytest.fixture(autouse=True)
+def back_to_english(qapp) -> Iterator[None]:
+    before = QLocale()
+    yield
+    languages.speak("en")
+    QLocale.setDefault(before)
+
+
+class System:
+    """A system whose user reads these languages."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = list(names)
+
+    def uiLanguages(self) -> list[str]:  # noqa: N802 - Qt's name
+        return self._names
+
+
+@pytest.mark.parametrize(
+    ("wished", "of_system", "spoken"),
+    [
+        ("", ("zh-Hans-CN", "zh-CN", "zh"), "zh_CN"),
+        ("", ("zh-Hant-TW", "zh-TW", "zh"), "en"),
+        ("", ("zh-SG",), "zh_CN"),
+        ("", ("fr-FR", "fr", "zh-CN", "en"), "zh_CN"),
+        ("", ("fr-FR", "fr", "en", "zh-CN"), "en"),
+        ("", ("fr-FR",), "en"),
+        ("", ("C",), "en"),
+        ("", (), "en"),
+        ("en", ("zh-CN",), "en"),
+        ("zh_CN", ("en-US",), "zh_CN"),
+        ("zh", ("en-US",), "zh_CN"),
+        ("de_DE", ("zh-CN",), "en"),
+        ("no such language", ("zh-CN",), "en"),
+    ],
+)
+def test_the_wished_language_is_spoken_or_the_first_that_the_systems_user_reads(wished, of_system, spoken):
+    assert languages.spoken(wished, System(*of_system)) == spoken
+
+
+@pytest.mark.parametrize("language", languages.NAMES)
+def test_each_is_one_that_qt_knows(language):
+    assert QLocale(language).name().startswith(language)
+
+
+def test_all_comes_in_the_language_until_another_is_spoken(qtbot):
+    assert QCoreApplication.translate("Rail", "Library") == "Library"
+    languages.speak("zh_CN")
+    assert QCoreApplication.translate("Rail", "Library") == "资料库"
+    assert seconds_text(7.25) == "7.3 秒"
+    assert QLocale().name() == "zh_CN"
+    languages.speak("zh_CN")
+    languages.speak("en")
+    assert QCoreApplication.translate("Rail", "Library") == "Library"
+
+
+def test_qts_own_dialogs_speak_it_too(qtbot):
+    languages.speak("zh_CN")
+    box = QMessageBox()
+    qtbot.addWidget(box)
+    assert box.addButton(QMessageBox.StandardButton.Cancel).text() == "取消"
+
+
+def test_without_qts_own_translation_ours_is_spoken_all_the_same(qtbot, monkeypatch, tmp_path):
+    monkeypatch.setattr(languages.QLibraryInfo, "path", lambda _: str(tmp_path))
+    languages.speak("zh_CN")
+    assert QCoreApplication.translate("Rail", "Library") == "资料库"
+
+
+def test_who_inherits_a_text_finds_its_translation(qtbot):
+    """PySide asks for every class that an object is of; the texts are collected for that."""
+
+    class NarrowRail(Rail):
+        pass
+
+    languages.speak("zh_CN")
+    rail = NarrowRail()
+    qtbot.addWidget(rail)
+    assert rail.new_chat.accessibleName() == "新建对话"
+
+
+def test_lists_have_the_commas_of_the_language(qapp):
+    languages.speak("zh_CN")
+    assert listed(["第 3 页", "第 7 页"]) == "第 3 页、第 7 页"
