@@ -29,6 +29,7 @@ from PySide6.QtWidgets import QApplication
 
 from app import languages, startup_trace, theme
 from app.first_paint import FirstPaint
+from app.sentences import joined
 from app.settings import AppHome, SettingsStore, WindowSettings
 from app.single_instance import SingleInstance
 from app.windows.main_window import MainWindow
@@ -192,7 +193,7 @@ class Session(QObject):
         self._client = EngineClient(self.home.logs, self._engine_command or None, parent=self)
         self.models = AppModels(self._client, self._chats, self.settings, self, self.home.pasted_folder)
         self.window.attach(self.models)
-        if problems := " ".join(filter(None, (self.settings.problem, self._chats.problem))):
+        if problems := joined(self.settings.problem, self._chats.problem):
             self.models.message_told.emit("warning", problems, "")
         self._client.start()
         self._tidying = ChatTidying(self._chats, self)

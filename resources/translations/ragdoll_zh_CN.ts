@@ -2800,6 +2800,112 @@
     </message>
 </context>
 <context>
+    <name>chat_exports</name>
+    <message>
+        <source>Ragdoll chats</source>
+        <translation>Ragdoll 对话</translation>
+    </message>
+</context>
+<context>
+    <name>chats</name>
+    <message>
+        <source>%1 are write-protected, so %2.</source>
+        <translation>%1处于写保护状态，%2。</translation>
+    </message>
+    <message>
+        <source>%1 cannot be used just now (%3).</source>
+        <translation>%1目前无法使用（%3）。</translation>
+    </message>
+    <message>
+        <source>%1 on the disk are damaged (%3).</source>
+        <translation>磁盘上的%1已损坏（%3）。</translation>
+    </message>
+    <message>
+        <source>Allow writing there.</source>
+        <translation>请允许写入。</translation>
+    </message>
+    <message>
+        <source>Free some space, then ask again.</source>
+        <translation>请腾出一些空间，然后重新提问。</translation>
+    </message>
+    <message>
+        <source>Free some space, then try again.</source>
+        <translation>请腾出一些空间，然后重试。</translation>
+    </message>
+    <message>
+        <source>Free some space.</source>
+        <translation>请腾出一些空间。</translation>
+    </message>
+    <message>
+        <source>Free some space; what is shown stays.</source>
+        <translation>请腾出一些空间；已显示的内容会保留。</translation>
+    </message>
+    <message>
+        <source>Ragdoll was closed before this answer was complete.</source>
+        <translation>这个回答尚未完成时 Ragdoll 就关闭了。</translation>
+    </message>
+    <message>
+        <source>Restart Ragdoll: it saves what can be read.</source>
+        <translation>请重新启动 Ragdoll，它会挽救还能读取的内容。</translation>
+    </message>
+    <message>
+        <source>Start the newer Ragdoll, or update this one.</source>
+        <translation>请启动较新版本的 Ragdoll，或更新此版本。</translation>
+    </message>
+    <message>
+        <source>The chats</source>
+        <translation>对话数据</translation>
+    </message>
+    <message>
+        <source>The disk is full, so %2.</source>
+        <translation>磁盘已满，%2。</translation>
+    </message>
+    <message>
+        <source>The file of your chats could not be used (%1): %3 chats were saved from it. It is kept in %2.</source>
+        <translation>对话文件无法使用（%1）：已从中挽救 %3 个对话。该文件保存在 %2。</translation>
+    </message>
+    <message>
+        <source>The file of your chats could not be used (%1): 1 chat was saved from it. It is kept in %2.</source>
+        <translation>对话文件无法使用（%1）：已从中挽救 1 个对话。该文件保存在 %2。</translation>
+    </message>
+    <message>
+        <source>The questions to every file</source>
+        <translation>逐文件提问的数据</translation>
+    </message>
+    <message>
+        <source>Try again.</source>
+        <translation>请重试。</translation>
+    </message>
+    <message>
+        <source>Your chats were last used by a newer Ragdoll; this one cannot read them.</source>
+        <translation>你的对话上次由较新版本的 Ragdoll 使用，此版本无法读取。</translation>
+    </message>
+    <message>
+        <source>Your earlier chats could not be opened (%1). They are kept in %2.</source>
+        <translation>先前的对话无法打开（%1）。它们保存在 %2。</translation>
+    </message>
+    <message>
+        <source>nothing new can be saved of the chats</source>
+        <translation>无法保存对话的新内容</translation>
+    </message>
+    <message>
+        <source>this chat cannot be saved</source>
+        <translation>无法保存此对话</translation>
+    </message>
+    <message>
+        <source>this question cannot be deleted</source>
+        <translation>无法删除此问题</translation>
+    </message>
+    <message>
+        <source>this question cannot be put to every file</source>
+        <translation>无法逐文件提出此问题</translation>
+    </message>
+    <message>
+        <source>what the files answer to this question cannot be saved</source>
+        <translation>无法保存各文件对此问题的回答</translation>
+    </message>
+</context>
+<context>
     <name>commands</name>
     <message>
         <source>Add files…</source>
@@ -2986,6 +3092,41 @@
     <message>
         <source>the model</source>
         <translation>模型</translation>
+    </message>
+</context>
+<context>
+    <name>export</name>
+    <message>
+        <source>Answered by %1.</source>
+        <translation>由 %1 回答。</translation>
+    </message>
+    <message>
+        <source>Not found in the files.</source>
+        <translation>在文件中没有找到。</translation>
+    </message>
+    <message>
+        <source>Sources</source>
+        <translation>来源</translation>
+    </message>
+    <message>
+        <source>Stopped before the answer was complete.</source>
+        <translation>回答尚未完成就已停止。</translation>
+    </message>
+    <message>
+        <source>The model ended without an answer.</source>
+        <translation>模型没有给出回答就结束了。</translation>
+    </message>
+    <message>
+        <source>The model wrote nothing.</source>
+        <translation>模型没有写出任何内容。</translation>
+    </message>
+    <message>
+        <source>This answer failed.</source>
+        <translation>这个回答失败了。</translation>
+    </message>
+    <message>
+        <source>page %1</source>
+        <translation>第 %1 页</translation>
     </message>
 </context>
 <context>
@@ -3443,6 +3584,17 @@
     </message>
 </context>
 <context>
+    <name>pasted</name>
+    <message>
+        <source>Pasted picture %1</source>
+        <translation>粘贴的图片 %1</translation>
+    </message>
+    <message>
+        <source>Pasted text</source>
+        <translation>粘贴的文字</translation>
+    </message>
+</context>
+<context>
     <name>reading_first</name>
     <message>
         <source>“%1” could not be read: %2 Take it off the question, or have it read again in the Library.</source>
@@ -3772,6 +3924,21 @@
     </message>
 </context>
 <context>
+    <name>settings_file</name>
+    <message>
+        <source>%1 cannot be read (%2); defaults are used.</source>
+        <translation>无法读取 %1（%2）；将使用默认值。</translation>
+    </message>
+    <message>
+        <source>%1 cannot be written (%2).</source>
+        <translation>无法写入 %1（%2）。</translation>
+    </message>
+    <message>
+        <source>%1 has a wrong value (%2); the default is used until it is mended.</source>
+        <translation>%1 中有错误的值（%2）；改正之前使用默认值。</translation>
+    </message>
+</context>
+<context>
     <name>standing</name>
     <message>
         <source>offline</source>
@@ -3791,6 +3958,17 @@
     <message>
         <source>Memory</source>
         <translation>内存</translation>
+    </message>
+</context>
+<context>
+    <name>uncaught</name>
+    <message>
+        <source>It is in the log.</source>
+        <translation>详情见日志。</translation>
+    </message>
+    <message>
+        <source>Something went wrong inside the window: %1.</source>
+        <translation>窗口内部出错：%1。</translation>
     </message>
 </context>
 </TS>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,9 @@ from PySide6.QtCore import QCoreApplication, QLocale
 from PySide6.QtWidgets import QMessageBox
 
 from app import languages
+from app.chats.errors import told
 from app.sentences import listed
+from app.settings import SettingsStore
 from app.widgets.figures import seconds_text
 from app.widgets.rail import Rail
 
@@ -98,3 +101,18 @@ def test_who_inherits_a_text_finds_its_translation(qtbot):
 def test_lists_have_the_commas_of_the_language(qapp):
     languages.speak("zh_CN")
     assert listed(["第 3 页", "第 7 页"]) == "第 3 页、第 7 页"
+
+
+def test_what_is_wrong_with_the_settings_is_said_in_the_language_that_they_name(qapp, tmp_path):
+    file = tmp_path / "window.toml"
+    file.write_text('language = "zh_CN"\ntheme = "pink"\n', encoding="utf-8")
+    store = SettingsStore(file)
+    languages.speak(store.settings.language)
+    assert store.problem == "window.toml 中有错误的值（theme）；改正之前使用默认值。"
+
+
+def test_errors_of_the_chats_are_put_together_in_the_language(qapp):
+    languages.speak("zh_CN")
+    error = told(sqlite3.OperationalError("database or disk is full"))
+    assert (error.sentence, error.way_out) == ("磁盘已满，无法保存此对话。", "请腾出一些空间；已显示的内容会保留。")
+    assert told(sqlite3.DatabaseError("malformed")).sentence == "磁盘上的对话数据已损坏（malformed）。"
