@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, Qt, QTranslator
+from PySide6.QtGui import QFontDatabase
 
 import resources
 
 # As each calls itself; the texts in the code are English.
 NAMES = {"en": "English", "zh_CN": "简体中文"}
 _OF_THE_CODE = "en"
+_WRITING = {"zh_CN": QFontDatabase.WritingSystem.SimplifiedChinese}
 
 
 def spoken(wished: str, of_system: QLocale) -> str:
@@ -26,10 +28,15 @@ def spoken(wished: str, of_system: QLocale) -> str:
     return _OF_THE_CODE
 
 
+def can_be_shown(language: str) -> bool:
+    """Whether a font has its letters; else there would be nothing but boxes, and no way out of them."""
+    return language not in _WRITING or bool(QFontDatabase.families(_WRITING[language]))
+
+
 def speak(wished: str) -> None:
     """Has all that is shown from now on come in that language, and figures and dates as its locale writes them.
 
-    `wished` is the name of a locale such as "zh_CN", "" is the system's.
+    `wished` is the name of a locale such as "zh_CN", "" is the system's. What cannot be shown is not spoken.
     """
     application = QCoreApplication.instance()
     assert application is not None, "there is an application before anything is said"
@@ -39,7 +46,7 @@ def speak(wished: str) -> None:
     if wished:
         QLocale.setDefault(QLocale(wished))
     language = spoken(wished, QLocale.system())
-    if language == _OF_THE_CODE:
+    if language == _OF_THE_CODE or not can_be_shown(language):
         return
     # Qt's own first: what is installed later is asked first. Where Qt has none, its dialogs stay English.
     of_qt = QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)

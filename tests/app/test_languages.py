@@ -16,10 +16,14 @@ from app.settings import SettingsStore
 from app.widgets.figures import seconds_text
 from app.widgets.rail import Rail
 
+CAN_BE_SHOWN = languages.can_be_shown
+
 
 @pytest.fixture(autouse=True)
-def back_to_english(qapp) -> Iterator[None]:
+def back_to_english(qapp, monkeypatch) -> Iterator[None]:
     before = QLocale()
+    # Whatever fonts are installed here.
+    monkeypatch.setattr(languages, "can_be_shown", lambda _: True)
     yield
     languages.speak("en")
     QLocale.setDefault(before)
@@ -71,6 +75,16 @@ def test_all_comes_in_the_language_until_another_is_spoken(qtbot):
     languages.speak("zh_CN")
     languages.speak("en")
     assert QCoreApplication.translate("Rail", "Library") == "Library"
+
+
+def test_what_no_font_has_letters_for_is_not_spoken(qapp, monkeypatch):
+    monkeypatch.setattr(languages, "can_be_shown", CAN_BE_SHOWN)
+    monkeypatch.setattr(languages.QFontDatabase, "families", lambda writing: [])
+    languages.speak("zh_CN")
+    assert QCoreApplication.translate("Rail", "Library") == "Library"
+    monkeypatch.setattr(languages.QFontDatabase, "families", lambda writing: ["Noto Sans CJK SC"])
+    languages.speak("zh_CN")
+    assert QCoreApplication.translate("Rail", "Library") == "资料库"
 
 
 def test_qts_own_dialogs_speak_it_too(qtbot):
