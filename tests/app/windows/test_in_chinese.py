@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLabel, 
 from app import languages
 from app.widgets.elided import ElidedLabel
 from engine import protocol
-from engine.protocol import Collection, Span, TierSnapshot
+from engine.protocol import Collection, Folder, Span, TierSnapshot
 from tests.helpers.answers import finished, found, passage
 from tests.helpers.shown_values import GIB, document, gpu_tier
 from tests.helpers.told_library import tell_library
@@ -130,3 +130,17 @@ def test_no_words_are_cut(told_window, place, width):
             is_wrapped = isinstance(widget, QLabel) and widget.wordWrap()
             if not is_wrapped and not isinstance(widget, ElidedLabel):
                 assert widget.width() >= widget.minimumSizeHint().width(), widget.text()
+
+
+def test_sentences_that_are_made_for_another_widget_are_chinese(window, client):
+    """Where the class that translates is only known by the type of a parameter."""
+    folder = Folder(path="/docs", collection="Documents", num_documents=600, num_gone=412)
+    tell_library(client, COLLECTION, folders=[folder])
+    page = window.go_to("library")
+    assert english_in(page) == set()
+    assert "docs 中的 600 个文件有 412 个不见了。" in [label.text() for label in page.findChildren(QLabel)]
+    failed = tuple(protocol.DocumentProblem(path=f"/docs/{number}.pdf", reason="") for number in range(2))
+    client.tell(
+        protocol.IndexFinished(indexed=7, unchanged=0, removed=0, skipped=(), failed=failed, chunks=20, seconds=1)
+    )
+    assert window.message_bar.sentence == "已索引 7 个文件，2 个未能索引。"
