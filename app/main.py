@@ -2,8 +2,8 @@
 
 Start-up:
  1. The application object; our folders; the lock. A second start hands its paths to the first and ends.
- 2. The window's settings are read; the window is made, dressed and shown. Nothing of the engine's protocol,
-    no chat and no Markdown is imported yet: what is seen first must be there at once.
+ 2. The window's settings are read, the first of them its language; the window is made, dressed and shown. Nothing
+    of the engine's protocol, no chat and no Markdown is imported yet: what is seen first must be there at once.
  3. After the first paint: second starts are heard; the log file, signals and uncaught exceptions; the chats are
     opened; the engine's client and the models are made and attached to the window; the engine is started; paths
     from the command line are added; the chats' file is tidied step by step; the stall detector watches from here on.
@@ -24,11 +24,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QLocale, QObject, Qt
+from PySide6.QtCore import QCoreApplication, QObject, Qt
 from PySide6.QtWidgets import QApplication
 
-from app import startup_trace, theme
+from app import languages, startup_trace, theme
 from app.first_paint import FirstPaint
+from app.sentences import joined
 from app.settings import AppHome, SettingsStore, WindowSettings
 from app.single_instance import SingleInstance
 from app.windows.main_window import MainWindow
@@ -67,8 +68,10 @@ def run(paths: Sequence[str]) -> int:
             # Not heard: the first window is just opening or just closing, or it hangs.
             is_first = instance.claim(_ASK_AGAIN_MS)
     except OSError as error:
+        speak_as_set(home)
         return refuse(_tr("Ragdoll cannot keep anything on this disk: %1.").replace("%1", str(error)))
     if not is_first:
+        speak_as_set(home)
         return refuse(_tr("Ragdoll is already open, but does not answer. Close it, or wait a moment and try again."))
     session = Session(home, instance, absolute)
     session.show()
@@ -97,6 +100,11 @@ def make_application(arguments: Sequence[str]) -> QApplication:
     return application
 
 
+def speak_as_set(home: AppHome) -> None:
+    """For what is said where there will be no window."""
+    languages.speak(SettingsStore(home.settings_file).settings.language)
+
+
 def refuse(sentence: str) -> int:
     from PySide6.QtWidgets import QMessageBox
 
@@ -115,8 +123,7 @@ class Session(QObject):
         super().__init__()
         self.home = home
         self.settings = SettingsStore(home.settings_file, self)
-        if self.settings.settings.language:
-            QLocale.setDefault(QLocale(self.settings.settings.language))
+        languages.speak(self.settings.settings.language)
         self.window = dressed_window(self.settings.settings)
         self.models: AppModels | None = None
         self._instance = instance
@@ -186,7 +193,7 @@ class Session(QObject):
         self._client = EngineClient(self.home.logs, self._engine_command or None, parent=self)
         self.models = AppModels(self._client, self._chats, self.settings, self, self.home.pasted_folder)
         self.window.attach(self.models)
-        if problems := " ".join(filter(None, (self.settings.problem, self._chats.problem))):
+        if problems := joined(self.settings.problem, self._chats.problem):
             self.models.message_told.emit("warning", problems, "")
         self._client.start()
         self._tidying = ChatTidying(self._chats, self)

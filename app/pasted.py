@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
+from PySide6.QtCore import QCoreApplication
+
 _LONGEST_NAME_CHARS = 48
 # What no file system minds, in whatever script.
 _KEPT_SIGNS = frozenset(" -_.,'()&+")
@@ -12,13 +14,13 @@ _KEPT_SIGNS = frozenset(" -_.,'()&+")
 
 def keep_text(folder: Path, text: str, day: date) -> Path:
     """Writes a text under its first words and the day. Raises OSError; then there is no file."""
-    first = next((name for line in text.splitlines() if (name := _name(line))), "Pasted text")
+    first = next((name for line in text.splitlines() if (name := _name(line))), _tr("Pasted text"))
     return _written(folder, f"{first} {day.isoformat()}", ".txt", text.encode("utf-8", "replace"))
 
 
 def keep_picture(folder: Path, png: bytes, day: date) -> Path:
     """The same of a picture, which has no words to be called by."""
-    return _written(folder, f"Pasted picture {day.isoformat()}", ".png", png)
+    return _written(folder, _tr("Pasted picture %1").replace("%1", day.isoformat()), ".png", png)
 
 
 def _name(line: str) -> str:
@@ -51,3 +53,7 @@ def _written(folder: Path, name: str, suffix: str, content: bytes) -> Path:
         file.unlink(missing_ok=True)
         raise
     return file
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("pasted", text)

@@ -11,7 +11,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QObject, Signal
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 # More side by side would each be written noticeably slower.
 MAX_ANSWERS = 4
+_UNREADABLE = str(QT_TRANSLATE_NOOP("settings_file", "%1 cannot be read (%2); defaults are used."))
+_WRONG = str(QT_TRANSLATE_NOOP("settings_file", "%1 has a wrong value (%2); the default is used until it is mended."))
+_UNWRITABLE = str(QT_TRANSLATE_NOOP("settings_file", "%1 cannot be written (%2)."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +122,22 @@ def _is_of_kind(value: object, default: object) -> bool:
 
 
 class SettingsStore(QObject):
-    """`settings` in force and their file. `problem` is a sentence when the file could not be read or written."""
+    """`settings` in force and their file."""
 
     settings_changed = Signal()  # settings
 
     def __init__(self, file: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._file = file
-        self.problem = ""
+        # In words that are translated once they are asked for: in which language to is in the file.
+        self._problem = ("", "")
         self.settings = self._read()
+
+    @property
+    def problem(self) -> str:
+        """A sentence when the file could not be read or written, else ""."""
+        words, detail = self._problem
+        return _tr(words).replace("%1", self._file.name).replace("%2", detail) if words else ""
 
     def change(self, **changes: object) -> None:
         """Applies changes by name and writes them. Raises ValueError (then nothing has changed)."""
@@ -156,14 +166,13 @@ class SettingsStore(QObject):
             return self._unreadable(error)
 
     def _unreadable(self, error: Exception) -> WindowSettings:
-        self.problem = f"{self._file.name} cannot be read ({error}); defaults are used."
+        self._problem = (_UNREADABLE, str(error))
         return WindowSettings()
 
     def _validated(self, values: dict[str, Any]) -> WindowSettings:
         """A wrong value costs that value only: a slip in a hand-edited file must not hide the others."""
         if wrong := faults(values):
-            names = ", ".join(sorted(wrong))
-            self.problem = f"{self._file.name} has a wrong value ({names}); the default is used until it is mended."
+            self._problem = (_WRONG, ", ".join(sorted(wrong)))
         known = {setting.name for setting in fields(WindowSettings)} - wrong.keys()
         return WindowSettings(**{name: value for name, value in values.items() if name in known})
 
@@ -176,10 +185,10 @@ class SettingsStore(QObject):
             document.update(changes)
             # Halves of surrogate pairs can be typed, but not written.
             write_atomically(self._file, tomlkit.dumps(document).encode(errors="replace"))
-            self.problem = ""
+            self._problem = ("", "")
         except OSError as error:
             # The window goes on with what was chosen; only the memory of it is lost.
-            self.problem = f"{self._file.name} cannot be written ({error.strerror})."
+            self._problem = (_UNWRITABLE, str(error.strerror))
 
     def _document(self) -> TOMLDocument:
         """The file as it is now, with its comments; one that is no TOML is kept beside it."""
@@ -210,3 +219,7 @@ def write_atomically(file: Path, content: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("settings_file", text)

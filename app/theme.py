@@ -230,20 +230,22 @@ def _picture_file(name: str, theme: Theme) -> str:
 
 # --- fonts ---------------------------------------------------------------------------------------
 
+# The same shapes under the names that they have on other systems, best first.
+_SIMPLIFIED = ("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "Microsoft YaHei UI", "PingFang SC")
 _CJK_BY_LANGUAGE = {
-    QLocale.Language.Japanese: "Noto Sans CJK JP",
-    QLocale.Language.Korean: "Noto Sans CJK KR",
+    QLocale.Language.Japanese: ("Noto Sans CJK JP",),
+    QLocale.Language.Korean: ("Noto Sans CJK KR",),
 }
 
 
 def font(font_scale: float = 1.0, locale: QLocale | None = None) -> QFont:
     """The window's font: Noto Sans, then the CJK face whose shapes the locale's readers expect."""
     locale = locale or QLocale()
-    cjk = _CJK_BY_LANGUAGE.get(locale.language(), "Noto Sans CJK SC")
+    cjk = _CJK_BY_LANGUAGE.get(locale.language(), _SIMPLIFIED)
     if locale.language() == QLocale.Language.Chinese and locale.script() == QLocale.Script.TraditionalChineseScript:
-        cjk = "Noto Sans CJK TC"
+        cjk = ("Noto Sans CJK TC",)
     made = QFont(QGuiApplication.font())
-    made.setFamilies(_present("Inter", "Noto Sans", "Segoe UI", "SF Pro Text", "Cantarell", "DejaVu Sans", cjk))
+    made.setFamilies(_present("Inter", "Noto Sans", "Segoe UI", "SF Pro Text", "Cantarell", "DejaVu Sans", *cjk))
     made.setPointSizeF(BASE_POINTS * font_scale)
     return made
 

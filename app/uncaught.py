@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from types import TracebackType
 
+from PySide6.QtCore import QCoreApplication
+
 log = logging.getLogger(__name__)
 Tell = Callable[[str, str], object]
 
@@ -33,6 +35,11 @@ class UncaughtExceptions:
         if not self._is_telling:
             self._is_telling = True
             try:
-                self._tell(f"Something went wrong inside the window: {kind.__name__}: {error}.", "It is in the log.")
+                words = _tr("Something went wrong inside the window: %1.")
+                self._tell(words.replace("%1", f"{kind.__name__}: {error}"), _tr("It is in the log."))
             finally:
                 self._is_telling = False
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("uncaught", text)

@@ -1,4 +1,4 @@
-"""Everything we ship that is not code, by name: icons, the theme's style sheet, prompts, licences.
+"""Everything we ship that is not code, by name: icons, the theme's style sheet, prompts, translations, licences.
 
 It lies beside this module in a checkout, a wheel and a frozen application alike; importlib.resources would say the
 same, and cost the window's first paint its import of zip files.

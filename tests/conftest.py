@@ -1,4 +1,4 @@
-"""What every test of ours may rely on: its own data folder, no display, no network, and nothing left behind.
+"""What every test of ours may rely on: its own data folder, no display, no network, English, and nothing left behind.
 
 A test fails that leaves a non-daemon thread or a child process running, or that makes our own loggers
 (`engine`, `app`) warn without having said `@pytest.mark.expects_warnings`.
@@ -15,6 +15,8 @@ from pathlib import Path
 
 # Qt and huggingface_hub look at these once, when they are first imported.
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+# The window speaks the language of the system's user, and tests read it in English.
+os.environ["LC_ALL"], os.environ["LANGUAGE"] = "C.UTF-8", "en"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
+
 from engine.protocol import RagdollError
 
 
@@ -16,28 +18,36 @@ class ChatsUnusable(RagdollError):
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How people are told: what `all` of its kind is called, what does not happen now, and what there is to do."""
+    """How people are told: what `all` of its kind is called, what does not happen now, and what there is to do.
+
+    As marked for translation in the context "chats".
+    """
 
     all: str
     so: str
     once_there_is_room: str
 
 
-OF_CHATS = Words("The chats", "this chat cannot be saved", "Free some space; what is shown stays.")
+OF_CHATS = Words(
+    str(QT_TRANSLATE_NOOP("chats", "The chats")),
+    str(QT_TRANSLATE_NOOP("chats", "this chat cannot be saved")),
+    str(QT_TRANSLATE_NOOP("chats", "Free some space; what is shown stays.")),
+)
 
 
 def told(error: sqlite3.Error | OSError, words: Words = OF_CHATS) -> ChatsUnusable:
     """An error of SQLite or of the disk as a sentence and a way out."""
     text = str(error)
     if "full" in text:
-        return ChatsUnusable(f"The disk is full, so {words.so}.", words.once_there_is_room)
-    if "readonly" in text:
-        return ChatsUnusable(f"{words.all} are write-protected, so {words.so}.", "Allow writing there.")
-    if isinstance(error, sqlite3.OperationalError | OSError):
-        return ChatsUnusable(f"{words.all} cannot be used just now ({text}).", "Try again.")
-    return ChatsUnusable(
-        f"{words.all} on the disk are damaged ({text}).", "Restart Ragdoll: it saves what can be read."
-    )
+        sentence, way_out = _tr("The disk is full, so %2."), _tr(words.once_there_is_room)
+    elif "readonly" in text:
+        sentence, way_out = _tr("%1 are write-protected, so %2."), _tr("Allow writing there.")
+    elif isinstance(error, sqlite3.OperationalError | OSError):
+        sentence, way_out = _tr("%1 cannot be used just now (%3)."), _tr("Try again.")
+    else:
+        sentence, way_out = _tr("%1 on the disk are damaged (%3)."), _tr("Restart Ragdoll: it saves what can be read.")
+    of_words = sentence.replace("%1", _tr(words.all)).replace("%2", _tr(words.so))
+    return ChatsUnusable(of_words.replace("%3", text), way_out)
 
 
 def is_damage(error: sqlite3.Error) -> bool:
@@ -52,3 +62,7 @@ def telling(words: Words = OF_CHATS) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         raise told(error, words) from error
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("chats", text)

@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from app.chats.records import Json, Turn
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
 
-_ENDS = {"cancelled": "Stopped before the answer was complete.", "failed": "This answer failed."}
+from app.chats.records import Json, Turn
+from app.sentences import listed
+
+_ENDS = {
+    "cancelled": str(QT_TRANSLATE_NOOP("export", "Stopped before the answer was complete.")),
+    "failed": str(QT_TRANSLATE_NOOP("export", "This answer failed.")),
+}
 # Of what a chat has of its own, figures.
 _FIGURES = {
-    "max_tokens": "at most %1 tokens an answer",
-    "temperature": "temperature %1",
-    "top_p": "top P %1",
-    "min_p": "min P %1",
+    "max_tokens": str(QT_TRANSLATE_NOOP("export", "at most %1 tokens an answer")),
+    "temperature": str(QT_TRANSLATE_NOOP("export", "temperature %1")),
+    "top_p": str(QT_TRANSLATE_NOOP("export", "top P %1")),
+    "min_p": str(QT_TRANSLATE_NOOP("export", "min P %1")),
 }
 
 
@@ -30,9 +36,10 @@ def markdown_of(title: str, turns: Sequence[Turn], manner: Json | None = None) -
 
 def _manner(manner: Json) -> list[str]:
     instructions = str(manner.get("instructions") or "").strip()
-    figures = [words.replace("%1", str(manner[name])) for name, words in _FIGURES.items() if name in manner]
-    parts = [f"*Instructions of this chat:*\n\n{_quoted(instructions)}"] if instructions else []
-    return [*parts, f"*Settings of this chat: {', '.join(figures)}.*"] if figures else parts
+    figures = [_tr(words).replace("%1", str(manner[name])) for name, words in _FIGURES.items() if name in manner]
+    parts = [f"*{_tr('Instructions of this chat:')}*\n\n{_quoted(instructions)}"] if instructions else []
+    told = _tr("Settings of this chat: %1.").replace("%1", listed(figures))
+    return [*parts, f"*{told}*"] if figures else parts
 
 
 def _answer(turn: Turn) -> list[str]:
@@ -41,11 +48,12 @@ def _answer(turn: Turn) -> list[str]:
     if outcome.state == "finished" and not parts:
         parts.append(f"*{_nothing(turn)}*")
     if outcome.state in _ENDS:
-        parts.append(f"*{outcome.error_sentence or _ENDS[outcome.state]}*")
+        parts.append(f"*{outcome.error_sentence or _tr(_ENDS[outcome.state])}*")
     if outcome.passages:
-        parts.append("**Sources**\n\n" + "\n".join(_source(n, p) for n, p in enumerate(outcome.passages, start=1)))
+        sources = "\n".join(_source(n, p) for n, p in enumerate(outcome.passages, start=1))
+        parts.append(f"**{_tr('Sources')}**\n\n{sources}")
     if outcome.model:
-        parts.append(f"*Answered by {outcome.model}.*")
+        parts.append(f"*{_tr('Answered by %1.').replace('%1', outcome.model)}*")
     return parts
 
 
@@ -53,18 +61,17 @@ def _nothing(turn: Turn) -> str:
     """Why there is no answer, as the window says it."""
     outcome = turn.outcome
     if outcome.thoughts:
-        return "The model ended without an answer."
+        return _tr("The model ended without an answer.")
     if outcome.model or not turn.searches:
-        return "The model wrote nothing."
-    return "Not found in the files."
+        return _tr("The model wrote nothing.")
+    return _tr("Not found in the files.")
 
 
 def _source(number: int, passage: Json) -> str:
     path = os.fsencode(str(passage.get("document", ""))).decode("utf-8", "replace")
     page = passage.get("page")
-    spot = str(passage.get("place") or "") or (f"page {page}" if page else "")
-    place = f"{path}, {spot}" if spot else path
-    return f"{number}. {_one_line(place)}"
+    spot = str(passage.get("place") or "") or (_tr("page %1").replace("%1", str(page)) if page else "")
+    return f"{number}. {_one_line(listed((path, spot)))}"
 
 
 def _one_line(text: str) -> str:
@@ -73,3 +80,7 @@ def _one_line(text: str) -> str:
 
 def _quoted(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.strip().splitlines())
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("export", text)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from PySide6.QtCore import QT_TRANSLATE_NOOP
+
 TurnRecordState = Literal["asked", "writing", "finished", "cancelled", "failed"]
 Json = dict[str, Any]
 
 # What stands for a model where a chat is answered with quotes; also on the wire.
 NO_MODEL = "none"
 # What a turn says that was open when the window's process ended.
-INTERRUPTED = "Ragdoll was closed before this answer was complete."
+INTERRUPTED = str(QT_TRANSLATE_NOOP("chats", "Ragdoll was closed before this answer was complete."))
 
 
 @dataclass(frozen=True, slots=True)

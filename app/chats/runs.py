@@ -10,8 +10,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 from uuid import uuid4
 
+from PySide6.QtCore import QT_TRANSLATE_NOOP
+
 from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, parsed, storable
-from app.chats.errors import Words
+from app.chats.errors import OF_CHATS, Words
 from app.chats.records import OUTCOME_FIELDS, Outcome, Run, RunFile
 
 # Of an outcome, what a table of thousands shows.
@@ -20,12 +22,22 @@ _SHOWN = ("state", "text", "error_sentence", "timings", "model", "finish_reason"
 _LOOKED_AT = 200
 Change = Callable[[Words], AbstractContextManager[None]]
 
-_ALL = "The questions to every file"
-_ASKING = Words(_ALL, "this question cannot be put to every file", "Free some space, then ask again.")
-_ANSWERING = Words(
-    _ALL, "what the files answer to this question cannot be saved", "Free some space; what is shown stays."
+_ALL = str(QT_TRANSLATE_NOOP("chats", "The questions to every file"))
+_ASKING = Words(
+    _ALL,
+    str(QT_TRANSLATE_NOOP("chats", "this question cannot be put to every file")),
+    str(QT_TRANSLATE_NOOP("chats", "Free some space, then ask again.")),
 )
-_DELETING = Words(_ALL, "this question cannot be deleted", "Free some space, then try again.")
+_ANSWERING = Words(
+    _ALL,
+    str(QT_TRANSLATE_NOOP("chats", "what the files answer to this question cannot be saved")),
+    OF_CHATS.once_there_is_room,
+)
+_DELETING = Words(
+    _ALL,
+    str(QT_TRANSLATE_NOOP("chats", "this question cannot be deleted")),
+    str(QT_TRANSLATE_NOOP("chats", "Free some space, then try again.")),
+)
 
 
 class RunStore:

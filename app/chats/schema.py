@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
+from PySide6.QtCore import QCoreApplication
+
 from app.chats import aside, search
 from app.chats.columns import decoded
 from app.chats.errors import ChatsUnusable
@@ -62,9 +64,12 @@ def _opened(file: Path, rescued: Path) -> tuple[sqlite3.Connection, str]:
 
 def _told(error: _Unusable, num_saved: int, kept: Path) -> str:
     if not num_saved:
-        return f"Your earlier chats could not be opened ({error}). They are kept in {kept}."
-    saved = "1 chat was saved" if num_saved == 1 else f"{num_saved} chats were saved"
-    return f"The file of your chats could not be used ({error}): {saved} from it. It is kept in {kept}."
+        words = _tr("Your earlier chats could not be opened (%1). They are kept in %2.")
+    elif num_saved == 1:
+        words = _tr("The file of your chats could not be used (%1): 1 chat was saved from it. It is kept in %2.")
+    else:
+        words = _tr("The file of your chats could not be used (%1): %3 chats were saved from it. It is kept in %2.")
+    return words.replace("%3", str(num_saved)).replace("%1", str(error)).replace("%2", str(kept))
 
 
 def _replace(file: Path, rescued: Path) -> tuple[int, Path]:
@@ -147,8 +152,8 @@ def _check(connection: sqlite3.Connection, *, looks_through: bool) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > len(_MIGRATIONS):
         raise ChatsUnusable(
-            "Your chats were last used by a newer Ragdoll; this one cannot read them.",
-            "Start the newer Ragdoll, or update this one.",
+            _tr("Your chats were last used by a newer Ragdoll; this one cannot read them."),
+            _tr("Start the newer Ragdoll, or update this one."),
         )
     if looks_through:
         try:
@@ -299,3 +304,7 @@ _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m008_without_files,
     _m009_manners_and_presets,
 )
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("chats", text)

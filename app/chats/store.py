@@ -11,19 +11,26 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
+
 from app.chats import schema, search
 from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, parsed, storable
 from app.chats.errors import OF_CHATS, ChatsUnusable, Words, is_damage, telling
 from app.chats.presets import PresetStore
 from app.chats.records import INTERRUPTED, OUTCOME_FIELDS, Conversation, Json, Outcome, Turn
 from app.chats.runs import RunStore
+from app.sentences import joined
 
 _CONVERSATION = (
     "conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model, searches, manner"
 )
 _TURN = "turn_id, conversation_id, parent_id, question, created, filters, searches"
 _NUM_TURN = len(_TURN.split(", "))
-_TIDYING = Words("The chats", "nothing new can be saved of the chats", "Free some space.")
+_TIDYING = Words(
+    OF_CHATS.all,
+    str(QT_TRANSLATE_NOOP("chats", "nothing new can be saved of the chats")),
+    str(QT_TRANSLATE_NOOP("chats", "Free some space.")),
+)
 
 
 class ChatStore:
@@ -251,11 +258,12 @@ class ChatStore:
                 raise
             # The chats can be read all the same.
             self._has_index, self._to_index = False, range(0)
-            self.problem = f"{self.problem} {error}".strip()
+            self.problem = joined(self.problem, str(error))
 
     def _tidy(self) -> None:
         self._connection.execute(
-            "UPDATE turns SET state = 'failed', error_sentence = ? WHERE state IN ('asked', 'writing')", (INTERRUPTED,)
+            "UPDATE turns SET state = 'failed', error_sentence = ? WHERE state IN ('asked', 'writing')",
+            (QCoreApplication.translate("chats", INTERRUPTED),),
         )
         gone = self._connection.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL").rowcount
         if gone and self._has_index:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import QCoreApplication
 
 from app.engine_client.pulse import Patience
+from app.sentences import joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +63,24 @@ def garbage_cause() -> str:
 
 
 def restart_sentence(because: str) -> str:
-    return because + " " + _tr("It is being started again.")
+    return joined(because, _tr("It is being started again."))
 
 
 def giving_up_sentence(because: str, record: Record) -> str:
     sentence = _tr("This happened %1 times in a short while, so the engine is not started again by itself.")
-    reason = _tr("The most frequent reason is a model that does not fit into memory.")
-    return f"{because} {sentence.replace('%1', str(record.in_a_row))} {reason}"
+    often = sentence.replace("%1", str(record.in_a_row))
+    return joined(because, often, _tr("The most frequent reason is a model that does not fit into memory."))
 
 
 def unstartable_sentence(program: str) -> str:
-    return (
-        _tr("The engine could not be started: %1 cannot be run.").replace("%1", program) + " " + _tr("Install again.")
-    )
+    sentence = _tr("The engine could not be started: %1 cannot be run.")
+    return joined(sentence.replace("%1", program), _tr("Install again."))
 
 
 def wrong_version_sentence(theirs: object, ours: int) -> str:
     sentence = _tr("The engine speaks version %1 of the protocol, this window version %2.")
     way_out = _tr("Install Ragdoll again, so that both are from one release.")
-    return f"{sentence.replace('%2', str(ours)).replace('%1', str(theirs))} {way_out}"
+    return joined(sentence.replace("%2", str(ours)).replace("%1", str(theirs)), way_out)
 
 
 def _signal_name(number: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 
 from app.chats import Conversation, markdown_of
 from app.chats.branches import branch
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from app.models.conversation import ConversationModel
 
 log = logging.getLogger(__name__)
-_FOLDER = "Ragdoll chats"
 # In one go; in between there is time for whoever types.
 _STEP_S = 0.02
 _PAUSE_MS = 5
@@ -121,12 +120,16 @@ def _reason(error: Exception) -> str:
 
 def _new_folder(parent: Path) -> Path:
     """A folder that was not there before. Raises OSError."""
-    number = 1
+    name, number = _tr("Ragdoll chats"), 1
     while True:
-        folder = parent / (_FOLDER if number == 1 else f"{_FOLDER} ({number})")
+        folder = parent / (name if number == 1 else f"{name} ({number})")
         try:
             folder.mkdir()
         except FileExistsError:
             number += 1
         else:
             return folder
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("chat_exports", text)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QCheckBox, QSlider, QWidget
 
+from app.sentences import joined
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import WIDEST_BYTES, bytes_text
 from app.widgets.roomy_label import RoomyLabel
+from app.widgets.tier_names import tier_name
 
 if TYPE_CHECKING:
     from engine.protocol import Tier, TierSnapshot
@@ -71,9 +73,10 @@ class BudgetRow(QWidget):
         is_same = self._snapshot is not None and _facts(tier) == _facts(self._snapshot)
         self._snapshot = tier
         if not is_same:
-            self._name.setText(tier.name)
-            self.slider.setAccessibleName(self.tr("Budget of %1").replace("%1", tier.name))
-            self.automatic.setAccessibleName(self.tr("Budget of %1: automatic").replace("%1", tier.name))
+            name = tier_name(tier.name)
+            self._name.setText(name)
+            self.slider.setAccessibleName(self.tr("Budget of %1").replace("%1", name))
+            self.automatic.setAccessibleName(self.tr("Budget of %1: automatic").replace("%1", name))
             self._show()
 
     def show_budget(self, budget_bytes: int | None, problem: str = "") -> None:
@@ -146,7 +149,7 @@ class BudgetRow(QWidget):
         if tier.given_up:
             # Whole sentences, of which some are said of every rung of a kind.
             told += dict.fromkeys(tier.given_up)
-        return " ".join(told)
+        return joined(*told)
 
     def _on_moved(self) -> None:
         self.automatic.setChecked(False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
 
+from app.sentences import joined
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import count_text, file_name, printable
@@ -75,8 +76,7 @@ class FolderLine(QWidget):
             return ""
         if not folder.num_documents:
             return folder.absence
-        still = self.tr("What was indexed of it still answers.")
-        return f"{folder.absence} {still}"
+        return joined(folder.absence, self.tr("What was indexed of it still answers."))
 
     def menu(self) -> QMenu:
         """What can be done with it."""

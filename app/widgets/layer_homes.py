@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QCoreApplication
 
+from app.sentences import listed
 from app.widgets.figures import bytes_text, count_text
 from app.widgets.memory_tiles import TileState, layers_of
 
@@ -77,14 +78,16 @@ def state_of(home: Home) -> TileState:
 def layer_sentence(layer: Layer) -> str:
     """`Layer 12: streamed from disk, 61 MiB`."""
     words = QCoreApplication.translate("memory", "Layer %1: %2").replace("%1", str(layer.index))
-    told = home_name(layer.home) + (f", {bytes_text(layer.num_bytes)}" if layer.num_bytes else "")
-    return words.replace("%2", told)
+    told = (home_name(layer.home), bytes_text(layer.num_bytes) if layer.num_bytes else "")
+    return words.replace("%2", listed(told))
 
 
 def homes_sentence(all_layers: Sequence[Layer]) -> str:
     """`12 on the GPU · 10 pinned in memory · 6 streamed from disk`."""
     counts = Counter(layer.home for layer in all_layers)
-    return " · ".join(f"{count_text(counts[home])} {home_name(home)}" for home in HOMES if counts[home])
+    words = QCoreApplication.translate("memory", "%1 %2")
+    told = ((count_text(counts[home]), home_name(home)) for home in HOMES if counts[home])
+    return " · ".join(words.replace("%1", number).replace("%2", name) for number, name in told)
 
 
 def _rank(span: Span, home: Home) -> int:

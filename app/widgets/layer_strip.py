@@ -11,6 +11,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QFontMetricsF, QHelpEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app import theme
+from app.sentences import joined
 from app.widgets import layer_homes, memory_picture, memory_tiles
 from app.widgets.layer_homes import HOMES, Home, Layer
 from app.widgets.memory_picture import Stretch
@@ -188,7 +189,7 @@ class LayerStrip(QWidget):
             run.append(layer)
         if run:
             told.append(self._run_sentence(run))
-        return " ".join(told)
+        return joined(*told)
 
     def _run_sentence(self, run: Sequence[Layer]) -> str:
         home = layer_homes.home_name(run[0].home)

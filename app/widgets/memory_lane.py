@@ -30,6 +30,7 @@ from app.widgets.memory_scale import KNEE, Scale
 from app.widgets.memory_tiles import Tile
 from app.widgets.memory_words import kind_name, sentence
 from app.widgets.move_marks import MoveMarks
+from app.widgets.tier_names import tier_name
 
 if TYPE_CHECKING:
     from app.models.cell_use import CellUse
@@ -123,7 +124,7 @@ class MemoryLane(QWidget):
         self._tiles = memory_tiles.tiles(tier, cells, self._scale)
         self._picture, self._shown = None, (-1, ())
         self._mark(before, [move for move in moves if move.tier == tier.tier])
-        self.setAccessibleName(self.tr("Memory of %1").replace("%1", tier.name))
+        self.setAccessibleName(self.tr("Memory of %1").replace("%1", tier_name(tier.name)))
         if not self._described.isActive():
             self._describe()
         self.update()

@@ -18,6 +18,7 @@ from app.widgets.memory_lane import MemoryLane
 from app.widgets.memory_legend import MemoryLegend
 from app.widgets.moves_line import MovesLine
 from app.widgets.roomy_label import RoomyLabel
+from app.widgets.tier_names import tier_name
 
 if TYPE_CHECKING:
     from app.models.cell_use import CellUse
@@ -93,7 +94,7 @@ class MemoryMap(QWidget):
         while len(self._lanes) < len(self._tiers):
             self._add_lane()
         for (words, name, figures, lane), tier in zip(self._lanes, self._tiers, strict=False):
-            _say(name, tier.name)
+            _say(name, tier_name(tier.name))
             held = sum(span.num_bytes for span in tier.spans)
             _say(figures, self._held_words(held, tier.capacity_bytes))
             lane.show_tier(tier, self._cells, moves, self._flow)

@@ -22,6 +22,7 @@ from app.widgets import bits
 from app.widgets.figures import WIDEST_BYTES, bytes_text
 from app.widgets.memory_tiles import KIND_NAMES, kind_of
 from app.widgets.memory_words import kind_name, state_name
+from app.widgets.tier_names import tier_name
 
 if TYPE_CHECKING:
     from app.models.memory_table import MemoryRow, MemoryTable
@@ -187,7 +188,7 @@ class MemoryTablePane(QFrame):
 
 def cell_text(row: MemoryRow, column: int) -> str:
     """What a cell says to people."""
-    return (row.tier, owner_text(row), row.what, bytes_text(row.num_bytes), state_name(row.state))[column]
+    return (tier_name(row.tier), owner_text(row), row.what, bytes_text(row.num_bytes), state_name(row.state))[column]
 
 
 def _key(row: MemoryRow, column: int) -> tuple[object, ...]:

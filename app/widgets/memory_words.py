@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication
 
+from app.sentences import listed
 from app.widgets import memory_tiles
 from app.widgets.figures import bytes_text, count_text
 from app.widgets.memory_tiles import Tile, kind_of, layers_of
@@ -39,7 +40,7 @@ def sentence(tile: Tile) -> str:
     if tile.num_parts > 1:
         what = _tr("%1 parts").replace("%1", count_text(tile.num_parts))
     parts = [what, bytes_text(tile.num_bytes), state_name(tile.state) if tile.state != "resident" else ""]
-    return f"{kind_name(tile.kind)}: {', '.join(part for part in parts if part)}"
+    return _tr("%1: %2").replace("%1", kind_name(tile.kind)).replace("%2", listed(parts))
 
 
 def moves_sentence(moves: Sequence[Move]) -> str:

@@ -8,6 +8,7 @@ from PySide6.QtCore import QCoreApplication, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
 
 from app import theme
+from app.sentences import listed
 from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
@@ -147,7 +148,7 @@ class ModelRow(QFrame):
     def _show_actions(self, is_current: bool) -> None:
         entry = self.entry
         # Who hears the buttons one by one has no other way to tell the files of one model apart.
-        spoken = ", ".join(part for part in (entry.name, self._file) if part)
+        spoken = listed((entry.name, self._file))
         for widget in (self._layers_words, self.layers):
             widget.setVisible(entry.has_gpu and not entry.problem)
         self.layers.setMaximum(max(0, entry.num_layers))

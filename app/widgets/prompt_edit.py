@@ -10,6 +10,7 @@ from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QSizePolicy, QVBoxLayout, QWidget
 
 from app import theme
+from app.sentences import joined
 from app.widgets import bits
 from app.widgets.figures import count_text
 
@@ -231,7 +232,7 @@ class PromptEdit(QFrame):
         if end > start:
             words = self.tr("This text has %1 characters. As a file, it can be searched and cited.")
         elif self._attaches:
-            words = f"{words} {self.tr('As a file, it can be asked about.')}"
+            words = joined(words, self.tr("As a file, it can be asked about."))
         words = words.replace("%1", count_text(len(text))).replace("%2", count_text(MAX_CHARACTERS))
         self.paste_offer.offer(words, can_keep=self._attaches)
 

@@ -12,6 +12,7 @@ from app.widgets.elided import ElidedLabel
 from app.widgets.figures import bytes_text
 from app.widgets.picture import Picture
 from app.widgets.spinner import Spinner
+from app.widgets.tier_names import tier_name
 
 if TYPE_CHECKING:
     from app.models.engine_status import EngineStatusModel
@@ -76,7 +77,7 @@ class StatusLine(QWidget):
     def _show_memory(self) -> None:
         tiers = self._memory.tiers if self._memory is not None else ()
         held = [
-            f"{tier.name} {bytes_text(sum(span.num_bytes for span in tier.spans))}"
+            f"{tier_name(tier.name)} {bytes_text(sum(span.num_bytes for span in tier.spans))}"
             for tier in tiers
             if tier.tier != "disk" and tier.spans
         ]

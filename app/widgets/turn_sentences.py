@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QCoreApplication
 
 from app.models.question_filters import chips
+from app.sentences import listed
 from app.widgets.figures import count_text, file_name, seconds_text
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def refreshed_sentence(turn: TurnView) -> str:
         if len(places) == 1
         else _tr("More passages came %1 times while writing, at %2 of the answer")
     )
-    return words.replace("%1", str(len(places))).replace("%2", ", ".join(places))
+    return words.replace("%1", str(len(places))).replace("%2", listed(places))
 
 
 def confined_sentence(turn: TurnView) -> str:

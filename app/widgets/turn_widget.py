@@ -11,6 +11,7 @@ from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QGuiApplica
 from PySide6.QtWidgets import QToolButton, QToolTip, QVBoxLayout, QWidget
 
 from app import theme
+from app.sentences import joined
 from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.answer_text import AnswerText
@@ -277,7 +278,7 @@ class TurnWidget(QWidget):
         self.nothing.setText(self._nothing_sentence(turn) if is_nothing else "")
         self.nothing.setVisible(is_nothing)
         told = (unfounded_sentence(turn, self._follows_sources()), alike_sentence(turn))
-        note = self._note_sentence(turn) if is_extractive else " ".join(part for part in told if part)
+        note = self._note_sentence(turn) if is_extractive else joined(*told)
         self._note.setText(note)
         self._note.setVisible(bool(note))
 
@@ -290,7 +291,8 @@ class TurnWidget(QWidget):
         words = self.tr("Not found in your files.")
         if turn.was_reading:
             words = self.tr("Not found in what had been read by then. Ask again when all files are.")
-        return f"{words} {self.tr('The sources are the passages that come nearest.')}" if turn.passages else words
+        nearest = self.tr("The sources are the passages that come nearest.")
+        return joined(words, nearest) if turn.passages else words
 
     def _note_sentence(self, turn: TurnView) -> str:
         if len(turn.quotes) == 1:

@@ -11,6 +11,7 @@ from PySide6.QtCore import QBuffer, QIODevice, QObject
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QImage, QImageWriter
 
 from app import pasted
+from app.sentences import listed
 from app.widgets.drop_overlay import is_model, models_among
 from app.widgets.figures import file_name
 from app.windows import file_choices
@@ -47,7 +48,7 @@ class Attaching(QObject):
 
     def _attach(self, paths: tuple[str, ...]) -> None:
         self._models.attach(paths)
-        words = self.tr("Attached: %1").replace("%1", ", ".join(map(file_name, paths[:_MOST_SPOKEN])))
+        words = self.tr("Attached: %1").replace("%1", listed(map(file_name, paths[:_MOST_SPOKEN])))
         QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self._prompt, words))
 
     def _keep_text(self, text: str) -> None:

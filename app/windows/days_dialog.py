@@ -9,7 +9,8 @@ from PySide6.QtWidgets import QCheckBox, QDateEdit, QDialog, QGridLayout, QWidge
 
 from app.widgets import bits
 
-_FIELD_PX = 150
+# What stands around a day in its field: margins, and the arrow.
+_AROUND_PX = 76
 
 
 class DaysDialog(QDialog):
@@ -53,7 +54,7 @@ class DaysDialog(QDialog):
         field.setDate(QDate(shown.year, shown.month, shown.day))
         field.setDisplayFormat("yyyy-MM-dd")
         field.setCalendarPopup(True)
-        field.setFixedWidth(_FIELD_PX)
+        field.setFixedWidth(field.fontMetrics().horizontalAdvance(field.text()) + _AROUND_PX)
         field.setAccessibleName(words)
         field.setEnabled(day is not None)
         bits.tame(field)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtWidgets import QBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
+from app.sentences import joined
 from app.widgets import bits
 from app.widgets.collection_card import CollectionCard
 from app.widgets.decision_card import DecisionCard
@@ -256,7 +257,7 @@ class LibraryPage(Page):
         ask_first(
             self,
             one if len(paths) == 1 else many,
-            f"{of_one if len(paths) == 1 else of_many} {stays}",
+            joined(of_one if len(paths) == 1 else of_many, stays),
             self.tr("Remove"),
             lambda: self._library.remove(paths),
         )

@@ -1,4 +1,4 @@
-"""Settings: looks, answers, library, search, where data live, who may ask. Nothing to save: all is in force at once."""
+"""Settings: looks, answers, library, search, data, who may ask. Nothing to save: all but the language act at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app import theme
+from app import languages, theme
 from app.models.engine_settings import EngineSettingsModel
 from app.models.local_server import LocalServerModel
 from app.settings import MAX_ANSWERS
@@ -134,7 +134,15 @@ class SettingsPage(Page):
         self.font_size.setSuffix(" %")
         self.font_size.setKeyboardTracking(False)
         self.font_size.valueChanged.connect(lambda percent: self._window.change(font_scale=percent / 100))
+        self.language = QComboBox()
+        bits.pass_wheel(self.language)
+        self.language.view().setAccessibleName(self.tr("Languages"))
+        for locale, text in (("", self.tr("As the system")), *languages.NAMES.items()):
+            self.language.addItem(text, locale)
+        self.language.activated.connect(lambda row: self._window.change(language=self.language.itemData(row)))
         section = self._section(self.tr("Appearance"))
+        words = self.tr("Takes effect when Ragdoll is started again.")
+        self._line(section, self.tr("Language"), words, self.language)
         self._line(section, self.tr("Theme"), "", self.theme_choice)
         bits.tame(self.font_size)
         self._line(section, self.tr("Text size"), "", self.font_size)
@@ -253,6 +261,7 @@ class SettingsPage(Page):
     def _show_window_settings(self) -> None:
         settings = self._window.settings
         self.theme_choice.setCurrentIndex(max(0, self.theme_choice.findData(settings.theme)))
+        self.language.setCurrentIndex(max(0, self.language.findData(settings.language)))
         for spin, value in (
             (self.font_size, round(settings.font_scale * 100)),
             (self.answers_per_question, settings.answers_per_question),

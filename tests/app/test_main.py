@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QApplication, QMessageBox
 
-from app import main, startup_trace
+from app import languages, main, startup_trace
 from app.chats import ChatStore
 from app.settings import AppHome
 from app.single_instance import SingleInstance
@@ -100,6 +101,39 @@ def test_a_killed_engine_costs_no_text_and_the_window_says_what_happened(qtbot, 
     qtbot.wait_until(lambda: not session.models.conversation.is_answering, timeout=TIMEOUT_MS)
     (again,) = session.models.conversation.turns
     assert (again.state, again.num_branches) == ("finished", 2)
+
+
+@pytest.fixture
+def english_again(monkeypatch) -> Iterator[None]:
+    before = QLocale()
+    monkeypatch.setattr(languages, "can_be_shown", lambda _: True)
+    yield
+    languages.speak("en")
+    QLocale.setDefault(before)
+
+
+def wish_chinese() -> None:
+    file = AppHome.find().settings_file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text('language = "zh_CN"\n', encoding="utf-8")
+
+
+def test_the_window_speaks_the_language_of_its_settings(english_again, open_session):
+    wish_chinese()
+    session = open_session()
+    assert session.window.rail.buttons["library"].accessibleName() == "资料库"
+    assert session.models.engine_status.sentence == "就绪"
+
+
+def test_a_start_that_is_refused_says_so_in_the_language_of_the_settings(
+    english_again, held_lock, qapp, monkeypatch, capsys
+):
+    wish_chinese()
+    monkeypatch.setattr(main, "make_application", lambda arguments: QApplication.instance())
+    monkeypatch.setattr(main, "LONGEST_CLOSING_MS", 50)
+    monkeypatch.setattr(QMessageBox, "critical", lambda *_: None)
+    assert main.run([]) == 1
+    assert "已经打开" in capsys.readouterr().err
 
 
 def test_a_wish_to_terminate_closes_the_window(qtbot, open_session):

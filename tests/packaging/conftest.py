@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NEIGHBOURS = ("system_needs", "pip_steps", "bootstrap", "module_index")
+NEIGHBOURS = ("system_needs", "pip_steps", "bootstrap", "module_index", "translations")
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +48,8 @@ def system_needs(_neighbours: dict[str, ModuleType]) -> ModuleType:
 @pytest.fixture
 def module_index(_neighbours: dict[str, ModuleType]) -> ModuleType:
     return _neighbours["module_index"]
+
+
+@pytest.fixture
+def translations(_neighbours: dict[str, ModuleType]) -> ModuleType:
+    return _neighbours["translations"]

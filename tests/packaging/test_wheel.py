@@ -40,8 +40,13 @@ def test_it_carries_every_file_of_its_packages(wheel: ZipFile, root: Path, packa
     assert ours <= names(wheel)
 
 
-def test_it_carries_icons_theme_and_prompts(wheel: ZipFile) -> None:
-    for name in ("resources/icons/ragdoll.svg", "resources/theme/window.qss", "resources/prompts/answer.txt"):
+def test_it_carries_icons_theme_prompts_and_translations(wheel: ZipFile) -> None:
+    for name in (
+        "resources/icons/ragdoll.svg",
+        "resources/theme/window.qss",
+        "resources/prompts/answer.txt",
+        "resources/translations/ragdoll_zh_CN.qm",
+    ):
         assert name in names(wheel)
 
 

@@ -111,6 +111,20 @@ def test_dates_are_chosen_by_their_usual_names_or_between_two_days(bar, models):
     assert models.conversation.filters == Filters()
 
 
+@pytest.mark.parametrize("scale", [1.0, 1.8])
+def test_days_are_not_cut_whatever_the_font(qtbot, scale):
+    theme.appearance().choose("light", scale)
+    dialog = DaysDialog(date(2025, 6, 1), date(2025, 1, 1))
+    qtbot.addWidget(dialog)
+    dialog.show()
+    qtbot.waitExposed(dialog)
+    line = dialog.since.lineEdit()
+    margins = line.textMargins()
+    room = line.width() - margins.left() - margins.right()
+    assert room > line.fontMetrics().horizontalAdvance(line.text())
+    theme.appearance().choose("light")
+
+
 def test_two_days_in_the_wrong_order_are_put_right(qtbot):
     dialog = DaysDialog(date(2025, 6, 1), date(2025, 1, 1))
     qtbot.addWidget(dialog)

@@ -670,10 +670,11 @@ def test_on_other_pages_the_shortcuts_of_a_chat_do_nothing(window, models, clien
     assert len(client.asked(protocol.CANCEL)) == 1
 
 
-def test_a_problem_of_the_settings_is_told_once(window, models):
-    models.settings.problem = "window.toml has a wrong value (theme)."
-    models.settings.settings_changed.emit()
-    assert "wrong value" in window.message_bar.sentence
+def test_a_problem_of_the_settings_is_told_once(window, models, tmp_path):
+    (tmp_path / "window.toml").unlink(missing_ok=True)
+    (tmp_path / "window.toml").mkdir()
+    models.settings.change(last_collection="Contracts")
+    assert "window.toml cannot be written" in window.message_bar.sentence
     window.message_bar.show_message("warning", "Something newer.")
     models.settings.settings_changed.emit()
     assert window.message_bar.sentence == "Something newer."

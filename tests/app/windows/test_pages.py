@@ -1020,6 +1020,19 @@ def test_theme_and_text_size_take_effect_at_once(window, models):
     assert (models.settings.settings.theme, models.settings.settings.font_scale) == ("dark", 1.2)
 
 
+def test_the_language_is_chosen_for_the_next_start(window, models):
+    page = window.go_to("settings")
+    choices = [page.language.itemText(row) for row in range(page.language.count())]
+    assert choices == ["As the system", "English", "简体中文"]
+    assert page.language.currentText() == "As the system"
+    assert "started again" in page.language.accessibleDescription()
+    page.language.activated.emit(page.language.findData("zh_CN"))
+    assert models.settings.settings.language == "zh_CN"
+    assert page.language.currentText() == "简体中文"
+    models.settings.change(language="")
+    assert page.language.currentText() == "As the system"
+
+
 def test_the_data_folder_is_shown_and_opened(window, monkeypatch, ragdoll_home):
     opened = []
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
