@@ -16,7 +16,8 @@ from pathlib import Path
 # Qt and huggingface_hub look at these once, when they are first imported.
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 # The window speaks the language of the system's user, and tests read it in English.
-os.environ["LC_ALL"], os.environ["LANGUAGE"] = "C.UTF-8", "en"
+os.environ["LC_ALL"] = "C.UTF-8"
+os.environ["LANGUAGE"] = "en"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
 
