@@ -8,6 +8,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QWidget
 
 from app.widgets import bits
+from app.widgets.elided import ElidedLabel
 from engine.protocol import ServerState
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ class ServerLines(QWidget):
         super().__init__(parent)
         self._server, self._settings = server, settings
         self.problem = bits.label("", "problem", wraps=True)
-        self.address = bits.label("", selectable=True)
-        self.key = bits.label("", selectable=True)
+        self.address = ElidedLabel()
+        self.key = ElidedLabel()
         self.copy_address = bits.tool("copy", self.tr("Copy the address"), lambda: _copy(self.address))
         self.copy_key = bits.tool("copy", self.tr("Copy the key"), lambda: _copy(self.key))
         self.new_key = bits.button(self.tr("Make another key"), "link", clicked=self._make_key)
@@ -47,7 +48,8 @@ class ServerLines(QWidget):
 
     def _line(self, name: str, value: QLabel, *buttons: QWidget) -> QWidget:
         card = bits.card("soft")
-        line = bits.row(bits.label(name, "small"), value, None, *reversed(buttons))
+        line = bits.row(bits.label(name, "small"), value, *reversed(buttons))
+        line.setStretch(1, 1)
         line.setContentsMargins(14, 6, 6, 6)
         card.setLayout(line)
         return card
