@@ -24,6 +24,15 @@ def test_what_is_not_said_is_as_usual():
     assert request(user="somebody", store=False).sampling(USUAL) == USUAL
 
 
+def test_null_says_nothing():
+    names = ChatRequest.model_fields.keys() - {"model", "messages"}
+    nothing = request(**dict.fromkeys(names))
+    assert nothing == request()
+    assert nothing.sampling(USUAL) == USUAL
+    of_json = {"type": "json_schema", "json_schema": {"name": "x", "strict": None, "schema": None}}
+    assert request(response_format=of_json).sampling(USUAL).json_schema == '{"type": "object"}'
+
+
 @pytest.mark.parametrize(
     ("fields", "name", "value"),
     [
