@@ -129,7 +129,7 @@ class Service:
     async def _model(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in self._names():
-            raise ModelNotFound(f"There is no model called {name!r} here.", "/v1/models lists them.")
+            raise _no_model(name)
         return JSONResponse(replies.models([name], self._since)["data"][0])
 
     @_told
@@ -155,7 +155,10 @@ class Service:
     def _asking(self, wanted: ChatRequest) -> _Asking:
         engine, named, where = self._engine, naming.understood(wanted.model), wanted.ragdoll
         searches = named.searches if where.searches is None else where.searches
-        if not searches and not named.model and not engine.settings.models.current:
+        model = naming.file_of(named.model, engine.settings.models.known)
+        if model is None:
+            raise _no_model(named.model)
+        if not searches and not model and not engine.settings.models.current:
             raise ModelNotFound(
                 "No model is chosen in Ragdoll, and without one there are only quotes from files.",
                 f"Choose one there, or ask {naming.CHOSEN}{naming.FILES}.",
@@ -173,7 +176,7 @@ class Service:
             filters=where.filters(),
             # Many at once are a script's, which can wait for somebody at the window.
             priority="interactive" if self._num_open < MOST_IN_PERSON else "batch",
-            model=named.model,
+            model=model,
             # A model by itself is told what the application tells it, and nothing else.
             instructions=words.instructions or (usual.instructions if searches else ""),
             searches=searches,
@@ -285,6 +288,10 @@ async def _with(first: str, rest: AsyncGenerator[str, None]) -> AsyncIterator[st
         yield first
         async for piece in rest:
             yield piece
+
+
+def _no_model(name: str) -> ModelNotFound:
+    return ModelNotFound(f"There is no model called {name!r} here.", "/v1/models lists them.")
 
 
 def _finished(end: AnswerFinished | AnswerCancelled | AnswerFailed) -> AnswerFinished:

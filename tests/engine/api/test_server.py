@@ -150,7 +150,8 @@ def test_a_question_is_put_as_the_name_of_the_model_says(server: Server, engine:
     chat(server, model="none:files/Home")
     chat(server, model="ragdoll", ragdoll={"searches": True, "collection": "Work", "passages": 3})
     alone, quotes, from_work = engine.asked
-    assert (alone.model, alone.searches, alone.is_verbatim, alone.sampling.max_tokens) == ("tiny", False, True, 5)
+    told = (alone.model, alone.searches, alone.is_verbatim, alone.sampling.max_tokens)
+    assert told == ("/m/tiny.gguf", False, True, 5)
     assert (quotes.model, quotes.searches, quotes.collection, quotes.is_verbatim) == ("none", True, "Home", False)
     assert (from_work.model, from_work.searches, from_work.collection, from_work.top_k) == ("", True, "Work", 3)
 
@@ -239,6 +240,14 @@ def test_without_a_model_there_is_a_way_out(server: Server, engine: Answering):
     assert response.status_code == 404
     assert "ragdoll:files" in response.json()["error"]["message"]
     assert chat(server, model="ragdoll:files").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["gpt-4o", "~nobody/m.gguf", "/dev/zero"])
+def test_models_that_are_not_known_are_not_looked_for(server: Server, engine: Answering, name: str):
+    response = chat(server, model=name)
+    assert response.status_code == 404
+    assert response.json()["error"]["code"] == "model_not_found"
+    assert engine.asked == []
 
 
 def test_models_are_listed_with_what_they_can_read(server: Server):
