@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from tests.helpers.answers import passage
 
 PATIENCE_S = 20.0
 KEY = "secret"
+# A model on a share that does not answer until it `lies_there`.
+HANGS = "/share/far.gguf"
 HELLO = [{"role": "user", "content": "Hello?"}]
 TIMINGS = Timings(0.0, 0.0, 0.0, 0.0, 0.0, 10, 2)
 
@@ -32,7 +35,10 @@ class Answering:
 
     def __init__(self) -> None:
         self.settings = Settings.model_validate(
-            {"models": {"current": "/m/tiny.gguf", "known": ("/m/tiny.gguf",)}, "generation": {"instructions": "Ours."}}
+            {
+                "models": {"current": "/m/tiny.gguf", "known": ("/m/tiny.gguf", HANGS)},
+                "generation": {"instructions": "Ours."},
+            }
         )
         self.pieces: tuple[str, ...] = ("Hel", "lo.")
         self.end: Callable[[str], AnswerEnded] | None = None
@@ -41,6 +47,7 @@ class Answering:
         self.cancelled: list[str] = []
         self.goes_on, self.was_cancelled = threading.Event(), threading.Event()
         self.goes_on.set()
+        self.lies_there = threading.Event()
         self.listeners: list[Publish] = []
 
     def subscribe(self, listener: Publish) -> Callable[[], None]:
@@ -62,6 +69,8 @@ class Answering:
 
     def take(self, question: Question) -> Callable[[], None]:
         def hand_over() -> None:
+            if question.model == HANGS:
+                assert self.lies_there.wait(2 * PATIENCE_S)
             if self.refusal is not None:
                 raise self.refusal
             self.asked.append(question)
@@ -100,6 +109,7 @@ def server(engine: Answering) -> Iterator[Server]:
     assert server.state.problem == ""
     yield server
     engine.goes_on.set()
+    engine.lies_there.set()
     server.close()
 
 
@@ -212,6 +222,28 @@ def test_who_leaves_a_stream_wants_no_more_of_it(server: Server, engine: Answeri
     next(response.iter_lines())
     response.close()
     assert engine.was_cancelled.wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_who_leaves_while_a_file_is_looked_at_wants_no_answer(server: Server, engine: Answering, stream: bool):
+    with pytest.raises(requests.exceptions.ReadTimeout):
+        requests.post(
+            f"{server.state.address}/chat/completions",
+            json={"model": "far", "messages": HELLO, "stream": stream},
+            headers={"Authorization": f"Bearer {KEY}"},
+            timeout=0.5,
+        )
+    assert engine.was_cancelled.wait(PATIENCE_S)
+
+
+def test_a_file_that_cannot_be_looked_at_holds_up_nobody_else(server: Server, engine: Answering):
+    with ThreadPoolExecutor(40) as pool:
+        far = [pool.submit(chat, server, model="far") for _ in range(40)]
+        near = pool.submit(chat, server, model="tiny")
+        assert chat(server, model="tiny").ok
+        engine.lies_there.set()
+        assert near.result().ok
+        assert all(one.result().ok for one in far)
 
 
 def test_a_refused_question_is_told_before_anything_is_sent(server: Server, engine: Answering):
