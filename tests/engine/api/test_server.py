@@ -16,7 +16,7 @@ import requests
 from engine.api.server import Server
 from engine.config import ServerSettings, Settings
 from engine.core import Answer, Collection, Evidence, Question, Scope
-from engine.errors import BadRequest, ModelNotFound, RagdollError
+from engine.errors import BadRequest, DiskFull, ModelNotFound, RagdollError
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
 from engine.metrics import Timings
 from engine.protocol import ServerState
@@ -385,6 +385,26 @@ def test_a_key_is_made_when_it_is_first_needed(engine: Answering):
         assert post(server, "/search", {"query": "a"}, key=settings.key).ok
     finally:
         server.close()
+
+
+@pytest.mark.expects_warnings
+def test_a_key_that_cannot_be_kept_is_told_and_nobody_gets_in_without(
+    engine: Answering, monkeypatch: pytest.MonkeyPatch
+):
+    told: list[ServerState] = []
+    server = Server(engine, told.append)  # type: ignore[arg-type]
+
+    def full(changes: object) -> Settings:
+        raise DiskFull("The disk is full.")
+
+    with monkeypatch.context() as patches:
+        patches.setattr(engine, "change_settings", full)
+        server.follow(ServerSettings(enabled=True, port=0))
+    assert told == [ServerState(problem="The disk is full.")]
+    assert server.state.address == ""
+    server.follow(ServerSettings(enabled=True, port=0))
+    assert is_open(server.state.address), "once there is room, it is tried again"
+    server.close()
 
 
 def test_none_is_asked_for_where_none_is_needed(engine: Answering):
