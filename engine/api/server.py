@@ -55,9 +55,9 @@ class Server:
             self._settings, before = settings, self._state
             self._stop()
             self._state = ServerState(problem=problem) if problem else self._started(settings)
-            state = self._state
-        if state != before:
-            self._tell(state)
+            # One after the other, so that the last that is told is how it stands.
+            if self._state != before:
+                self._tell(self._state)
         return settings
 
     def close(self) -> None:

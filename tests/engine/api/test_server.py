@@ -376,6 +376,24 @@ def test_it_starts_moves_and_stops_as_the_settings_say(engine: Answering):
     assert server.state == ServerState(), "what is closed stays closed"
 
 
+def test_what_is_told_last_is_how_it_stands(engine: Answering):
+    told: list[ServerState] = []
+    off = threading.Thread(target=lambda: server.follow(ServerSettings()))
+
+    def tell(state: ServerState) -> None:
+        if state.address:
+            off.start()
+            # Whoever follows at the same time would have told by now.
+            off.join(0.5)
+        told.append(state)
+
+    server = Server(engine, tell)  # type: ignore[arg-type]
+    server.follow(ServerSettings(enabled=True, port=0, key=KEY))
+    off.join()
+    assert told[-1] == server.state == ServerState()
+    server.close()
+
+
 def test_a_key_is_made_when_it_is_first_needed(engine: Answering):
     server = Server(engine)  # type: ignore[arg-type]
     try:
