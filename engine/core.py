@@ -39,7 +39,8 @@ class _AnyText:
     def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
         from pydantic_core import core_schema
 
-        return core_schema.is_instance_schema(str)
+        # What pydantic itself reads as JSON holds no escapes of the kind, and cannot be looked at as an instance.
+        return core_schema.json_or_python_schema(core_schema.str_schema(), core_schema.is_instance_schema(str))
 
 
 # File names are bytes; the ones that are not UTF-8 travel as surrogate escapes (`os.fsdecode`).

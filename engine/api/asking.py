@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from engine.core import Question
@@ -40,8 +40,13 @@ class AnswerEvents:
 
 
 @asynccontextmanager
-async def asked(engine: Engine, question: Question) -> AsyncIterator[AnswerEvents]:
+async def asked(engine: Engine, question: Question, turn: asyncio.Lock) -> AsyncIterator[AnswerEvents]:
     """Asks; left before the answer has ended, it is cancelled.
+
+    Args:
+        engine: Who answers.
+        question: What is asked.
+        turn: Whose file is looked at; those of one model one after another.
 
     Raises:
         RagdollError: The question is refused.
@@ -51,10 +56,16 @@ async def asked(engine: Engine, question: Question) -> AsyncIterator[AnswerEvent
     try:
         hand_over = engine.take(question)
         try:
-            # Looking at a model's file may take minutes.
-            await asyncio.to_thread(hand_over)
+            # Looking at a model's file may take minutes, on a share that hangs: then all who ask for that model have
+            # one thread together, and have it also when they have left.
+            await asyncio.shield(asyncio.ensure_future(_in_turn(turn, hand_over)))
             yield events
         finally:
             engine.cancel(question.question_id)
     finally:
         unsubscribe()
+
+
+async def _in_turn(turn: asyncio.Lock, work: Callable[[], None]) -> None:
+    async with turn:
+        await asyncio.to_thread(work)

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from engine.core import QUOTES_ONLY
 
 CHOSEN = "ragdoll"
 FILES = ":files"
@@ -24,12 +27,22 @@ class Named:
 
 
 def understood(name: str) -> Named:
-    """What a name means; whether there is such a model is seen when it is asked."""
+    """What a name means, whether there is such a model or not."""
     model, files, where = name.partition(FILES)
     if where and not where.startswith("/"):
         # A file that happens to be called so.
         model, files, where = name, "", ""
     return Named("" if model in ("", CHOSEN) else model, bool(files), where[1:] or None)
+
+
+def file_of(model: str, known: Iterable[str]) -> str | None:
+    """`Question.model` for that of a name, by its stem, its file's name or its path; None where it is not known.
+
+    Other files are not looked at, whoever names them: they are none of whoever asks, and may never end.
+    """
+    if model in ("", QUOTES_ONLY):
+        return model
+    return next((path for path in known if model in (path, Path(path).name, Path(path).stem)), None)
 
 
 def offered(models: Iterable[str], collections: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from json import dumps
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from engine.core import Filters, PathText, SamplingParams
 from engine.errors import BadRequest
@@ -17,6 +17,12 @@ from engine.errors import BadRequest
 
 class _Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, body: Any) -> Any:
+        """Many applications send null for what they do not say."""
+        return {name: value for name, value in body.items() if value is not None} if isinstance(body, dict) else body
 
 
 class TextPart(_Body):

@@ -49,15 +49,15 @@ class Server:
             The settings with the key that there is by now.
         """
         with self._lock:
-            settings = self._with_key(settings or self._engine.settings.server)
-            if self._is_closed or settings == self._settings:
+            settings, problem = self._with_key(settings or self._engine.settings.server)
+            if self._is_closed or (settings == self._settings and not problem):
                 return settings
             self._settings, before = settings, self._state
             self._stop()
-            self._state = self._started(settings) if settings.enabled else ServerState()
-            state = self._state
-        if state != before:
-            self._tell(state)
+            self._state = ServerState(problem=problem) if problem else self._started(settings)
+            # One after the other, so that the last that is told is how it stands.
+            if self._state != before:
+                self._tell(self._state)
         return settings
 
     def close(self) -> None:
@@ -66,15 +66,22 @@ class Server:
             self._stop()
             self._state = ServerState()
 
-    def _with_key(self, settings: ServerSettings) -> ServerSettings:
-        """With a key of its own, where one is needed and nobody has made one."""
+    def _with_key(self, settings: ServerSettings) -> tuple[ServerSettings, str]:
+        """With a key of its own, where one is needed and nobody has made one; and why that cannot be kept, or ""."""
         if not (settings.enabled and settings.needs_key and not settings.key):
-            return settings
+            return settings, ""
         key = secrets.token_urlsafe(_KEY_BYTES)
-        self._engine.change_settings({"server.key": key})
-        return settings.model_copy(update={"key": key})
+        try:
+            self._engine.change_settings({"server.key": key})
+        except RagdollError as error:
+            log.warning("%s", error)
+            return settings, str(error)
+        return settings.model_copy(update={"key": key}), ""
 
     def _started(self, settings: ServerSettings) -> ServerState:
+        """How it stands then: nobody gets in without a key where one is needed."""
+        if not settings.enabled:
+            return ServerState()
         try:
             self._running = _Running(self._engine, settings)
         except RagdollError as error:

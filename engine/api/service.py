@@ -10,7 +10,8 @@ import asyncio
 import hmac
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
@@ -46,6 +47,7 @@ _DONE = "data: [DONE]\n\n"
 _BEAT = ": waiting\n\n"
 
 Body = TypeVar("Body", bound=BaseModel)
+Result = TypeVar("Result")
 Handler = Callable[["Service", Request], Awaitable[Response]]
 
 
@@ -90,6 +92,7 @@ class Service:
         self._engine, self._key = engine, key
         self._conversations = Conversations()
         self._num_open = 0
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._since = int(time.time())
 
     def app(self) -> Starlette:
@@ -129,7 +132,7 @@ class Service:
     async def _model(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in self._names():
-            raise ModelNotFound(f"There is no model called {name!r} here.", "/v1/models lists them.")
+            raise _no_model(name)
         return JSONResponse(replies.models([name], self._since)["data"][0])
 
     @_told
@@ -144,10 +147,10 @@ class Service:
         wanted = await _read(request, ChatRequest)
         asking = self._asking(wanted)
         if not wanted.stream:
-            return await self._whole(request, asking)
+            return await _unless_left(request, self._whole(asking))
         pieces = self._pieces(asking, tells_usage=wanted.stream_options.include_usage)
         # A question that is refused is so before anything is sent.
-        first = await anext(pieces)
+        first = await _unless_left(request, anext(pieces))
         return StreamingResponse(_with(first, pieces), media_type="text/event-stream", headers=_FRESH)
 
     # --- a question ---
@@ -155,13 +158,16 @@ class Service:
     def _asking(self, wanted: ChatRequest) -> _Asking:
         engine, named, where = self._engine, naming.understood(wanted.model), wanted.ragdoll
         searches = named.searches if where.searches is None else where.searches
-        if not searches and not named.model and not engine.settings.models.current:
+        model = naming.file_of(named.model, engine.settings.models.known)
+        if model is None:
+            raise _no_model(named.model)
+        if not searches and not model and not engine.settings.models.current:
             raise ModelNotFound(
                 "No model is chosen in Ragdoll, and without one there are only quotes from files.",
                 f"Choose one there, or ask {naming.CHOSEN}{naming.FILES}.",
             )
         words, usual = said(wanted.messages), engine.settings.generation
-        conversation = self._conversations.of(words)
+        conversation = self._conversations.of(words, is_verbatim=not searches)
         question = Question(
             question_id=uuid4().hex,
             text=words.question,
@@ -173,7 +179,7 @@ class Service:
             filters=where.filters(),
             # Many at once are a script's, which can wait for somebody at the window.
             priority="interactive" if self._num_open < MOST_IN_PERSON else "batch",
-            model=named.model,
+            model=model,
             # A model by itself is told what the application tells it, and nothing else.
             instructions=words.instructions or (usual.instructions if searches else ""),
             searches=searches,
@@ -183,18 +189,9 @@ class Service:
             question, replies.Head(question.question_id, int(time.time()), wanted.model), words, conversation
         )
 
-    async def _whole(self, request: Request, asking: _Asking) -> Response:
+    async def _whole(self, asking: _Asking) -> Response:
         async with self._asked(asking) as events:
-            end = asyncio.ensure_future(events.end())
-            gone = asyncio.ensure_future(_left(request))
-            try:
-                await asyncio.wait((end, gone), return_when=asyncio.FIRST_COMPLETED)
-                if not end.done():
-                    return Response(status_code=499)
-                finished = _finished(end.result())
-            finally:
-                end.cancel()
-                gone.cancel()
+            finished = _finished(await events.end())
         self._note(asking, finished.answer, finished.answer.text)
         return JSONResponse(replies.completion(asking.head, finished.answer, finished.timings))
 
@@ -229,7 +226,7 @@ class Service:
     async def _asked(self, asking: _Asking) -> AsyncIterator[AnswerEvents]:
         self._num_open += 1
         try:
-            async with asked(self._engine, asking.question) as events:
+            async with asked(self._engine, asking.question, self._turns[asking.question.model]) as events:
                 yield events
         finally:
             self._num_open -= 1
@@ -273,6 +270,19 @@ async def _until_end(events: AnswerEvents) -> AsyncIterator[Any]:
             return
 
 
+async def _unless_left(request: Request, answering: Coroutine[Any, Any, Result]) -> Result:
+    """Its result. Raises ClientDisconnect, and ends it, where whoever asked goes before there is one."""
+    result, gone = asyncio.ensure_future(answering), asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait((result, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not result.done():
+            raise ClientDisconnect
+        return result.result()
+    finally:
+        result.cancel()
+        gone.cancel()
+
+
 async def _left(request: Request) -> None:
     """Waits until whoever asked has gone."""
     with suppress(ClientDisconnect):
@@ -285,6 +295,10 @@ async def _with(first: str, rest: AsyncGenerator[str, None]) -> AsyncIterator[st
         yield first
         async for piece in rest:
             yield piece
+
+
+def _no_model(name: str) -> ModelNotFound:
+    return ModelNotFound(f"There is no model called {name!r} here.", "/v1/models lists them.")
 
 
 def _finished(end: AnswerFinished | AnswerCancelled | AnswerFailed) -> AnswerFinished:

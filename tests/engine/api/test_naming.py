@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.api.naming import Named, offered, understood
+from engine.api.naming import Named, file_of, offered, understood
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,17 @@ def test_all_that_is_offered_is_understood():
 
 def test_one_collection_is_all_there_is():
     assert offered([], ["Documents"]) == ["ragdoll", "ragdoll:files"]
+
+
+@pytest.mark.parametrize("name", ["a", "a.gguf", "/m/a.gguf"])
+def test_a_known_model_is_meant_by_its_name_or_its_file(name: str):
+    assert file_of(name, ("/m/b.gguf", "/m/a.gguf")) == "/m/a.gguf"
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "/m/c.gguf", "~nobody/a", "gpt-4o"])
+def test_no_other_file_is(name: str):
+    assert file_of(name, ("/m/a.gguf",)) is None
+
+
+def test_quotes_and_whoever_is_chosen_need_not_be_known():
+    assert [file_of(name, ()) for name in ("", "none")] == ["", "none"]

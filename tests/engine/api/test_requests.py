@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from engine.api.requests import ChatRequest
-from engine.core import SamplingParams
+from engine.api.requests import ChatRequest, SearchRequest
+from engine.core import Filters, SamplingParams
 from engine.errors import BadRequest
 
 USUAL = SamplingParams(max_tokens=77, temperature=0.3, stop=("END",), seed=5)
@@ -22,6 +22,15 @@ def request(**fields: Any) -> ChatRequest:
 
 def test_what_is_not_said_is_as_usual():
     assert request(user="somebody", store=False).sampling(USUAL) == USUAL
+
+
+def test_null_says_nothing():
+    names = ChatRequest.model_fields.keys() - {"model", "messages"}
+    nothing = request(**dict.fromkeys(names))
+    assert nothing == request()
+    assert nothing.sampling(USUAL) == USUAL
+    of_json = {"type": "json_schema", "json_schema": {"name": "x", "strict": None, "schema": None}}
+    assert request(response_format=of_json).sampling(USUAL).json_schema == '{"type": "object"}'
 
 
 @pytest.mark.parametrize(
@@ -51,6 +60,13 @@ def test_what_is_not_said_is_as_usual():
 )  # fmt: skip
 def test_what_is_said_is_so(fields: dict[str, Any], name: str, value: object):
     assert getattr(request(**fields).sampling(USUAL), name) == value
+
+
+def test_a_question_is_confined_as_it_says():
+    where = {"paths": ["/home/me/Ünfälle"], "formats": ["pdf"], "changed_since": "2024-01-31"}
+    filters = Filters(paths=("/home/me/Ünfälle",), formats=("pdf",), changed_since="2024-01-31")
+    assert request(ragdoll=where).ragdoll.filters() == filters
+    assert SearchRequest.model_validate_json(json.dumps({"query": "rent", **where})).filters() == filters
 
 
 @pytest.mark.parametrize("fields", [{"tools": [{"type": "function"}]}, {"logprobs": True}])

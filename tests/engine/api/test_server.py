@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import requests
 from engine.api.server import Server
 from engine.config import ServerSettings, Settings
 from engine.core import Answer, Collection, Evidence, Question, Scope
-from engine.errors import BadRequest, ModelNotFound, RagdollError
+from engine.errors import BadRequest, DiskFull, ModelNotFound, RagdollError
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
 from engine.metrics import Timings
 from engine.protocol import ServerState
@@ -23,6 +24,8 @@ from tests.helpers.answers import passage
 
 PATIENCE_S = 20.0
 KEY = "secret"
+# A model on a share that does not answer until it `lies_there`.
+HANGS = "/share/far.gguf"
 HELLO = [{"role": "user", "content": "Hello?"}]
 TIMINGS = Timings(0.0, 0.0, 0.0, 0.0, 0.0, 10, 2)
 
@@ -32,7 +35,10 @@ class Answering:
 
     def __init__(self) -> None:
         self.settings = Settings.model_validate(
-            {"models": {"current": "/m/tiny.gguf", "known": ("/m/tiny.gguf",)}, "generation": {"instructions": "Ours."}}
+            {
+                "models": {"current": "/m/tiny.gguf", "known": ("/m/tiny.gguf", HANGS)},
+                "generation": {"instructions": "Ours."},
+            }
         )
         self.pieces: tuple[str, ...] = ("Hel", "lo.")
         self.end: Callable[[str], AnswerEnded] | None = None
@@ -41,6 +47,7 @@ class Answering:
         self.cancelled: list[str] = []
         self.goes_on, self.was_cancelled = threading.Event(), threading.Event()
         self.goes_on.set()
+        self.lies_there = threading.Event()
         self.listeners: list[Publish] = []
 
     def subscribe(self, listener: Publish) -> Callable[[], None]:
@@ -62,6 +69,8 @@ class Answering:
 
     def take(self, question: Question) -> Callable[[], None]:
         def hand_over() -> None:
+            if question.model == HANGS:
+                assert self.lies_there.wait(2 * PATIENCE_S)
             if self.refusal is not None:
                 raise self.refusal
             self.asked.append(question)
@@ -100,6 +109,7 @@ def server(engine: Answering) -> Iterator[Server]:
     assert server.state.problem == ""
     yield server
     engine.goes_on.set()
+    engine.lies_there.set()
     server.close()
 
 
@@ -150,7 +160,8 @@ def test_a_question_is_put_as_the_name_of_the_model_says(server: Server, engine:
     chat(server, model="none:files/Home")
     chat(server, model="ragdoll", ragdoll={"searches": True, "collection": "Work", "passages": 3})
     alone, quotes, from_work = engine.asked
-    assert (alone.model, alone.searches, alone.is_verbatim, alone.sampling.max_tokens) == ("tiny", False, True, 5)
+    told = (alone.model, alone.searches, alone.is_verbatim, alone.sampling.max_tokens)
+    assert told == ("/m/tiny.gguf", False, True, 5)
     assert (quotes.model, quotes.searches, quotes.collection, quotes.is_verbatim) == ("none", True, "Home", False)
     assert (from_work.model, from_work.searches, from_work.collection, from_work.top_k) == ("", True, "Work", 3)
 
@@ -213,6 +224,28 @@ def test_who_leaves_a_stream_wants_no_more_of_it(server: Server, engine: Answeri
     assert engine.was_cancelled.wait(PATIENCE_S)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_who_leaves_while_a_file_is_looked_at_wants_no_answer(server: Server, engine: Answering, stream: bool):
+    with pytest.raises(requests.exceptions.ReadTimeout):
+        requests.post(
+            f"{server.state.address}/chat/completions",
+            json={"model": "far", "messages": HELLO, "stream": stream},
+            headers={"Authorization": f"Bearer {KEY}"},
+            timeout=0.5,
+        )
+    assert engine.was_cancelled.wait(PATIENCE_S)
+
+
+def test_a_file_that_cannot_be_looked_at_holds_up_nobody_else(server: Server, engine: Answering):
+    with ThreadPoolExecutor(40) as pool:
+        far = [pool.submit(chat, server, model="far") for _ in range(40)]
+        near = pool.submit(chat, server, model="tiny")
+        assert chat(server, model="tiny").ok
+        engine.lies_there.set()
+        assert near.result().ok
+        assert all(one.result().ok for one in far)
+
+
 def test_a_refused_question_is_told_before_anything_is_sent(server: Server, engine: Answering):
     engine.refusal = ModelNotFound("There is no such model.")
     for stream in (False, True):
@@ -239,6 +272,14 @@ def test_without_a_model_there_is_a_way_out(server: Server, engine: Answering):
     assert response.status_code == 404
     assert "ragdoll:files" in response.json()["error"]["message"]
     assert chat(server, model="ragdoll:files").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["gpt-4o", "~nobody/m.gguf", "/dev/zero"])
+def test_models_that_are_not_known_are_not_looked_for(server: Server, engine: Answering, name: str):
+    response = chat(server, model=name)
+    assert response.status_code == 404
+    assert response.json()["error"]["code"] == "model_not_found"
+    assert engine.asked == []
 
 
 def test_models_are_listed_with_what_they_can_read(server: Server):
@@ -335,6 +376,24 @@ def test_it_starts_moves_and_stops_as_the_settings_say(engine: Answering):
     assert server.state == ServerState(), "what is closed stays closed"
 
 
+def test_what_is_told_last_is_how_it_stands(engine: Answering):
+    told: list[ServerState] = []
+    off = threading.Thread(target=lambda: server.follow(ServerSettings()))
+
+    def tell(state: ServerState) -> None:
+        if state.address:
+            off.start()
+            # Whoever follows at the same time would have told by now.
+            off.join(0.5)
+        told.append(state)
+
+    server = Server(engine, tell)  # type: ignore[arg-type]
+    server.follow(ServerSettings(enabled=True, port=0, key=KEY))
+    off.join()
+    assert told[-1] == server.state == ServerState()
+    server.close()
+
+
 def test_a_key_is_made_when_it_is_first_needed(engine: Answering):
     server = Server(engine)  # type: ignore[arg-type]
     try:
@@ -344,6 +403,26 @@ def test_a_key_is_made_when_it_is_first_needed(engine: Answering):
         assert post(server, "/search", {"query": "a"}, key=settings.key).ok
     finally:
         server.close()
+
+
+@pytest.mark.expects_warnings
+def test_a_key_that_cannot_be_kept_is_told_and_nobody_gets_in_without(
+    engine: Answering, monkeypatch: pytest.MonkeyPatch
+):
+    told: list[ServerState] = []
+    server = Server(engine, told.append)  # type: ignore[arg-type]
+
+    def full(changes: object) -> Settings:
+        raise DiskFull("The disk is full.")
+
+    with monkeypatch.context() as patches:
+        patches.setattr(engine, "change_settings", full)
+        server.follow(ServerSettings(enabled=True, port=0))
+    assert told == [ServerState(problem="The disk is full.")]
+    assert server.state.address == ""
+    server.follow(ServerSettings(enabled=True, port=0))
+    assert is_open(server.state.address), "once there is room, it is tried again"
+    server.close()
 
 
 def test_none_is_asked_for_where_none_is_needed(engine: Answering):
