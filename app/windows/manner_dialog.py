@@ -67,9 +67,10 @@ class MannerDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._tell)
-        # The preset that was chosen or kept last, and the values of nobody that it took the place of.
+        # The preset that was chosen or kept last, and the values of nobody that it took the place of, with the one
+        # that was chosen or kept before them.
         self._preset_id = ""
-        self._replaced: Manner | None = None
+        self._replaced: tuple[str, Manner] | None = None
         self._left_out: dict[str, object] = {}
         self.picker = PresetPicker()
         self.undo = bits.button(self.tr("Undo"), "link", clicked=self._on_undo)
@@ -226,7 +227,7 @@ class MannerDialog(QDialog):
         manner = self._conversation.manner
         shown = self._presets.same_as(manner, self._preset_id)
         self.picker.show_presets(self._presets.presets, shown, has_own=manner != Manner())
-        if self.undo.hasFocus() and self._replaced is None:
+        if self.focusWidget() is self.undo and self._replaced is None:
             self.picker.setFocus()
         self.undo.setVisible(self._replaced is not None)
 
@@ -270,7 +271,7 @@ class MannerDialog(QDialog):
             wanted["instructions"] = self._conversation.manner.instructions
         self._set(Manner.model_validate(wanted))
 
-    def _set(self, manner: Manner, replaced: Manner | None = None) -> None:
+    def _set(self, manner: Manner, replaced: tuple[str, Manner] | None = None) -> None:
         if manner != self._conversation.manner:
             self._replaced = replaced
             self._conversation.set_manner(manner)
@@ -279,25 +280,29 @@ class MannerDialog(QDialog):
     def _on_chosen(self, preset_id: str) -> None:
         preset = self._presets.find(preset_id)
         if preset is not None:
-            self._preset_id = preset_id
-            self._replace(self._presets.manner_of(preset))
+            self._replace(preset_id, self._presets.manner_of(preset))
 
     def _on_none_chosen(self) -> None:
-        self._preset_id = ""
-        self._replace(Manner())
+        self._replace("", Manner())
 
-    def _replace(self, manner: Manner) -> None:
+    def _replace(self, preset_id: str, manner: Manner) -> None:
         """Has these values in the place of those there are, which can be had back where no preset has them."""
         self._tell()
         before = self._conversation.manner
         is_lost = before != Manner() and self._presets.same_as(before) is None
-        self._rows["instructions"].is_own.setChecked(False)
-        self._set(manner, before if is_lost else None)
-        self._show()
+        self._put(preset_id, manner, (self._preset_id, before) if is_lost else None)
 
     def _on_undo(self) -> None:
         if self._replaced is not None:
-            self._set(self._replaced)
+            self._put(*self._replaced)
+
+    def _put(self, preset_id: str, manner: Manner, replaced: tuple[str, Manner] | None = None) -> None:
+        """Has these values in the place of all that is shown, told or not."""
+        self._settle.stop()
+        self._preset_id = preset_id
+        self._rows["instructions"].is_own.setChecked(False)
+        self._set(manner, replaced)
+        self._show()
 
     # --- presets ---
 

@@ -236,6 +236,33 @@ def test_values_that_a_preset_took_the_place_of_can_be_had_back(window, client, 
     assert not dialog.undo.isVisible()
 
 
+def test_undo_takes_back_what_was_just_typed_over_the_preset_as_well(window, client, models):
+    models.presets.save("Poet", VERSE)
+    models.conversation.set_manner(TERSE)
+    dialog = open_dialog(window, client)
+    entries(dialog.picker.menu())["Poet"].trigger()
+    # As when a figure that was typed is taken because the keyboard goes to the button.
+    dialog.control("temperature").setValue(0.5)
+    dialog.control("instructions").setPlainText("x" * (MAX_INSTRUCTIONS + 7))
+    dialog.undo.setFocus()
+    QTest.keyClick(dialog.undo, Qt.Key.Key_Space)
+    assert dialog.control("instructions").toPlainText() == "Be brief."
+    assert not dialog.problem.isVisible()
+    assert dialog.focusWidget() is dialog.picker
+    dialog.close_button.click()
+    assert models.conversation.manner == TERSE
+
+
+def test_values_that_were_had_back_are_not_proposed_to_replace_the_preset_that_was_not_wanted(window, client, models):
+    models.presets.save("Terse", TERSE)
+    models.conversation.set_manner(VERSE)
+    dialog = open_dialog(window, client)
+    entries(dialog.picker.menu())["Terse"].trigger()
+    dialog.undo.click()
+    entries(dialog.picker.menu())["Save as a preset…"].trigger()
+    assert not opened(window, PresetNameDialog).field.text()
+
+
 def test_a_preset_gets_new_values_and_chats_with_the_old_ones_keep_them(window, client, models):
     models.presets.save("Terse", TERSE)
     dialog = open_dialog(window, client)
