@@ -219,8 +219,9 @@ class MannerDialog(QDialog):
             if isinstance(row.control.widget, QPlainTextEdit):
                 none = self.tr("No instructions in the settings")
                 row.control.widget.setPlaceholderText(self._example if is_own else none)
-                row.control.show_value(value or "")
-            elif value is not None:
+                value = value or ""
+            # A figure that is being typed is no value yet, and would be written over by the one from before.
+            if value is not None and value != row.control.value():
                 row.control.show_value(value)
 
     def _show_preset(self) -> None:

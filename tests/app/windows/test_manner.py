@@ -121,6 +121,19 @@ def test_what_is_typed_counts_soon_without_being_saved(window, client, models, q
     assert dialog.isVisible()
 
 
+def test_a_figure_that_is_being_typed_stays_when_what_was_typed_before_is_told(window, client, models, qtbot):
+    dialog = open_dialog(window, client)
+    figure = own(dialog, "max_tokens")
+    own(dialog, "instructions").setPlainText("In verse.")
+    figure.selectAll()
+    QTest.keyClicks(figure, "64")
+    qtbot.waitUntil(lambda: models.conversation.manner.instructions == "In verse.")
+    assert figure.text() == "64"
+    QTest.keyClick(figure, Qt.Key.Key_Return)
+    dialog.close_button.click()
+    assert models.conversation.manner == Manner(instructions="In verse.", max_tokens=64)
+
+
 def test_the_button_says_by_its_picture_and_in_words_what_the_chat_has_of_its_own(window, models):
     button = window.chat.manner_button
     before = button.icon().pixmap(18).toImage()
