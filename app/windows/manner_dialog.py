@@ -81,6 +81,9 @@ class MannerDialog(QDialog):
             wraps=True,
         )
         self.problem = bits.label("", "problem", wraps=True)
+        # The bar of the window tells it, too, but is behind this one.
+        self.failure = bits.label("", "problem", wraps=True)
+        self.failure.hide()
         self._example = ""
         self._rows = self._made_rows()
         self.close_button = bits.button(self.tr("Close"), clicked=self.accept)
@@ -93,6 +96,7 @@ class MannerDialog(QDialog):
         layout.addLayout(bits.row(bits.label(self.tr("Preset")), self.picker, self.undo, None))
         layout.addWidget(bits.line())
         layout.addWidget(self._scrolled(), 1)
+        layout.addWidget(self.failure)
         layout.addLayout(bits.row(None, self.close_button))
         self._connect()
         self._show()
@@ -179,6 +183,9 @@ class MannerDialog(QDialog):
         self.picker.delete_wanted.connect(self._on_delete_wanted)
         self.picker.new_chats_chosen.connect(self._presets.begin_new_chats_with)
         self._presets.changed.connect(self._show)
+        self._presets.changed.connect(self.failure.hide)
+        for failed in (self._presets.store_failed, self._conversation.store_failed):
+            failed.connect(self._on_failed)
         self._settings.settings_changed.connect(self._show_settings)
         self._conversation.manner_changed.connect(self._show)
         self._conversation.conversation_changed.connect(self._on_other_chat)
@@ -240,6 +247,10 @@ class MannerDialog(QDialog):
         before = self._told_with(self._conversation.read_with)
         self.note.setVisible(self._conversation.was_read and now != before)
 
+    def _on_failed(self, sentence: str, way_out: str) -> None:
+        self.failure.setText(f"{sentence} {way_out}".strip())
+        self.failure.show()
+
     def _told_with(self, own: str | None) -> str:
         """What a model is told where a chat has these instructions of its own, or none."""
         usual = self._settings.value(manner_rows.SETTING_OF["instructions"]) or ""
@@ -275,6 +286,7 @@ class MannerDialog(QDialog):
     def _set(self, manner: Manner, replaced: tuple[str, Manner] | None = None) -> None:
         if manner != self._conversation.manner:
             self._replaced = replaced
+            self.failure.hide()
             self._conversation.set_manner(manner)
         self._show_notes()
 

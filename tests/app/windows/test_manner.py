@@ -9,6 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMenu, QMessageBox, QPushButton, QWidget
 
 from app import theme
+from app.chats.errors import ChatsUnusable
 from app.windows.commands import commands_of
 from app.windows.manner_dialog import MannerDialog
 from app.windows.preset_name_dialog import PresetNameDialog
@@ -335,6 +336,30 @@ def test_new_chats_begin_with_the_preset_that_is_chosen_for_them(window, client,
     dialog.close_button.click()
     window.new_chat()
     assert ask(window, client).manner == VERSE
+
+
+def test_what_cannot_be_saved_is_told_where_it_was_wanted(window, client, models, monkeypatch):
+    client.tell(finished(ask(window, client).question_id))
+    dialog = open_dialog(window, client)
+    full = ChatsUnusable("The disk is full.", "Free some space.")
+
+    def refuse(*_: object) -> None:
+        raise full
+
+    with monkeypatch.context() as on_full_disk:
+        on_full_disk.setattr(models.conversation._store, "set_manner", refuse)
+        on_full_disk.setattr(models.presets._store, "create", refuse)
+        own(dialog, "max_tokens")
+        assert dialog.failure.isVisible()
+        dialog.own_box("max_tokens").click()
+        dialog.own_box("max_tokens").click()
+        save(window, dialog, "Usual")
+        assert dialog.failure.text() == "The disk is full. Free some space."
+        assert dialog.failure.isVisible()
+        assert models.presets.presets == ()
+    save(window, dialog, "Usual")
+    assert not dialog.failure.isVisible()
+    assert dialog.picker.text() == " Usual"
 
 
 # --- reaching it ---
