@@ -95,7 +95,8 @@ class MannerDialog(QDialog):
         layout.addWidget(bits.label(what, "small", wraps=True))
         layout.addLayout(bits.row(bits.label(self.tr("Preset")), self.picker, self.undo, None))
         layout.addWidget(bits.line())
-        layout.addWidget(self._scrolled(), 1)
+        self._scroll = self._scrolled()
+        layout.addWidget(self._scroll, 1)
         layout.addWidget(self.failure)
         layout.addLayout(bits.row(None, self.close_button))
         self._connect()
@@ -220,7 +221,7 @@ class MannerDialog(QDialog):
             row.line.setVisible(is_own or not is_known or self._settings.has(setting))
             row.is_own.setChecked(is_own)
             # Until the settings are known, there is no figure to begin with.
-            row.is_own.setEnabled(is_own or is_known or name == "instructions")
+            row.is_own.setEnabled(is_own or is_known or name == "instructions" or name in self._left_out)
             row.control.widget.setEnabled(is_own)
             value = own[name] if is_own else self._settings.value(setting)
             if isinstance(row.control.widget, QPlainTextEdit):
@@ -321,6 +322,11 @@ class MannerDialog(QDialog):
 
     def _on_save_wanted(self) -> None:
         self._tell()
+        if self._num_too_many > 0:
+            # Else the ones from before would be kept, under a name that was given to these.
+            self._rows["instructions"].control.widget.setFocus()
+            self._scroll.ensureWidgetVisible(self.problem)
+            return
         last = self._presets.find(self._preset_id)
         names = [preset.name for preset in self._presets.presets]
         dialog = PresetNameDialog(last.name if last is not None else "", names, self)

@@ -161,6 +161,17 @@ def test_until_the_engine_tells_its_settings_instructions_alone_can_be_the_chats
     assert models.conversation.manner == Manner(instructions="In verse.")
 
 
+def test_what_is_left_out_can_be_ticked_again_before_the_engine_tells_its_settings(window, client, models):
+    models.conversation.set_manner(VERSE)
+    client.state = "starting"
+    QTest.mouseClick(window.chat.manner_button, Qt.MouseButton.LeftButton)
+    dialog = opened(window, MannerDialog)
+    dialog.own_box("temperature").click()
+    assert models.conversation.manner == Manner(instructions="In verse.")
+    dialog.own_box("temperature").click()
+    assert models.conversation.manner == VERSE
+
+
 def test_settings_that_the_engine_does_not_know_are_not_offered(window, client):
     dialog = open_dialog(window, client, {"instructions": "", "temperature": 0.2})
     assert dialog.own_box("temperature").isVisibleTo(dialog)
@@ -179,6 +190,19 @@ def test_instructions_that_are_too_long_are_told_and_not_taken(window, client, m
     dialog.control("instructions").setPlainText("In prose.")
     dialog.close_button.click()
     assert models.conversation.manner.instructions == "In prose."
+
+
+def test_instructions_that_are_too_long_are_not_kept_under_a_name_as_those_from_before(window, client, models):
+    models.conversation.set_manner(VERSE)
+    dialog = open_dialog(window, client)
+    dialog.control("instructions").setPlainText("x" * (MAX_INSTRUCTIONS + 7))
+    entries(dialog.picker.menu())["Save as a preset…"].trigger()
+    assert not any(naming.isVisible() for naming in window.findChildren(PresetNameDialog))
+    assert dialog.focusWidget() is dialog.control("instructions")
+    assert dialog.problem.text().startswith("7 characters too long.")
+    dialog.control("instructions").setPlainText("In prose.")
+    save(window, dialog, "Prose")
+    assert models.presets.named("Prose").manner["instructions"] == "In prose."
 
 
 def test_that_the_conversation_is_read_again_is_said_only_where_it_is(window, client, models):
