@@ -39,9 +39,13 @@ def writer_of(views: Iterable[TurnView], chosen: str, known: Iterable[ModelEntry
         return Writer(chosen)
     if (name := answered[-1]) is None:
         return Writer(NO_MODEL)
-    files = [one.path for one in known if one.name == name and not one.problem and one.path != given_up]
+    same = [one for one in known if one.name == name]
+    files = [one.path for one in same if not one.problem and one.path != given_up]
     if files:
         return Writer(chosen if chosen in files else files[0])
+    if chosen in (one.path for one in same):
+        # It is asked once more, and says itself why it cannot.
+        return Writer(chosen)
     problem = _tr("The answers so far are by %1, which cannot answer now. The others come from what is chosen instead.")
     return Writer(
         chosen, problem.replace("%1", name), _tr("To have all of them from one, delete this question and ask it again.")

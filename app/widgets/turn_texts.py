@@ -25,8 +25,9 @@ _SPACES = re.compile(r"[ \t]+")
 _SPACES_AND_LINES = re.compile(r"\s+")
 _WORDS = re.compile(r"[^\W_]+(?: [^\W_]+)*")
 _MARKDOWN = str.maketrans("", "", "*_`~\\")
-# Links, and letters that are written as others; and lines that may say which language code is in.
-_HIDES = re.compile(r"\]\(|&#?\w+;")
+# Links, letters that are written as others, and tables, of which rows may have cells too many; and lines that may say
+# which language code is in.
+_HIDES = re.compile(r"\]\(|<[A-Za-z][\w.+-]*[:@]|&#?\w+;|\|[ :]*-|-[ :]*\|")
 _FENCES = re.compile(r"^.*(?:```|~~~).*$", re.MULTILINE)
 
 

@@ -67,9 +67,10 @@ class MannerDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._tell)
-        # The preset that was chosen or kept last, and the values of nobody that it took the place of.
+        # The preset that was chosen or kept last, and the values of nobody that it took the place of, with the one
+        # that was chosen or kept before them.
         self._preset_id = ""
-        self._replaced: Manner | None = None
+        self._replaced: tuple[str, Manner] | None = None
         self._left_out: dict[str, object] = {}
         self.picker = PresetPicker()
         self.undo = bits.button(self.tr("Undo"), "link", clicked=self._on_undo)
@@ -80,6 +81,9 @@ class MannerDialog(QDialog):
             wraps=True,
         )
         self.problem = bits.label("", "problem", wraps=True)
+        # The bar of the window tells it, too, but is behind this one.
+        self.failure = bits.label("", "problem", wraps=True)
+        self.failure.hide()
         self._example = ""
         self._rows = self._made_rows()
         self.close_button = bits.button(self.tr("Close"), clicked=self.accept)
@@ -91,7 +95,9 @@ class MannerDialog(QDialog):
         layout.addWidget(bits.label(what, "small", wraps=True))
         layout.addLayout(bits.row(bits.label(self.tr("Preset")), self.picker, self.undo, None))
         layout.addWidget(bits.line())
-        layout.addWidget(self._scrolled(), 1)
+        self._scroll = self._scrolled()
+        layout.addWidget(self._scroll, 1)
+        layout.addWidget(self.failure)
         layout.addLayout(bits.row(None, self.close_button))
         self._connect()
         self._show()
@@ -178,6 +184,9 @@ class MannerDialog(QDialog):
         self.picker.delete_wanted.connect(self._on_delete_wanted)
         self.picker.new_chats_chosen.connect(self._presets.begin_new_chats_with)
         self._presets.changed.connect(self._show)
+        self._presets.changed.connect(self.failure.hide)
+        for failed in (self._presets.store_failed, self._conversation.store_failed):
+            failed.connect(self._on_failed)
         self._settings.settings_changed.connect(self._show_settings)
         self._conversation.manner_changed.connect(self._show)
         self._conversation.conversation_changed.connect(self._on_other_chat)
@@ -212,21 +221,22 @@ class MannerDialog(QDialog):
             row.line.setVisible(is_own or not is_known or self._settings.has(setting))
             row.is_own.setChecked(is_own)
             # Until the settings are known, there is no figure to begin with.
-            row.is_own.setEnabled(is_own or is_known or name == "instructions")
+            row.is_own.setEnabled(is_own or is_known or name == "instructions" or name in self._left_out)
             row.control.widget.setEnabled(is_own)
             value = own[name] if is_own else self._settings.value(setting)
             if isinstance(row.control.widget, QPlainTextEdit):
                 none = self.tr("No instructions in the settings")
                 row.control.widget.setPlaceholderText(self._example if is_own else none)
-                row.control.show_value(value or "")
-            elif value is not None:
+                value = value or ""
+            # A figure that is being typed is no value yet, and would be written over by the one from before.
+            if value is not None and value != row.control.value():
                 row.control.show_value(value)
 
     def _show_preset(self) -> None:
         manner = self._conversation.manner
         shown = self._presets.same_as(manner, self._preset_id)
         self.picker.show_presets(self._presets.presets, shown, has_own=manner != Manner())
-        if self.undo.hasFocus() and self._replaced is None:
+        if self.focusWidget() is self.undo and self._replaced is None:
             self.picker.setFocus()
         self.undo.setVisible(self._replaced is not None)
 
@@ -237,6 +247,10 @@ class MannerDialog(QDialog):
         now = self._told_with(self._conversation.manner.instructions)
         before = self._told_with(self._conversation.read_with)
         self.note.setVisible(self._conversation.was_read and now != before)
+
+    def _on_failed(self, sentence: str, way_out: str) -> None:
+        self.failure.setText(f"{sentence} {way_out}".strip())
+        self.failure.show()
 
     def _told_with(self, own: str | None) -> str:
         """What a model is told where a chat has these instructions of its own, or none."""
@@ -270,39 +284,49 @@ class MannerDialog(QDialog):
             wanted["instructions"] = self._conversation.manner.instructions
         self._set(Manner.model_validate(wanted))
 
-    def _set(self, manner: Manner, replaced: Manner | None = None) -> None:
+    def _set(self, manner: Manner, replaced: tuple[str, Manner] | None = None) -> None:
         if manner != self._conversation.manner:
             self._replaced = replaced
+            self.failure.hide()
             self._conversation.set_manner(manner)
         self._show_notes()
 
     def _on_chosen(self, preset_id: str) -> None:
         preset = self._presets.find(preset_id)
         if preset is not None:
-            self._preset_id = preset_id
-            self._replace(self._presets.manner_of(preset))
+            self._replace(preset_id, self._presets.manner_of(preset))
 
     def _on_none_chosen(self) -> None:
-        self._preset_id = ""
-        self._replace(Manner())
+        self._replace("", Manner())
 
-    def _replace(self, manner: Manner) -> None:
+    def _replace(self, preset_id: str, manner: Manner) -> None:
         """Has these values in the place of those there are, which can be had back where no preset has them."""
         self._tell()
         before = self._conversation.manner
         is_lost = before != Manner() and self._presets.same_as(before) is None
-        self._rows["instructions"].is_own.setChecked(False)
-        self._set(manner, before if is_lost else None)
-        self._show()
+        self._put(preset_id, manner, (self._preset_id, before) if is_lost else None)
 
     def _on_undo(self) -> None:
         if self._replaced is not None:
-            self._set(self._replaced)
+            self._put(*self._replaced)
+
+    def _put(self, preset_id: str, manner: Manner, replaced: tuple[str, Manner] | None = None) -> None:
+        """Has these values in the place of all that is shown, told or not."""
+        self._settle.stop()
+        self._preset_id = preset_id
+        self._rows["instructions"].is_own.setChecked(False)
+        self._set(manner, replaced)
+        self._show()
 
     # --- presets ---
 
     def _on_save_wanted(self) -> None:
         self._tell()
+        if self._num_too_many > 0:
+            # Else the ones from before would be kept, under a name that was given to these.
+            self._rows["instructions"].control.widget.setFocus()
+            self._scroll.ensureWidgetVisible(self.problem)
+            return
         last = self._presets.find(self._preset_id)
         names = [preset.name for preset in self._presets.presets]
         dialog = PresetNameDialog(last.name if last is not None else "", names, self)

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
+from app.windows.questions import ask_first
 from engine.protocol import ServerState
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ class ServerLines(QWidget):
         self.key = ElidedLabel()
         self.copy_address = bits.tool("copy", self.tr("Copy the address"), lambda: _copy(self.address))
         self.copy_key = bits.tool("copy", self.tr("Copy the key"), lambda: _copy(self.key))
-        self.new_key = bits.button(self.tr("Make another key"), "link", clicked=self._make_key)
-        self.new_key.setAccessibleDescription(self.tr("Applications that have the one of now can ask no more."))
+        self.new_key = bits.button(self.tr("Make another key"), "link", clicked=self._on_new_key)
         words = self.tr(
             "Applications that know OpenAI's API can ask there. A model's name alone answers from what it knows, with "
             "“:files” behind it from your files; “ragdoll” is the model that is chosen here."
@@ -68,9 +68,15 @@ class ServerLines(QWidget):
         self._key_line.setVisible(bool(state.address and needs_key and key))
         self.setVisible(state != ServerState())
 
-    def _make_key(self) -> None:
+    def _on_new_key(self) -> None:
         """The engine makes one where there is none."""
-        self._settings.change(_KEY, "")
+        ask_first(
+            self,
+            self.tr("Make another key?"),
+            self.tr("Applications that have the one of now can ask no more until they are given the new one."),
+            self.tr("Make another key"),
+            lambda: self._settings.change(_KEY, ""),
+        )
 
 
 def _copy(label: QLabel) -> None:

@@ -2434,8 +2434,8 @@
         <translation>地址：%1</translation>
     </message>
     <message>
-        <source>Applications that have the one of now can ask no more.</source>
-        <translation>使用现有密钥的应用将无法再提问。</translation>
+        <source>Applications that have the one of now can ask no more until they are given the new one.</source>
+        <translation>使用当前密钥的应用在换成新密钥之前将无法再提问。</translation>
     </message>
     <message>
         <source>Applications that know OpenAI's API can ask there. A model's name alone answers from what it knows, with “:files” behind it from your files; “ragdoll” is the model that is chosen here.</source>
@@ -2460,6 +2460,10 @@
     <message>
         <source>Make another key</source>
         <translation>更换密钥</translation>
+    </message>
+    <message>
+        <source>Make another key?</source>
+        <translation>要生成新密钥吗？</translation>
     </message>
 </context>
 <context>

@@ -36,3 +36,10 @@ def test_one_that_is_gone_is_spoiled_or_could_not_answer_is_replaced_and_that_is
     for known, given_up in ((KNOWN[2:], ""), ((spoiled, KNOWN[2]), ""), ((KNOWN[0], KNOWN[2]), OLD)):
         writer = writer_of([answered("tiny")], LARGE, known, given_up)
         assert (writer.model, "by tiny" in writer.problem, bool(writer.way_out)) == (LARGE, True, True)
+
+
+def test_one_that_could_not_answer_and_is_still_chosen_is_asked_once_more_and_not_told_to_be_replaced():
+    spoiled = ModelEntry(path=OLD, name="tiny", problem="It is cut short.")
+    for known, given_up in (((KNOWN[0], KNOWN[2]), OLD), ((spoiled, KNOWN[2]), "")):
+        assert writer_of([answered("tiny")], OLD, known, given_up) == Writer(OLD)
+    assert writer_of([answered("tiny")], OLD, KNOWN, given_up=OLD) == Writer(SMALL)

@@ -9,6 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMenu, QMessageBox, QPushButton, QWidget
 
 from app import theme
+from app.chats.errors import ChatsUnusable
 from app.windows.commands import commands_of
 from app.windows.manner_dialog import MannerDialog
 from app.windows.preset_name_dialog import PresetNameDialog
@@ -121,6 +122,19 @@ def test_what_is_typed_counts_soon_without_being_saved(window, client, models, q
     assert dialog.isVisible()
 
 
+def test_a_figure_that_is_being_typed_stays_when_what_was_typed_before_is_told(window, client, models, qtbot):
+    dialog = open_dialog(window, client)
+    figure = own(dialog, "max_tokens")
+    own(dialog, "instructions").setPlainText("In verse.")
+    figure.selectAll()
+    QTest.keyClicks(figure, "64")
+    qtbot.waitUntil(lambda: models.conversation.manner.instructions == "In verse.")
+    assert figure.text() == "64"
+    QTest.keyClick(figure, Qt.Key.Key_Return)
+    dialog.close_button.click()
+    assert models.conversation.manner == Manner(instructions="In verse.", max_tokens=64)
+
+
 def test_the_button_says_by_its_picture_and_in_words_what_the_chat_has_of_its_own(window, models):
     button = window.chat.manner_button
     before = button.icon().pixmap(18).toImage()
@@ -147,6 +161,17 @@ def test_until_the_engine_tells_its_settings_instructions_alone_can_be_the_chats
     assert models.conversation.manner == Manner(instructions="In verse.")
 
 
+def test_what_is_left_out_can_be_ticked_again_before_the_engine_tells_its_settings(window, client, models):
+    models.conversation.set_manner(VERSE)
+    client.state = "starting"
+    QTest.mouseClick(window.chat.manner_button, Qt.MouseButton.LeftButton)
+    dialog = opened(window, MannerDialog)
+    dialog.own_box("temperature").click()
+    assert models.conversation.manner == Manner(instructions="In verse.")
+    dialog.own_box("temperature").click()
+    assert models.conversation.manner == VERSE
+
+
 def test_settings_that_the_engine_does_not_know_are_not_offered(window, client):
     dialog = open_dialog(window, client, {"instructions": "", "temperature": 0.2})
     assert dialog.own_box("temperature").isVisibleTo(dialog)
@@ -165,6 +190,19 @@ def test_instructions_that_are_too_long_are_told_and_not_taken(window, client, m
     dialog.control("instructions").setPlainText("In prose.")
     dialog.close_button.click()
     assert models.conversation.manner.instructions == "In prose."
+
+
+def test_instructions_that_are_too_long_are_not_kept_under_a_name_as_those_from_before(window, client, models):
+    models.conversation.set_manner(VERSE)
+    dialog = open_dialog(window, client)
+    dialog.control("instructions").setPlainText("x" * (MAX_INSTRUCTIONS + 7))
+    entries(dialog.picker.menu())["Save as a preset…"].trigger()
+    assert not any(naming.isVisible() for naming in window.findChildren(PresetNameDialog))
+    assert dialog.focusWidget() is dialog.control("instructions")
+    assert dialog.problem.text().startswith("7 characters too long.")
+    dialog.control("instructions").setPlainText("In prose.")
+    save(window, dialog, "Prose")
+    assert models.presets.named("Prose").manner["instructions"] == "In prose."
 
 
 def test_that_the_conversation_is_read_again_is_said_only_where_it_is(window, client, models):
@@ -236,6 +274,33 @@ def test_values_that_a_preset_took_the_place_of_can_be_had_back(window, client, 
     assert not dialog.undo.isVisible()
 
 
+def test_undo_takes_back_what_was_just_typed_over_the_preset_as_well(window, client, models):
+    models.presets.save("Poet", VERSE)
+    models.conversation.set_manner(TERSE)
+    dialog = open_dialog(window, client)
+    entries(dialog.picker.menu())["Poet"].trigger()
+    # As when a figure that was typed is taken because the keyboard goes to the button.
+    dialog.control("temperature").setValue(0.5)
+    dialog.control("instructions").setPlainText("x" * (MAX_INSTRUCTIONS + 7))
+    dialog.undo.setFocus()
+    QTest.keyClick(dialog.undo, Qt.Key.Key_Space)
+    assert dialog.control("instructions").toPlainText() == "Be brief."
+    assert not dialog.problem.isVisible()
+    assert dialog.focusWidget() is dialog.picker
+    dialog.close_button.click()
+    assert models.conversation.manner == TERSE
+
+
+def test_values_that_were_had_back_are_not_proposed_to_replace_the_preset_that_was_not_wanted(window, client, models):
+    models.presets.save("Terse", TERSE)
+    models.conversation.set_manner(VERSE)
+    dialog = open_dialog(window, client)
+    entries(dialog.picker.menu())["Terse"].trigger()
+    dialog.undo.click()
+    entries(dialog.picker.menu())["Save as a preset…"].trigger()
+    assert not opened(window, PresetNameDialog).field.text()
+
+
 def test_a_preset_gets_new_values_and_chats_with_the_old_ones_keep_them(window, client, models):
     models.presets.save("Terse", TERSE)
     dialog = open_dialog(window, client)
@@ -295,6 +360,30 @@ def test_new_chats_begin_with_the_preset_that_is_chosen_for_them(window, client,
     dialog.close_button.click()
     window.new_chat()
     assert ask(window, client).manner == VERSE
+
+
+def test_what_cannot_be_saved_is_told_where_it_was_wanted(window, client, models, monkeypatch):
+    client.tell(finished(ask(window, client).question_id))
+    dialog = open_dialog(window, client)
+    full = ChatsUnusable("The disk is full.", "Free some space.")
+
+    def refuse(*_: object) -> None:
+        raise full
+
+    with monkeypatch.context() as on_full_disk:
+        on_full_disk.setattr(models.conversation._store, "set_manner", refuse)
+        on_full_disk.setattr(models.presets._store, "create", refuse)
+        own(dialog, "max_tokens")
+        assert dialog.failure.isVisible()
+        dialog.own_box("max_tokens").click()
+        dialog.own_box("max_tokens").click()
+        save(window, dialog, "Usual")
+        assert dialog.failure.text() == "The disk is full. Free some space."
+        assert dialog.failure.isVisible()
+        assert models.presets.presets == ()
+    save(window, dialog, "Usual")
+    assert not dialog.failure.isVisible()
+    assert dialog.picker.text() == " Usual"
 
 
 # --- reaching it ---

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QMessageBox, QPushButton, QScrollArea
 
+from app import theme
 from engine import protocol
 
 SERVER = {"enabled": True, "port": 4411, "needs_key": True, "key": "secret"}
@@ -48,8 +50,11 @@ def test_why_nobody_can_ask_is_told(page, client):
     assert not lines.copy_key.isVisibleTo(page)
 
 
-def test_another_key_is_made_by_the_engine(page, client):
+def test_another_key_is_made_by_the_engine_after_it_was_asked(page, client):
     page.server.new_key.click()
+    (box,) = page.server.findChildren(QMessageBox)
+    assert not client.asked(protocol.SETTINGS_SET)
+    next(button for button in box.findChildren(QPushButton) if button.text() == "Make another key").click()
     assert client.asked(protocol.SETTINGS_SET)[-1].changes == {"server.key": ""}
     client.answer(protocol.SETTINGS_SET, protocol.SettingsReply(settings={"server": {**SERVER, "key": "other"}}))
     assert page.server.key.text() == "other"
@@ -63,3 +68,12 @@ def test_where_no_key_is_needed_none_is_shown(page, client):
 
 def test_a_port_is_shown_as_ports_are(page):
     assert page.engine_control("server.port").text() == "4411"
+
+
+def test_a_long_key_gives_way_in_a_small_window_with_large_letters(window, page, qtbot):
+    window.resize(760, 520)
+    theme.appearance().choose("light", 1.6)
+    settings = protocol.SettingsReply(settings={"server": {**SERVER, "key": "orNFUR0M9nDoq55SwhiMNmJjbI9lD0jg"}})
+    page.engine_settings._on_settings(settings)
+    scroll = next(area for area in page.findChildren(QScrollArea) if area.isAncestorOf(page.server))
+    qtbot.wait_until(lambda: scroll.widget().minimumSizeHint().width() <= scroll.viewport().width())
