@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 from engine.cli.commanded import Commanded
 from engine.cli.running import RunningEngine
@@ -28,8 +28,10 @@ def opened() -> Iterator[Commanded]:
         if problem := engine.settings_problem:
             _say(problem)
         yield engine
-        if problem := engine.index_problem:
-            _say(f"{problem} ragdoll rescan makes it anew from your files.")
+        # A window that was closed just now takes nothing from what was done.
+        with suppress(EngineGone):
+            if problem := engine.index_problem:
+                _say(f"{problem} ragdoll rescan makes it anew from your files.")
 
 
 @contextmanager

@@ -293,6 +293,38 @@ def test_a_window_that_closes_in_the_middle_of_a_command_is_told_of(
     )
 
 
+def close_once(stack: ExitStack, asked: threading.Event) -> None:
+    assert asked.wait(PATIENCE_S)
+    stack.close()
+
+
+class Closing(Silent):
+    """Closes when a command asks how the library stands, and says no more until it is `closed`."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.closed = threading.Event()
+
+    def carried_out(self, request: wire.Request) -> Any:
+        if request.method is protocol.LIBRARY:
+            self.asked.set()
+            self.closed.wait(PATIENCE_S)
+        return self._desk.carried_out(request)
+
+
+def test_a_window_that_closes_once_a_command_is_done_takes_nothing_from_it(ragdoll: Ragdoll) -> None:
+    alone = ragdoll.run_here("search", "May")
+    with Engine.open(ragdoll.home) as engine, ExitStack() as stack:
+        desk = Closing(engine)
+        stack.enter_context(listening(desk, engine))
+        closing = threading.Thread(target=close_once, args=(stack, desk.asked))
+        closing.start()
+        beside = ragdoll.run_here("search", "May")
+        desk.closed.set()
+        closing.join(PATIENCE_S)
+    assert (beside.code, beside.out, beside.error) == (0, alone.out, "")
+
+
 def interrupt_once(asked: threading.Event) -> None:
     assert asked.wait(PATIENCE_S)
     os.kill(os.getpid(), signal.SIGINT)
