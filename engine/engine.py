@@ -54,6 +54,7 @@ from engine.events import (
 )
 from engine.generation.sampling import check_sampling
 from engine.getting import Getting
+from engine.getting_embedders import GettingEmbedders
 from engine.inflight import QuestionInFlight
 from engine.library.reserve import Reserve
 from engine.library.well_formed import well_formed
@@ -137,6 +138,12 @@ class Engine:
                 self._listeners.publish,
                 self._parts.generation.let_go,
             )
+            self._getting_embedders = GettingEmbedders(
+                home,
+                lambda: self.settings.models,
+                lambda model: self.change_settings({"embedder.model": model}),
+                self._listeners.publish,
+            )
         except BaseException:
             self._lock_file.release()
             raise
@@ -156,7 +163,8 @@ class Engine:
         """
         self.begin_closing()
         ticker = () if self._ticker is None else (self._ticker.stop,)
-        close_all(self._getting.stop, self._parts.stop, *ticker, self._parts.close, self._lock_file.release)
+        getting = self._getting_embedders.stop, self._getting.stop
+        close_all(*getting, self._parts.stop, *ticker, self._parts.close, self._lock_file.release)
 
     def begin_closing(self) -> None:
         """Cancels what runs and waits for nothing; the load of a model that is under way is ended on purpose by now."""
@@ -302,6 +310,11 @@ class Engine:
     def embedder(self) -> EmbedderState:
         """The embedding model at work, and how far the library has moved to another one."""
         return self._parts.stores.state()
+
+    @property
+    def getting_embedders(self) -> GettingEmbedders:
+        """Embedding models of the hub: which there are, and having one fetched and used."""
+        return self._getting_embedders
 
     def start_moving(self) -> IndexJob:
         """Moves the library to the embedding model that the settings name, when nothing else waits.

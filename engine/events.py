@@ -222,6 +222,13 @@ class DownloadsChanged:
     downloads: tuple[Download, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EmbedderDownloadsChanged:
+    """How all embedding models stand that were to be got since the start."""
+
+    downloads: tuple[Download, ...]
+
+
 AnswerEnded = AnswerFinished | AnswerCancelled | AnswerFailed
 Event = (
     PhaseChanged
@@ -246,5 +253,6 @@ Event = (
     | MemoryChanged
     | MeasuringProgressed
     | DownloadsChanged
+    | EmbedderDownloadsChanged
 )
 Publish = Callable[[Event], None]
