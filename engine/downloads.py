@@ -11,12 +11,13 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Generic, TypeVar
 
 from engine.core import Download
 from engine.errors import DownloadCut, RagdollError
-from engine.events import DownloadsChanged, Publish
+from engine.events import DownloadsChanged, Event, Publish
 from engine.models.download import Fetched
-from engine.models.source import Source
+from engine.models.source import Folder, Source
 
 log = logging.getLogger(__name__)
 # So often it is told how far they are.
@@ -30,8 +31,10 @@ AGAIN_SECONDS = (60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0)
 # So often it is looked whether the time has come: a machine that slept does not count its sleep as waiting.
 LOOK_SECONDS = 30.0
 
+# What is fetched: a file, or all that is needed of a repository.
+Wanted = TypeVar("Wanted", Source, Folder)
 Pause = Callable[[float], object]
-Fetch = Callable[[Source, Pause], Generator[Fetched, None, None]]
+Fetch = Callable[[Wanted, Pause], Generator[Fetched, None, None]]
 
 
 class Speed:
@@ -54,25 +57,26 @@ class Speed:
 
 
 @dataclass(slots=True, eq=False)
-class _Job:
+class _Job(Generic[Wanted]):
     """`due`: not before then, in seconds of the epoch; `num_cuts` of its tries ended since `num_bytes` were there."""
 
-    source: Source
+    source: Wanted
     is_cancelled: threading.Event = field(default_factory=threading.Event)
     due: float = 0.0
     num_cuts: int = 0
     num_bytes: int = 0
 
 
-class Downloads:
+class Downloads(Generic[Wanted]):
     """Carries out what is asked of it from any thread; `publish` hears how all of them stand."""
 
     def __init__(
         self,
-        fetch: Fetch,
+        fetch: Fetch[Wanted],
         publish: Publish,
         clock: Callable[[], float] = time.monotonic,
         again_s: Sequence[float] = AGAIN_SECONDS,
+        told_as: Callable[[tuple[Download, ...]], Event] = DownloadsChanged,
     ) -> None:
         """Prepares.
 
@@ -81,18 +85,20 @@ class Downloads:
             publish: Hears how they stand.
             clock: Seconds, for rates.
             again_s: What is waited before one that was cut is tried again, the first time, the second, and so on.
+            told_as: Makes the event of how they stand.
         """
-        self._fetch, self._publish, self._clock, self._again_s = fetch, publish, clock, again_s
+        self._fetch: Fetch[Wanted] = fetch
+        self._publish, self._told_as, self._clock, self._again_s = publish, told_as, clock, again_s
         self._lock, self._telling = threading.Lock(), threading.Lock()
         # Something waits, or need not be waited for any more.
         self._changed = threading.Condition(self._lock)
-        self._waiting: deque[_Job] = deque()
+        self._waiting: deque[_Job[Wanted]] = deque()
         # Those that are wanted: waiting, or on their way.
-        self._jobs: dict[Source, _Job] = {}
-        self._told: dict[Source, Download] = {}
+        self._jobs: dict[Wanted, _Job[Wanted]] = {}
+        self._told: dict[Wanted, Download] = {}
         self._thread: threading.Thread | None = None
 
-    def start(self, source: Source) -> None:
+    def start(self, source: Wanted) -> None:
         """Fetches it behind those that were asked for before; one under way goes on, at once if it was cut."""
         with self._lock:
             if source in self._jobs:
@@ -109,7 +115,7 @@ class Downloads:
                 self._thread.start()
         self._tell()
 
-    def cancel(self, source: Source) -> None:
+    def cancel(self, source: Wanted) -> None:
         """Stops it, and waits for nothing; what was fetched is kept. Harmless where it has ended."""
         with self._lock:
             job = self._jobs.pop(source, None)
@@ -120,7 +126,7 @@ class Downloads:
             self._told[source] = replace(_at_rest(self._told[source]), problem="", way_out="")
         self._tell()
 
-    def forget(self, source: Source) -> None:
+    def forget(self, source: Wanted) -> None:
         """Stops it likewise, and tells of it no more."""
         self.cancel(source)
         with self._lock:
@@ -159,7 +165,7 @@ class Downloads:
                 failure = RagdollError(f"Getting the model failed: {error}.", "Look into the log, and try again.")
                 self._end(job, partial(_failed, failure))
 
-    def _next(self) -> _Job | None:
+    def _next(self) -> _Job[Wanted] | None:
         """The first whose time has come; None when nothing waits any more."""
         with self._changed:
             while waiting := [job for job in self._waiting if not job.is_cancelled.is_set()]:
@@ -174,7 +180,7 @@ class Downloads:
             self._thread = None
             return None
 
-    def _carry_out(self, job: _Job) -> None:
+    def _carry_out(self, job: _Job[Wanted]) -> None:
         speed, told_at = Speed(self._clock), -math.inf
         with closing(self._fetch(job.source, job.is_cancelled.wait)) as steps:
             for step in steps:
@@ -185,14 +191,14 @@ class Downloads:
                     self._note(job, _under_way(step, job.source, speed))
         self._end(job, _arrived)
 
-    def _note(self, job: _Job, download: Download) -> None:
+    def _note(self, job: _Job[Wanted], download: Download) -> None:
         with self._lock:
             if self._jobs.get(job.source) is not job:
                 return
             self._told[job.source] = download
         self._tell()
 
-    def _put_off(self, job: _Job, cut: DownloadCut) -> None:
+    def _put_off(self, job: _Job[Wanted], cut: DownloadCut) -> None:
         """Has it wait, the longer the more often it was cut without having brought anything."""
         with self._lock:
             if self._jobs.get(job.source) is not job:
@@ -205,7 +211,7 @@ class Downloads:
             self._waiting.append(job)
         self._tell()
 
-    def _end(self, job: _Job, ended: Callable[[Download], Download]) -> None:
+    def _end(self, job: _Job[Wanted], ended: Callable[[Download], Download]) -> None:
         with self._lock:
             if self._jobs.get(job.source, job) is not job:
                 # It was cancelled and asked for again.
@@ -221,10 +227,10 @@ class Downloads:
     def _tell(self) -> None:
         # One after the other, so that the last that is told is how they stand.
         with self._telling:
-            self._publish(DownloadsChanged(tuple(self.now().values())))
+            self._publish(self._told_as(tuple(self.now().values())))
 
 
-def _under_way(step: Fetched, source: Source, speed: Speed) -> Download:
+def _under_way(step: Fetched, source: Source | Folder, speed: Speed) -> Download:
     rate = speed.note(step.num_bytes) if step.is_new else None
     return Download(
         str(source),

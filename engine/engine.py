@@ -55,6 +55,7 @@ from engine.events import (
 )
 from engine.generation.sampling import check_sampling
 from engine.getting import Getting
+from engine.getting_embedders import GettingEmbedders
 from engine.inflight import QuestionInFlight
 from engine.library.reserve import Reserve
 from engine.library.well_formed import well_formed
@@ -67,7 +68,16 @@ from engine.memory.runtime import Runtime
 from engine.memory.snapshot import SnapshotTicker
 from engine.models.download import Fetched
 from engine.models.shelf import planning_by
-from engine.protocol import CatalogueEntry, EmbedderState, Folder, HubFiles, MemoryReply, ModelEntry, PathState
+from engine.protocol import (
+    CatalogueEntry,
+    EmbedderEntry,
+    EmbedderState,
+    Folder,
+    HubFiles,
+    MemoryReply,
+    ModelEntry,
+    PathState,
+)
 from engine.questions import OpenQuestions
 from engine.retrieval.query import ANYWHERE
 from engine.settings_file import SettingsStore
@@ -138,6 +148,12 @@ class Engine:
                 self._listeners.publish,
                 self._parts.generation.let_go,
             )
+            self._getting_embedders = GettingEmbedders(
+                home,
+                lambda: self.settings.models,
+                lambda model: self.change_settings({"embedder.model": model}),
+                self._listeners.publish,
+            )
         except BaseException:
             self._lock_file.release()
             raise
@@ -157,7 +173,8 @@ class Engine:
         """
         self.begin_closing()
         ticker = () if self._ticker is None else (self._ticker.stop,)
-        close_all(self._getting.stop, self._parts.stop, *ticker, self._parts.close, self._lock_file.release)
+        getting = self._getting_embedders.stop, self._getting.stop
+        close_all(*getting, self._parts.stop, *ticker, self._parts.close, self._lock_file.release)
 
     def begin_closing(self) -> None:
         """Cancels what runs and waits for nothing; the load of a model that is under way is ended on purpose by now."""
@@ -312,6 +329,23 @@ class Engine:
     def embedder(self) -> EmbedderState:
         """The embedding model at work, and how far the library has moved to another one."""
         return self._parts.stores.state()
+
+    @property
+    def getting_embedders(self) -> GettingEmbedders:
+        """Embedding models of the hub: which there are, and having one fetched and used."""
+        return self._getting_embedders
+
+    def embedders(self) -> tuple[EmbedderEntry, ...]:
+        """Embedding models that can be got, or were."""
+        return self._getting_embedders.entries()
+
+    def get_embedder(self, name: str, pause: Callable[[float], object] = time.sleep) -> Generator[Fetched, None, Path]:
+        """Fetches one and uses it, and tells how far it is; raises as `get_model`, and where it is no embedding model.
+
+        Returns:
+            Its folder.
+        """
+        return self._getting_embedders.get(name, pause)
 
     def start_moving(self) -> IndexJob:
         """Moves the library to the embedding model that the settings name, when nothing else waits.

@@ -227,6 +227,13 @@ class DownloadsChanged:
     downloads: tuple[Download, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EmbedderDownloadsChanged:
+    """How all embedding models stand that were to be got since the start."""
+
+    downloads: tuple[Download, ...]
+
+
 AnswerEnded = AnswerFinished | AnswerCancelled | AnswerFailed
 Event = (
     PhaseChanged
@@ -252,5 +259,6 @@ Event = (
     | MemoryChanged
     | MeasuringProgressed
     | DownloadsChanged
+    | EmbedderDownloadsChanged
 )
 Publish = Callable[[Event], None]

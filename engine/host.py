@@ -312,5 +312,9 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | Awaited | None]] = {
     protocol.MODELS_GET.name: lambda engine, params: engine.start_getting_model(params.source),
     protocol.MODELS_CANCEL_GETTING.name: lambda engine, params: engine.cancel_getting_model(params.source),
     protocol.MODELS_DISCARD_PART.name: lambda engine, params: engine.discard_part_of_model(params.source),
+    protocol.EMBEDDERS.name: lambda engine, _: protocol.EmbeddersReply(embedders=engine.getting_embedders.entries()),
+    protocol.EMBEDDERS_GET.name: lambda engine, params: engine.getting_embedders.start(params.source),
+    protocol.EMBEDDERS_CANCEL_GETTING.name: lambda engine, params: engine.getting_embedders.cancel(params.source),
+    protocol.EMBEDDERS_DISCARD_PART.name: lambda engine, params: engine.getting_embedders.discard(params.source),
     protocol.MEMORY.name: lambda engine, _: engine.memory(),
 }

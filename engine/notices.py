@@ -37,6 +37,8 @@ def notice_of(event: events.Event) -> protocol.Notice | None:
             return protocol.Measuring(done=done, total=total)
         case events.DownloadsChanged(downloads):
             return protocol.ModelDownloads(downloads=downloads)
+        case events.EmbedderDownloadsChanged(downloads):
+            return protocol.EmbedderDownloads(downloads=downloads)
         case events.MemoryChanged() | events.PlacementSettled() | events.MemoryShort() | events.ModelSwitched():
             return None
         case _:

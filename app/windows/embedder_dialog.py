@@ -1,51 +1,105 @@
-"""Chooses the embedding model, and says before it is chosen what that means for the library."""
+"""Gets and chooses the embedding model, and says before it is chosen what that means for the library."""
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QLineEdit, QWidget
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QLineEdit, QScrollArea, QWidget
 
 from app.widgets import bits
+from app.widgets.embedder_row import EmbedderRow
 from app.windows import file_choices
 
-_WIDTH_PX = 520
+if TYPE_CHECKING:
+    from app.models.embedders import EmbeddersModel
+    from app.models.engine_settings import EngineSettingsModel
+
+SETTING = "embedder.model"
+_SIZE_PX = (700, 720)
+# OWNER/NAME, or an address; a path of this computer begins otherwise or is longer.
+_ON_HUB = re.compile(r"\w[\w.+-]*/\w[\w.+@-]*|https?://\S+|(www\.)?(huggingface\.co|hf\.co)/\S+")
 
 
 class EmbedderDialog(QDialog):
-    """`chosen` carries a name or a folder; "" is the model that comes with Ragdoll."""
+    """`chosen` carries a name or a folder; "" is the model that comes with Ragdoll. What is got is used by the engine.
+
+    It stays open while a model comes; closed, that goes on.
+    """
 
     chosen = Signal(str)
 
-    def __init__(self, current: str, parent: QWidget | None = None) -> None:
+    def __init__(self, engine: EngineSettingsModel, embedders: EmbeddersModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(self.tr("Embedding model"))
-        self.setMinimumWidth(_WIDTH_PX)
+        self.resize(*_SIZE_PX)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self._current = current
-        self.field = QLineEdit(current)
-        self.field.setPlaceholderText(self.tr("the one that comes with Ragdoll"))
-        self.field.setAccessibleName(self.tr("Name or folder of the embedding model"))
-        self.field.setAcceptDrops(False)
-        folder = bits.button(self.tr("Folder…"), icon="library", clicked=self._choose_folder)
-        self.use = bits.button(self.tr("Use this model"), "primary", clicked=self.accept)
-        self.use.setDefault(True)
-        self.built_in = bits.button(self.tr("Use the built-in one"), clicked=self._on_built_in)
-        self.built_in.setVisible(bool(current))
-        self.use.setEnabled(False)
-        self.field.textChanged.connect(self._on_typed)
-        line = bits.row(self.field, folder)
-        line.setStretch(0, 1)
+        self._engine, self._embedders = engine, embedders
+        self._rows: dict[str, EmbedderRow] = {}
         layout = bits.column(bits.label(self.tr("Another embedding model"), "heading"), spacing=12)
-        what = self.tr("A folder with a sentence-transformers model, or the name of one on this computer.")
-        layout.addWidget(bits.label(what, wraps=True))
-        layout.addLayout(line)
         layout.addWidget(bits.label(self._consequence(), "small", wraps=True))
-        buttons = bits.row(self.built_in, None, bits.button(self.tr("Cancel"), clicked=self.reject), self.use)
+        layout.addWidget(self._make_list(), 1)
+        self.problem = bits.label("", "problem", wraps=True, selectable=True)
+        self.problem.hide()
+        layout.addWidget(self.problem)
+        what = self.tr(
+            "Any other that is made for sentence-transformers: OWNER/NAME or the link of one on the hub; "
+            "or a folder that holds one, or the name of one on this computer."
+        )
+        layout.addWidget(bits.label(what, "small", wraps=True))
+        layout.addLayout(self._make_field())
         layout.addSpacing(4)
-        layout.addLayout(buttons)
+        layout.addLayout(self._make_buttons())
         layout.setContentsMargins(24, 20, 24, 20)
         self.setLayout(layout)
         self.field.setFocus()
+        embedders.entries_changed.connect(self._show_entries)
+        embedders.downloads_changed.connect(self._show_downloads)
+        embedders.message_told.connect(self._on_message)
+        engine.settings_changed.connect(self._show_downloads)
+        self._show_entries()
+        embedders.refresh()
+
+    def rows(self) -> tuple[EmbedderRow, ...]:
+        return tuple(self._rows.values())
+
+    # --- building ---
+
+    def _make_list(self) -> QScrollArea:
+        inner = QWidget()
+        inner.setObjectName("column")
+        self._column = bits.column(spacing=12)
+        self._column.setContentsMargins(0, 0, 8, 0)
+        outer = bits.column(spacing=0)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addLayout(self._column)
+        outer.addStretch(1)
+        inner.setLayout(outer)
+        scroll = QScrollArea()
+        scroll.setWidget(inner)
+        scroll.setWidgetResizable(True)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        return scroll
+
+    def _make_field(self) -> QHBoxLayout:
+        self.field = QLineEdit(self._current)
+        self.field.setPlaceholderText(self.tr("the one that comes with Ragdoll"))
+        self.field.setAccessibleName(self.tr("Name, link or folder of the embedding model"))
+        self.field.setAcceptDrops(False)
+        self.field.textChanged.connect(self._on_typed)
+        line = bits.row(self.field, bits.button(self.tr("Folder…"), icon="library", clicked=self._choose_folder))
+        line.setStretch(0, 1)
+        return line
+
+    def _make_buttons(self) -> QHBoxLayout:
+        self.built_in = bits.button(self.tr("Use the built-in one"), clicked=lambda: self._choose(""))
+        self.get = bits.button(self.tr("Get and use"), clicked=self._on_get)
+        self.use = bits.button(self.tr("Use this model"), "primary", clicked=self.accept)
+        self.use.setDefault(True)
+        self.get.setEnabled(False)
+        self.use.setEnabled(False)
+        return bits.row(self.built_in, None, bits.button(self.tr("Close"), clicked=self.reject), self.get, self.use)
 
     def _consequence(self) -> str:
         return self.tr(
@@ -53,6 +107,47 @@ class EmbedderDialog(QDialog):
             "The present model answers until all have moved, and you can go back. Other languages than English "
             "are found by meaning only with a multilingual model."
         )
+
+    # --- showing ---
+
+    @property
+    def _current(self) -> str:
+        return str(self._engine.value(SETTING) or "")
+
+    def _show_entries(self) -> None:
+        known, self._rows = self._rows, {}
+        for position, entry in enumerate(self._embedders.entries):
+            row = known.pop(entry.source, None) or self._make_row()
+            row.show_entry(entry)
+            if self._column.indexOf(row) != position:
+                self._column.removeWidget(row)
+                self._column.insertWidget(position, row)
+            self._rows[entry.source] = row
+        bits.drop(self._column, known.values())
+        self._show_downloads()
+
+    def _make_row(self) -> EmbedderRow:
+        row = EmbedderRow()
+        row.get_wanted.connect(self._get)
+        row.cancel_wanted.connect(self._embedders.cancel)
+        row.discard_wanted.connect(self._embedders.discard)
+        return row
+
+    def _show_downloads(self) -> None:
+        for row in self._rows.values():
+            row.show_download(self._embedders.download_of(row.entry), is_current=row.entry.path == self._current)
+        self.built_in.setVisible(bool(self._current))
+
+    def _on_message(self, severity: str, sentence: str, way_out: str) -> None:
+        """What went wrong with a row stands there; this is about what was asked for."""
+        is_told = any(row.problem.startswith(sentence) for row in self._rows.values())
+        self._show_problem("" if severity != "error" or is_told else f"{sentence} {way_out}".strip())
+
+    def _show_problem(self, words: str) -> None:
+        self.problem.setText(words)
+        self.problem.setVisible(bool(words))
+
+    # --- choosing ---
 
     def accept(self) -> None:
         if self.use.isEnabled():
@@ -62,11 +157,20 @@ class EmbedderDialog(QDialog):
         self.chosen.emit(model)
         super().accept()
 
-    def _on_built_in(self) -> None:
-        self._choose("")
+    def _on_get(self) -> None:
+        self._get(self.field.text().strip())
+        self.field.clear()
+
+    def _get(self, source: str) -> None:
+        self._show_problem("")
+        self._embedders.get(source)
 
     def _on_typed(self, text: str) -> None:
-        self.use.setEnabled(text.strip() not in ("", self._current))
+        text = text.strip()
+        self.use.setEnabled(text not in ("", self._current))
+        self.get.setEnabled(_ON_HUB.fullmatch(text) is not None)
+        # Enter does what is likely.
+        (self.get if self.get.isEnabled() else self.use).setDefault(True)
 
     def _choose_folder(self) -> None:
         file_choices.choose_folder(self, lambda paths: self.field.setText(paths[0]))

@@ -22,14 +22,17 @@ from PySide6.QtWidgets import (
 )
 
 from app import languages, theme
+from app.models.embedders import EmbeddersModel
 from app.models.engine_settings import EngineSettingsModel
 from app.models.local_server import LocalServerModel
 from app.settings import MAX_ANSWERS
 from app.widgets import bits
+from app.widgets.catalogue_row import progress_words
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import printable
 from app.widgets.setting_controls import Control
 from app.windows import engine_rows
+from app.windows.embedder_dialog import SETTING as _EMBEDDER
 from app.windows.embedder_dialog import EmbedderDialog
 from app.windows.engine_rows import Row
 from app.windows.export_line import ExportLine
@@ -42,7 +45,6 @@ if TYPE_CHECKING:
     from app.models.chat_exports import ChatExports
 
 _CONTROL_PX = 160
-_EMBEDDER = "embedder.model"
 _MODELS_FOLDER = "models.folder"
 _SETTLE_MS = 500
 _PERCENT = (70, 250)
@@ -64,6 +66,7 @@ class SettingsPage(Page):
         self.subtitle.hide()
         self._window = models.settings
         self._engine = EngineSettingsModel(models.client, self)
+        self._embedders = EmbeddersModel(models.client, self)
         self._controls: dict[str, Control] = {}
         self._lines: dict[str, QWidget] = {}
         self._turned: set[str] = set()
@@ -95,6 +98,9 @@ class SettingsPage(Page):
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.body.addWidget(scroll, 1)
         self._engine.settings_changed.connect(self._show_engine_settings)
+        self._embedders.downloads_changed.connect(self._show_coming_embedder)
+        self._embedders.arrived.connect(self._engine.refresh)
+        self._embedders.message_told.connect(self.message_told)
         self._engine.change_refused.connect(self._on_refused)
         self._engine.request_failed.connect(lambda *words: self.message_told.emit("error", *words))
         self._window.settings_changed.connect(self._show_window_settings)
@@ -176,10 +182,16 @@ class SettingsPage(Page):
 
     def _add_embedder(self, section: QVBoxLayout) -> None:
         self.embedder = bits.button(self.tr("Change…"), clicked=self._choose_embedder)
-        words = self.tr("Finds passages by what they mean. Another one embeds all files again, in the background.")
+        words = self.tr(
+            "Finds passages by what they mean; the built-in one knows English. "
+            "Another one embeds all files again, in the background."
+        )
         self.embedder_name = ElidedLabel("", "small")
+        self.embedder_coming = bits.label("", "small", wraps=True)
+        self.embedder_coming.hide()
         name = self.tr("Embedding model")
-        self._lines[_EMBEDDER] = self._line(section, name, words, self.embedder, self.embedder_name)
+        more = self.embedder_name, self.embedder_coming
+        self._lines[_EMBEDDER] = self._line(section, name, words, self.embedder, *more)
 
     def _add_models_folder(self, usual: str) -> None:
         self._usual_models_folder = usual
@@ -323,7 +335,14 @@ class SettingsPage(Page):
     def _choose_models_folder(self) -> None:
         choose_folder(self, lambda paths: self._engine.change(_MODELS_FOLDER, paths[0]))
 
+    def _show_coming_embedder(self) -> None:
+        coming = self._embedders.under_way
+        if coming is not None:
+            words = self.tr("Getting %1").replace("%1", coming.source.rpartition("/")[2])
+            self.embedder_coming.setText(": ".join(part for part in (words, progress_words(coming)) if part))
+        self.embedder_coming.setVisible(coming is not None)
+
     def _choose_embedder(self) -> None:
-        dialog = EmbedderDialog(str(self._engine.value(_EMBEDDER) or ""), self)
+        dialog = EmbedderDialog(self._engine, self._embedders, self)
         dialog.chosen.connect(lambda model: self._engine.change(_EMBEDDER, model))
         dialog.open()

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from engine import __version__
-from engine.cli import library, models, questions, serve, settings
+from engine.cli import embedders, library, models, questions, serve, settings
 from engine.cli.output import Output
 from engine.core import DEFAULT_COLLECTION
 
@@ -107,6 +107,14 @@ def _declare_models(command: AddCommand) -> None:
         help='a GGUF file, a known name, or "none" (for use); for delete one that was got; for get a name of those '
         "that it lists without one, or of the Hugging Face hub a link, OWNER/NAME/FILE.gguf, or OWNER/NAME to see "
         "what there is",
+    )  # fmt: skip
+
+    meaning = command("embedders", embedders.embedders, "The embedding models, which find passages by what they mean.")
+    meaning.add_argument("action", nargs="?", choices=("list", "get", "use"), default="list")
+    meaning.add_argument(
+        "name", nargs="?", metavar="NAME",
+        help='one of the list, or of the Hugging Face hub a link or OWNER/NAME (for get); a folder or "built-in" (for '
+        "use)",
     )  # fmt: skip
 
     knobs = command("settings", settings.settings, "All settings of the engine, or those that are named or changed.")

@@ -50,6 +50,7 @@ from engine.models.gguf import read_shape
 from engine.notices import event_of
 from engine.protocol import (
     CatalogueEntry,
+    EmbedderEntry,
     EmbedderState,
     Folder,
     HubFiles,
@@ -274,6 +275,15 @@ class RunningEngine:
         finally:
             unsubscribe()
         return Path(self.look_up_model(source).files[0].model.path)
+
+    def embedders(self) -> tuple[EmbedderEntry, ...]:
+        return self._ask(protocol.EMBEDDERS).embedders
+
+    def get_embedder(self, name: str) -> Generator[Fetched, None, Path]:
+        raise LibraryHeld(
+            "Ragdoll is already open, and gets embedding models by itself.",
+            "Get it in the settings of the window, under Library, or close the window.",
+        )
 
     def measure_model(self) -> Iterator[MeasuringProgressed]:
         raise LibraryHeld(

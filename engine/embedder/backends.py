@@ -57,6 +57,7 @@ class Model:
         """`model` is sentence-transformers'; `counting` a tokenizer that nobody changes, None where there is none."""
         self._model, self._counting = model, counting
         self.num_bytes = num_bytes
+        self._prompt_tokens = self._longest_prompt()
 
     @property
     def mapped_bytes(self) -> int:
@@ -66,13 +67,20 @@ class Model:
 
     @property
     def max_tokens(self) -> int:
-        return int(self._model.max_seq_length or 512)
+        """Of a text, beside the prompt that is put before it."""
+        return int(self._model.max_seq_length or 512) - self._prompt_tokens
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """Of each text, in tokens; on any thread. Characters say it badly: sorted by them, a sixth is padding."""
         if self._counting is None:
             return guessed_lengths(texts)
         return [len(encoding) for encoding in self._counting.encode_batch_fast(list(texts))]
+
+    def _longest_prompt(self) -> int:
+        """Of those of questions and passages, in tokens beside the marks around a text."""
+        prompts = (getattr(self._model, "prompts", None) or {}).values()
+        marks, *lengths = self.lengths(["", *filter(None, prompts)])
+        return max(lengths, default=marks) - marks
 
     def encode(self, texts: list[str], *, is_question: bool) -> Vectors:
         """Unit vectors (n, d) of the texts, all in one batch."""

@@ -7,14 +7,14 @@ it, and a file that is another on the hub by now has another one.
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.config import GIB, MIB
 from engine.errors import BadRequest, DiskFull, DownloadCut, DownloadFailed, is_disk_full
@@ -66,8 +66,24 @@ def fetch(
     missing = [piece for piece in source.pieces if not piece.below(folder).is_file()]
     if not missing:
         return
-    wanted = hub.look_up(missing)
-    before, total_bytes = sum(here), sum(here) + sum(one.num_bytes for one in wanted)
+    yield from bring(hub, hub.look_up(missing), folder, pause, free_bytes, here_bytes=sum(here))
+
+
+def bring(
+    hub: Hub,
+    wanted: Sequence[HubFile],
+    folder: Path,
+    pause: Callable[[float], object],
+    free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
+    *,
+    here_bytes: int = 0,
+    to_come_bytes: int = 0,
+) -> Generator[Fetched, None, None]:
+    """Brings files of which the hub told likewise, one after the other.
+
+    Of what they are a part of, so much is here before, and so much is to come behind them: both are in the totals.
+    """
+    before, total_bytes = here_bytes, here_bytes + sum(one.num_bytes for one in wanted) + to_come_bytes
     for one in wanted:
         behind_bytes = total_bytes - before - one.num_bytes
         with closing(_fetched(hub, one, behind_bytes, folder, pause, free_bytes)) as steps:
@@ -94,7 +110,7 @@ def _fetched(
 
     with _told_of_the_disk(folder):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with closing(_Part(_part_of(target, wanted))) as part:
+        with closing(_Part(_part_of(target, wanted), wanted.new_sum)) as part:
             for other in parts_of(target):
                 if other != part.path:
                     other.unlink()
@@ -102,7 +118,7 @@ def _fetched(
                 yield Fetched(num_bytes, wanted.num_bytes, is_new=False)
             require_room(wanted.num_bytes - part.num_bytes + behind_bytes)
             yield from _grown(hub, wanted, part, pause, require_room)
-            if part.sha256 != wanted.sha256:
+            if part.checksum != wanted.checksum:
                 part.remove()
                 raise DownloadFailed(
                     f"{target.name} arrived damaged: its checksum is not the one that the hub tells. It was removed.",
@@ -127,21 +143,32 @@ def begun_below(folder: Path) -> frozenset[Source]:
 
 
 def _part_of(target: Path, wanted: HubFile) -> Path:
-    return target.with_name(f"{target.name}.{wanted.sha256[:16]}.part")
+    return target.with_name(f"{target.name}.{wanted.checksum[:16]}.part")
+
+
+def is_as_told(target: Path, wanted: HubFile) -> bool:
+    """Whether a file that came earlier is what the hub has now. Reads all of it."""
+    if not target.is_file() or target.stat().st_size != wanted.num_bytes:
+        return False
+    found = wanted.new_sum()
+    with target.open("rb") as file:
+        while piece := file.read(_READ_BYTES):
+            found.update(piece)
+    return bool(found.hexdigest() == wanted.checksum)
 
 
 class _Part:
     """The file that grows, and the checksum of what it holds. What is written is with the system at once."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, new_sum: Callable[[], Any]) -> None:
+        self.path, self._new_sum = path, new_sum
         self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "r+b", 0)
-        self._sum = hashlib.sha256()
+        self._sum = new_sum()
         self.num_bytes = 0
 
     @property
-    def sha256(self) -> str:
-        return self._sum.hexdigest()
+    def checksum(self) -> str:
+        return str(self._sum.hexdigest())
 
     def looked_through(self) -> Iterator[int]:
         """Sums up what an earlier try left, and tells how far that is."""
@@ -160,7 +187,7 @@ class _Part:
     def begin_anew(self) -> None:
         self._file.seek(0)
         self._file.truncate()
-        self._sum, self.num_bytes = hashlib.sha256(), 0
+        self._sum, self.num_bytes = self._new_sum(), 0
 
     def settle(self, target: Path) -> None:
         os.fsync(self._file.fileno())

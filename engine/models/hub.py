@@ -5,6 +5,7 @@ Whoever asks is unknown to it: no account, no token. Redirects are followed, and
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,6 +26,7 @@ CONNECT_SECONDS, SILENT_SECONDS = 10.0, 20.0
 PIECE_BYTES = 64 * 1024
 # Who asks for a longer pause than this is not waited for.
 LONGEST_WAIT_SECONDS = 120.0
+_SHA256_DIGITS, _GIT_DIGITS = 64, 40
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 _KEPT = "What was fetched is kept."
 # What goes with models and answers nothing by itself: projectors for pictures, measured weights, models that embed.
@@ -33,11 +35,17 @@ _GOES_WITH_MODELS = re.compile(r"mmproj|imatrix|embed|rerank|\bbge\b", re.IGNORE
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """What the hub says of a file."""
+    """What the hub says of a file. Of small ones it tells git's checksum, of large ones SHA-256."""
 
     source: Source
     num_bytes: int
-    sha256: str
+    checksum: str
+
+    def new_sum(self) -> Any:
+        """What is to be given all of its bytes, and has that checksum then, as hashlib has it."""
+        if len(self.checksum) == _SHA256_DIGITS:
+            return hashlib.sha256()
+        return hashlib.sha1(f"blob {self.num_bytes}\0".encode(), usedforsecurity=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,10 @@ class Body:
 
     start: int
     pieces: Iterator[bytes]
+
+
+class _Unchecked(Exception):
+    """A file of which no checksum is told; the message is its name."""
 
 
 class Hub:
@@ -73,7 +85,26 @@ class Hub:
         for source in wanted:
             if source.file not in entries:
                 raise _missing(source, self._name)
-        return [self._described(source, entries[source.file]) for source in wanted]
+        try:
+            return [_described(source, entries[source.file]) for source in wanted]
+        except _Unchecked as unchecked:
+            raise DownloadFailed(
+                f"{self._name} tells no checksum of {unchecked}, so that nobody would see if it arrived damaged.",
+                "Choose another file, or download it in a browser and open it.",
+            ) from unchecked
+
+    def files(self, folder: Folder) -> list[HubFile]:
+        """All files in a folder of which it tells a checksum, also in folders inside.
+
+        Raises:
+            DownloadFailed: It has no such folder, does not tell, or cannot be reached.
+        """
+        found = []
+        for entry in self._entries(folder):
+            # What could not be kept or checked here is not there for us.
+            with suppress(BadRequest, _Unchecked):
+                found.append(_described(folder.holding(str(entry.get("path"))), entry))
+        return found
 
     def offers(self, folder: Folder) -> list[Offer]:
         """The models in a folder that may write answers, the smallest first; one in several files is one.
@@ -157,15 +188,6 @@ class Hub:
                 f"{self._name} cannot be asked: {error}.", "Look at the address in the setting models.hub."
             ) from error
 
-    def _described(self, source: Source, entry: Mapping[str, Any]) -> HubFile:
-        num_bytes, sha256 = _size_of(entry), str((entry.get("lfs") or {}).get("oid", "")).removeprefix("sha256:")
-        if num_bytes is None or not re.fullmatch(r"[0-9a-f]{64}", sha256):
-            raise DownloadFailed(
-                f"{self._name} tells no checksum of {source.file}, so that nobody would see if it arrived damaged.",
-                "Choose another file, or download it in a browser and open it.",
-            )
-        return HubFile(source, num_bytes, sha256)
-
     def _something_else(self, what: str) -> DownloadFailed:
         return DownloadFailed(
             f"What came from {self._name} is something else than {what}.",
@@ -186,6 +208,16 @@ def _listed(response: requests.Response) -> list[Mapping[str, Any]] | None:
         return None
     is_list = isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
     return entries if is_list else None
+
+
+def _described(source: Source, entry: Mapping[str, Any]) -> HubFile:
+    """Raises _Unchecked."""
+    num_bytes, is_large = _size_of(entry), bool(entry.get("lfs"))
+    checksum = str((entry["lfs"] if is_large else entry).get("oid", "")).removeprefix("sha256:")
+    digits = _SHA256_DIGITS if is_large else _GIT_DIGITS
+    if num_bytes is None or not re.fullmatch(rf"[0-9a-f]{{{digits}}}", checksum):
+        raise _Unchecked(source.file)
+    return HubFile(source, num_bytes, checksum)
 
 
 def _size_of(entry: Mapping[str, Any]) -> int | None:

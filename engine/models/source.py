@@ -30,6 +30,12 @@ class Folder:
     def __str__(self) -> str:
         return "/".join(part for part in (_rooted(self.repo, self.revision), self.inside) if part)
 
+    def holding(self, file: str) -> Source:
+        """A file of the repository, by its path there. Raises BadRequest where that is no path for us."""
+        if not _are_names(*file.split("/")):
+            raise _names_nothing(file)
+        return Source(self.repo, file, self.revision)
+
 
 @dataclass(frozen=True, slots=True)
 class Source:

@@ -88,6 +88,36 @@ class HubModel(Message):
     source: str
 
 
+class EmbedderEntry(Message):
+    """An embedding model that can be got, or was: it will be in the folder `path`, which the settings name to use it.
+
+    Of one that is in no catalogue little is known: texts are "", figures 0, and `is_multilingual` is None.
+    `num_bytes` is about what is fetched.
+    """
+
+    source: str
+    name: str
+    path: PathText
+    good_for: str = ""
+    licence: str = ""
+    dimensions: int = 0
+    num_bytes: int = 0
+    is_multilingual: bool | None = None
+    download: Download
+
+
+class EmbeddersReply(Message):
+    """Those of the catalogue, and behind them others that are here or on their way."""
+
+    embedders: tuple[EmbedderEntry, ...]
+
+
+class HubEmbedder(Message):
+    """A repository of the hub: OWNER/NAME, its link, or a name of the catalogue."""
+
+    source: str
+
+
 # How short memory is, as the system says: tasks wait for it now and then, or nothing goes on without it.
 PressureLevel = Literal["none", "some", "full"]
 # What was done: bytes got other homes, something was given up or taken back for want of memory, a step could not be
@@ -177,4 +207,8 @@ MODELS_LOOK_UP = Method("models.look_up", HubModel, HubFiles)
 MODELS_GET = Method("models.get", HubModel, Nothing, is_repeatable=True)
 MODELS_DISCARD_PART = Method("models.discard_part", HubModel, Nothing, is_repeatable=True)
 MODELS_CANCEL_GETTING = Method("models.cancel_getting", HubModel, Nothing)
+EMBEDDERS = Method("embedders.list", Nothing, EmbeddersReply)
+EMBEDDERS_GET = Method("embedders.get", HubEmbedder, Nothing, is_repeatable=True)
+EMBEDDERS_DISCARD_PART = Method("embedders.discard_part", HubEmbedder, Nothing, is_repeatable=True)
+EMBEDDERS_CANCEL_GETTING = Method("embedders.cancel_getting", HubEmbedder, Nothing)
 MEMORY = Method("memory.get", Nothing, MemoryReply)

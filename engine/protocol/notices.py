@@ -248,6 +248,14 @@ class ModelDownloads(Notice):
     downloads: tuple[Download, ...]
 
 
+class EmbedderDownloads(Notice):
+    """How all embedding models stand that were to be got since the engine's start; only the newest matters."""
+
+    method: ClassVar[str] = "embedders.downloads"
+    coalesces: ClassVar[bool] = True
+    downloads: tuple[Download, ...]
+
+
 class MemorySnapshot(Notice):
     """At most ten a second; only the newest matters."""
 

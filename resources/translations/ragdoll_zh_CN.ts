@@ -673,10 +673,6 @@
 <context>
     <name>EmbedderDialog</name>
     <message>
-        <source>A folder with a sentence-transformers model, or the name of one on this computer.</source>
-        <translation>包含 sentence-transformers 模型的文件夹，或这台电脑上此类模型的名称。</translation>
-    </message>
-    <message>
         <source>All files are embedded again, in the background: that takes about as long as indexing them did. The present model answers until all have moved, and you can go back. Other languages than English are found by meaning only with a multilingual model.</source>
         <translation>所有文件将在后台重新嵌入，用时与当初索引相近。全部迁移完成之前仍使用现有模型，你也可以随时改回。只有多语言模型才能按含义搜索英语以外的语言。</translation>
     </message>
@@ -685,8 +681,12 @@
         <translation>其他嵌入模型</translation>
     </message>
     <message>
-        <source>Cancel</source>
-        <translation>取消</translation>
+        <source>Any other that is made for sentence-transformers: OWNER/NAME or the link of one on the hub; or a folder that holds one, or the name of one on this computer.</source>
+        <translation>也可以是任何适用于 sentence-transformers 的模型：OWNER/NAME 或其在 Hub 上的链接；或者包含模型的文件夹，或本机上已有模型的名称。</translation>
+    </message>
+    <message>
+        <source>Close</source>
+        <translation>关闭</translation>
     </message>
     <message>
         <source>Embedding model</source>
@@ -697,8 +697,12 @@
         <translation>文件夹…</translation>
     </message>
     <message>
-        <source>Name or folder of the embedding model</source>
-        <translation>嵌入模型的名称或文件夹</translation>
+        <source>Get and use</source>
+        <translation>获取并使用</translation>
+    </message>
+    <message>
+        <source>Name, link or folder of the embedding model</source>
+        <translation>嵌入模型的名称、链接或文件夹</translation>
     </message>
     <message>
         <source>Use the built-in one</source>
@@ -738,6 +742,88 @@
     <message>
         <source>The present one</source>
         <translation>现有模型</translation>
+    </message>
+</context>
+<context>
+    <name>EmbedderRow</name>
+    <message>
+        <source>%1 dimensions</source>
+        <translation>%1 维</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>取消</translation>
+    </message>
+    <message>
+        <source>Cancel getting %1</source>
+        <translation>取消获取 %1</translation>
+    </message>
+    <message>
+        <source>English</source>
+        <translation>英语</translation>
+    </message>
+    <message>
+        <source>Get %1 and use it</source>
+        <translation>获取并使用 %1</translation>
+    </message>
+    <message>
+        <source>Get and use</source>
+        <translation>获取并使用</translation>
+    </message>
+    <message>
+        <source>Getting %1</source>
+        <translation>正在获取 %1</translation>
+    </message>
+    <message>
+        <source>Here</source>
+        <translation>已在本机</translation>
+    </message>
+    <message>
+        <source>In use</source>
+        <translation>使用中</translation>
+    </message>
+    <message>
+        <source>Remove</source>
+        <translation>移除</translation>
+    </message>
+    <message>
+        <source>Remove what is here of %1</source>
+        <translation>删除 %1 已下载的部分</translation>
+    </message>
+    <message>
+        <source>Removes what was fetched, and frees the space</source>
+        <translation>删除已下载的部分并释放空间</translation>
+    </message>
+    <message>
+        <source>Resume</source>
+        <translation>继续</translation>
+    </message>
+    <message>
+        <source>Resume getting %1</source>
+        <translation>继续获取 %1</translation>
+    </message>
+    <message>
+        <source>Use</source>
+        <translation>使用</translation>
+    </message>
+    <message>
+        <source>Use %1</source>
+        <translation>使用 %1</translation>
+    </message>
+    <message>
+        <source>about %1</source>
+        <translation>约 %1</translation>
+    </message>
+    <message>
+        <source>many languages</source>
+        <translation>多种语言</translation>
+    </message>
+</context>
+<context>
+    <name>EmbeddersModel</name>
+    <message>
+        <source>%1 is here. Your files are moved to it in the background.</source>
+        <translation>%1 已就绪。文件正在后台转到该模型。</translation>
     </message>
 </context>
 <context>
@@ -2497,12 +2583,16 @@
         <translation>嵌入模型</translation>
     </message>
     <message>
-        <source>Finds passages by what they mean. Another one embeds all files again, in the background.</source>
-        <translation>按含义查找段落。更换后，所有文件将在后台重新嵌入。</translation>
+        <source>Finds passages by what they mean; the built-in one knows English. Another one embeds all files again, in the background.</source>
+        <translation>按含义查找段落；内置模型懂英语。更换模型后，所有文件会在后台重新嵌入。</translation>
     </message>
     <message>
         <source>Folder of models</source>
         <translation>模型文件夹</translation>
+    </message>
+    <message>
+        <source>Getting %1</source>
+        <translation>正在获取 %1</translation>
     </message>
     <message>
         <source>How words are chosen</source>

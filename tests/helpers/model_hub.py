@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -47,7 +48,7 @@ class ModelHub:
         self.redirects = False
         self.piece_bytes = 1 << 16
         self.between: Callable[[int], object] = lambda _: None
-        self._files: dict[tuple[str, str, str], tuple[bytes, str | None]] = {}
+        self._files: dict[tuple[str, str, str], tuple[bytes, dict[str, str] | str | None]] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
@@ -73,8 +74,22 @@ class ModelHub:
     def put(self, repo: str, file: str, content: bytes, sha256: str | None = "", revision: str = "main") -> str:
         """A file and its checksum: the right one where none is given, and None tells none."""
         told = hashlib.sha256(content).hexdigest() if sha256 == "" else sha256
-        self._files[repo, revision, file] = content, told
+        self._files[repo, revision, file] = content, {"oid": told} if told is not None else None
         return f"{repo}/{file}"
+
+    def put_small(self, repo: str, file: str, content: bytes, oid: str = "") -> None:
+        """A file of which git's checksum is told, as the hub has it of what is no large file."""
+        told = oid or hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()
+        self._files[repo, "main", file] = content, told
+
+    def put_folder(self, repo: str, folder: Path) -> None:
+        """All that lies in a folder, weights as large files."""
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            is_large = path.suffix in (".safetensors", ".bin")
+            (self.put if is_large else self.put_small)(repo, path.relative_to(folder).as_posix(), path.read_bytes())
+
+    def take_away(self, repo: str, file: str) -> None:
+        del self._files[repo, "main", file]
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         hub = self
@@ -151,8 +166,9 @@ class ModelHub:
         return Refusal(200, {"Content-Type": "application/json"}, json.dumps(found).encode()) if found else Refusal(401)
 
 
-def _entry(file: str, content: bytes, told: str | None) -> dict[str, Any]:
-    entry: dict[str, Any] = {"type": "file", "path": file, "size": len(content), "oid": "0" * 40}
-    if told is not None:
-        entry["lfs"] = {"oid": told, "size": len(content), "pointerSize": 135}
-    return entry
+def _entry(file: str, content: bytes, told: dict[str, str] | str | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {"type": "file", "path": file, "size": len(content)}
+    if isinstance(told, dict):
+        # Git's is that of a pointer to the file.
+        return {**entry, "oid": "0" * 40, "lfs": {**told, "size": len(content), "pointerSize": 135}}
+    return {**entry, "oid": told} if told is not None else entry

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from engine.embedder.trial import SAMPLE
 from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
 from engine.memory.ledger import Ledger
+from tests.helpers.tiny_embedder import write_tiny_embedder
 
 TEXTS = [
     *SAMPLE,
@@ -75,18 +75,7 @@ def _changed(file: Path, change: Change) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A BERT of two layers and random weights, with the tokenizer of the default one."""
-    import torch
-    from transformers import BertConfig
-    from transformers import BertModel as Layers
-
-    made = tmp_path / "small-bert"
-    shutil.copytree(resolve(EmbedderSettings()).folder, made, ignore=shutil.ignore_patterns("*.safetensors", "*.bin"))
-    torch.manual_seed(5)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-    layers = Layers(BertConfig(vocab_size=30522, max_position_embeddings=300, initializer_range=0.3, **sizes))
-    layers.save_pretrained(made)
-    _changed(made / "1_Pooling" / "config.json", lambda said: said.update(word_embedding_dimension=32))
-    return made
+    return write_tiny_embedder(tmp_path / "small-bert")
 
 
 def _say(folder: Path, pooling: str, max_tokens: int) -> None:

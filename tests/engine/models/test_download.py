@@ -13,7 +13,16 @@ import pytest
 
 from engine.errors import DiskFull, DownloadCut, DownloadFailed
 from engine.models import download
-from engine.models.download import LEFT_FREE_BYTES, PAUSES_SECONDS, Fetched, begun_below, fetch, parts_of
+from engine.models.download import (
+    LEFT_FREE_BYTES,
+    PAUSES_SECONDS,
+    Fetched,
+    begun_below,
+    bring,
+    fetch,
+    is_as_told,
+    parts_of,
+)
 from engine.models.gguf import read_shape
 from engine.models.hub import Hub, Offer
 from engine.models.source import Folder, Source
@@ -377,3 +386,34 @@ def test_a_repository_that_has_no_model_or_is_not_there_is_told(hub: ModelHub):
     hub.tree_instead = Refusal(404)
     with pytest.raises(DownloadFailed, match="There is no owner/name@v9 on 127"):
         Hub(hub.address).offers(Folder("owner/name", revision="v9"))
+
+
+# --- files that are told one by one ---
+
+
+def test_small_files_are_checked_as_git_does(hub: ModelHub, folder: Path, pauses: list[float]):
+    hub.put_small("owner/name", "config.json", b"{}")
+    hub.put_small("owner/name", "inside/empty.txt", b"")
+    files = {one.source.file: one for one in Hub(hub.address).files(Folder("owner/name"))}
+    wanted = [files["config.json"], files["inside/empty.txt"], files[SOURCE.file]]
+    assert not any(is_as_told(one.source.below(folder), one) for one in wanted)
+    steps = list(bring(Hub(hub.address), wanted, folder, pauses.append, here_bytes=5, to_come_bytes=7))
+    assert all(is_as_told(one.source.below(folder), one) for one in wanted)
+    assert steps[-1] == Fetched(5 + 2 + len(CONTENT), 5 + 2 + len(CONTENT) + 7)
+    files["config.json"].source.below(folder).write_bytes(b"[]")
+    assert not is_as_told(files["config.json"].source.below(folder), files["config.json"])
+
+
+def test_a_small_file_that_is_damaged_is_not_kept(hub: ModelHub, folder: Path, pauses: list[float]):
+    hub.put_small("owner/name", "config.json", b"{}", oid="1" * 40)
+    [wanted] = [one for one in Hub(hub.address).files(Folder("owner/name")) if one.source.file == "config.json"]
+    with pytest.raises(DownloadFailed, match="arrived damaged"):
+        list(bring(Hub(hub.address), [wanted], folder, pauses.append))
+    assert list(folder.rglob("config.json*")) == []
+
+
+def test_files_that_could_not_be_kept_or_checked_are_left_out(hub: ModelHub):
+    for file in ("../outside.json", "inside/../../outside.json", ".hidden"):
+        hub.put_small("owner/name", file, b"{}")
+    hub.put("owner/name", "unchecked.bin", b"x", sha256=None)
+    assert [one.source.file for one in Hub(hub.address).files(Folder("owner/name"))] == [SOURCE.file]

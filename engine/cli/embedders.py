@@ -1,0 +1,68 @@
+"""The command `embedders`: which models can turn text into vectors, getting one of the hub, and which one does."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from engine.cli import words
+from engine.cli.commanded import Commanded
+from engine.cli.moving import carry_on
+from engine.cli.opening import opened
+from engine.cli.output import Output
+from engine.cli.progress import bar
+from engine.errors import BadRequest
+
+_BUILT_IN = "built-in"
+
+
+def embedders(options: argparse.Namespace, out: Output) -> None:
+    """Lists them once what is wanted is done; the library is moved to what is chosen."""
+    with opened() as engine:
+        if options.action == "get":
+            _get(engine, _named(options), out)
+        elif options.action == "use":
+            engine.change_settings({"embedder.model": _folder(engine, _named(options))})
+        if options.action != "list":
+            carry_on(engine, out.is_json)
+        entries, current = engine.embedders(), engine.settings.embedder.model
+    if out.is_json:
+        out.json({"embedders": [entry.model_dump() for entry in entries], "current": current or None})
+        return
+    for entry in entries:
+        state = {"there": "is here", "part": "is here in part"}.get(entry.download.state, "")
+        size = f"about {entry.num_bytes / 2**30:.1f} GB" if entry.num_bytes else ""
+        mark = "*" if entry.path == current else " "
+        facts = "  ".join(fact for fact in (words.typed(entry.name), size, entry.licence, state) if fact)
+        out.line(f"{mark} {facts}\n    {entry.good_for or entry.source}")
+    if not current:
+        out.line("The one that comes with Ragdoll is in use; it knows English.")
+    elif all(entry.path != current for entry in entries):
+        out.line(f"In use: {current}")
+    out.line("Get one with ragdoll embedders get NAME, or any other of the Hugging Face hub by its link or OWNER/NAME.")
+
+
+def _get(engine: Commanded, name: str, out: Output) -> None:
+    steps = engine.get_embedder(name)
+    with bar("Getting", out.is_json, counts_bytes=True) as show:
+        try:
+            for step in steps:
+                show(step.num_bytes, step.total_bytes, "" if step.is_new else "checking what is here")
+        except KeyboardInterrupt:
+            steps.close()
+            print("ragdoll: what was fetched is kept; the same command goes on with it.", file=sys.stderr)
+            raise
+
+
+def _folder(engine: Commanded, name: str) -> str:
+    """What the settings call a model: one that was got by its name, any other as it is named."""
+    if name == _BUILT_IN:
+        return ""
+    there = (entry for entry in engine.embedders() if entry.download.state == "there")
+    return next((entry.path for entry in there if name.casefold() in (entry.name.casefold(), entry.source)), name)
+
+
+def _named(options: argparse.Namespace) -> str:
+    if not options.name:
+        raise BadRequest(f"'ragdoll embedders {options.action}' needs a name.", "ragdoll embedders lists some.")
+    return str(options.name)

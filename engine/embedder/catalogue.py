@@ -1,0 +1,72 @@
+"""The catalogue of embedding models: which of the hub are worth getting, what for, and what they want before a text.
+
+Sizes are about those of their weights; exact ones and checksums are the hub's to say when a model is fetched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# Trained with these before every text; what is made without them is found worse, and no file of theirs says so.
+_E5 = re.compile(r"intfloat/(multilingual-)?e5-(small|base|large)(-v2)?")
+_E5_PROMPTS = {"query": "query: ", "document": "passage: "}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEmbedder:
+    """An embedding model of the hub. `num_bytes` is about what is fetched of it."""
+
+    repo: str
+    good_for: str
+    licence: str
+    dimensions: int
+    num_bytes: int
+    is_multilingual: bool
+
+    @property
+    def name(self) -> str:
+        return self.repo.partition("/")[2]
+
+
+CATALOGUE = (
+    KnownEmbedder(
+        "intfloat/multilingual-e5-small",
+        "About a hundred languages, also a question in one and files in another. The first to try.",
+        "MIT", dimensions=384, num_bytes=490_000_000, is_multilingual=True,
+    ),
+    KnownEmbedder(
+        "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2",
+        "About fifty languages. Made for short texts: it reads 128 tokens at a time.",
+        "Apache-2.0", dimensions=384, num_bytes=485_000_000, is_multilingual=True,
+    ),
+    KnownEmbedder(
+        "BAAI/bge-m3",
+        "About a hundred languages, and finds best. Large: indexing takes about ten times as long without a graphics "
+        "card, and it holds over 2 GB of memory.",
+        "MIT", dimensions=1024, num_bytes=2_300_000_000, is_multilingual=True,
+    ),
+    KnownEmbedder(
+        "sentence-transformers/all-mpnet-base-v2",
+        "English only, and finds better than the built-in one. Indexing takes some times as long.",
+        "Apache-2.0", dimensions=768, num_bytes=440_000_000, is_multilingual=False,
+    ),
+)  # fmt: skip
+
+
+def known(repo: str) -> KnownEmbedder | None:
+    return next((one for one in CATALOGUE if one.repo == repo), None)
+
+
+def named(name: str) -> str:
+    """The repository of the catalogue's model that is called so, or the name as it is."""
+    return next((one.repo for one in CATALOGUE if name.casefold() == one.name.casefold()), name)
+
+
+def prompts_of(repo: str) -> Mapping[str, str]:
+    """What a model of the hub wants before questions ("query") and passages ("document"), where its files do not say.
+
+    Empty for nearly all.
+    """
+    return _E5_PROMPTS if _E5.fullmatch(repo) else {}

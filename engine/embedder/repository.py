@@ -1,0 +1,117 @@
+"""What of a repository of the hub makes an embedding model here: which files, whether they do, and its prompts.
+
+Most repositories hold the same weights several times over, for libraries that we do not have.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import EmbedderUnavailable
+
+MODULES = "modules.json"
+_PROMPTS_FILE = "config_sentence_transformers.json"
+_CARD = "README.md"
+# The best first: what is loaded as it lies, and what is unpacked. Large ones are in several files, with a list of them.
+_WEIGHTS = (
+    re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors"),
+    re.compile(r"pytorch_model(-\d{5}-of-\d{5})?\.bin"),
+)
+_SMALL = frozenset({".json", ".txt", ".model"})
+_LIBRARY = "sentence_transformers."
+# Of the same library, and none that makes one vector of a text.
+_OTHER_KINDS = ("sparse_encoder", "cross_encoder", "multi_vector_encoder")
+_WAY_OUT = "Choose one of the list, or look on the hub for one that is tagged sentence-transformers."
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Files of a repository by their paths: those that say what the model is, and those that hold its weights."""
+
+    small: tuple[str, ...]
+    weights: tuple[str, ...]
+
+
+def require_modules(repo: str, files: Iterable[str]) -> None:
+    """Raises EmbedderUnavailable where the names of its files tell already that it is another kind of model."""
+    if MODULES not in files:
+        raise _is_none(repo, f"it has no {MODULES}")
+
+
+def needed(repo: str, files: Iterable[str], modules: Path) -> Needed:
+    """What has to be fetched of `files`, as the `modules` file of the repository has it.
+
+    Raises:
+        EmbedderUnavailable: It is no embedding model, or one that cannot be run here.
+    """
+    files = sorted(files)
+    folders = _folders(repo, modules)
+    small = [file for file in files if _folder_of(file) in folders and Path(file).suffix in _SMALL]
+    weights = [file for folder in folders for file in _weights_in(folder, files)]
+    if not weights:
+        raise _is_none(repo, "its weights are in no format that is read here")
+    return Needed((*small, *(file for file in files if file == _CARD)), tuple(weights))
+
+
+def require_plain(repo: str, folder: Path) -> None:
+    """Raises EmbedderUnavailable where what the small files in `folder` say cannot be done here."""
+    for part in _folders(repo, folder / MODULES):
+        said = _read(repo, folder / part / "config.json")
+        if "auto_map" in said:
+            raise _is_none(repo, "it comes with a program of its own, and no program that was fetched is run here")
+
+
+def say_prompts(folder: Path, prompts: Mapping[str, str]) -> None:
+    """Writes them to where sentence-transformers looks for them, unless the model has prompts of its own.
+
+    They are of the files that make its identity then: vectors that were made with others are not compared.
+    """
+    file = folder / _PROMPTS_FILE
+    said = _read(folder.name, file)
+    if prompts and not any((said.get("prompts") or {}).values()):
+        file.write_text(json.dumps({**said, "prompts": dict(prompts)}, indent=2), encoding="utf-8")
+
+
+def _folders(repo: str, modules: Path) -> list[str]:
+    """The folders of its modules within it, "" for itself."""
+    said = _parsed(repo, modules)
+    is_list = isinstance(said, list) and said and all(isinstance(module, dict) for module in said)
+    types = [str(module.get("type")) for module in said] if is_list else []
+    if not types or any(not type_.startswith(_LIBRARY) or _is_other(type_) for type_ in types):
+        raise _is_none(repo, f"its {MODULES} tells of another kind")
+    return [str(module.get("path", "")).strip("/") for module in said]
+
+
+def _is_other(type_: str) -> bool:
+    return any(f".{kind}." in type_ for kind in _OTHER_KINDS)
+
+
+def _weights_in(folder: str, files: Iterable[str]) -> list[str]:
+    names = [file for file in files if _folder_of(file) == folder]
+    found = ([name for name in names if kind.fullmatch(Path(name).name)] for kind in _WEIGHTS)
+    return next((one for one in found if one), [])
+
+
+def _folder_of(file: str) -> str:
+    return file.rpartition("/")[0]
+
+
+def _read(repo: str, file: Path) -> dict[str, Any]:
+    said = _parsed(repo, file) if file.is_file() else {}
+    return said if isinstance(said, dict) else {}
+
+
+def _parsed(repo: str, file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _is_none(repo, f"its {file.name} cannot be read") from error
+
+
+def _is_none(repo: str, why: str) -> EmbedderUnavailable:
+    return EmbedderUnavailable(f"{repo} is no embedding model that Ragdoll can use: {why}.", _WAY_OUT)

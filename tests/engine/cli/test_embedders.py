@@ -1,0 +1,60 @@
+"""Tests for engine.cli.embedders: models of a hub on this machine, listed, got and used from the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.cli.output import Output
+from engine.cli.parser import make_parser
+from engine.embedder.catalogue import CATALOGUE
+from engine.errors import BadRequest, EmbedderUnavailable
+from tests.helpers.model_hub import ModelHub
+from tests.helpers.tiny_embedder import write_tiny_embedder
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[ModelHub]:
+    with ModelHub() as made:
+        made.put_folder("owner/tiny", write_tiny_embedder(tmp_path / "made"))
+        ragdoll("settings", f"models.hub={made.address}")
+        yield made
+
+
+def ragdoll(*arguments: str) -> str:
+    options = make_parser().parse_args(arguments)
+    stream = io.BytesIO()
+    options.run(options, Output(stream, options.json))
+    return stream.getvalue().decode()
+
+
+def test_models_are_listed_with_what_they_are_good_for():
+    told = ragdoll("embedders")
+    assert "multilingual-e5-small  about 0.5 GB  MIT\n    About a hundred languages" in told
+    assert "The one that comes with Ragdoll is in use; it knows English." in told
+    asked = json.loads(ragdoll("embedders", "--json"))
+    assert [entry["name"] for entry in asked["embedders"]] == [one.name for one in CATALOGUE]
+    assert asked["current"] is None
+
+
+def test_one_is_got_and_used_and_the_built_in_one_again(hub: ModelHub, tmp_path: Path):
+    told = ragdoll("embedders", "get", "owner/tiny")
+    assert "* tiny  is here\n    owner/tiny" in told
+    told = ragdoll("embedders", "use", "built-in")
+    assert "  tiny  is here" in told
+    assert "comes with Ragdoll is in use" in told
+    hub.asked.clear()
+    assert "* tiny" in ragdoll("embedders", "use", "Tiny")
+    assert hub.asked == []
+    assert f"In use: {tmp_path / 'made'}" in ragdoll("embedders", "use", str(tmp_path / "made"))
+
+
+def test_what_is_not_here_cannot_be_used():
+    with pytest.raises(EmbedderUnavailable, match="not on this computer"):
+        ragdoll("embedders", "use", "owner/nothing")
+    with pytest.raises(BadRequest, match="needs a name"):
+        ragdoll("embedders", "get")
