@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from engine.api.requests import ChatMessage
 from engine.errors import BadRequest
-from engine.generation.conversation import Turn, transcript_of
+from engine.generation.conversation import Turn, transcript_of, turns_of_transcript
 
 # Conversations that go on: more than anybody has open, and some megabytes at most.
 MAX_REMEMBERED = 64
@@ -76,13 +76,15 @@ class Conversations:
         self._lock = threading.Lock()
         self._by_words: OrderedDict[str, Conversation] = OrderedDict()
 
-    def of(self, words: Said) -> Conversation:
-        """What a question goes on from."""
+    def of(self, words: Said, *, is_verbatim: bool = False) -> Conversation:
+        """What a question goes on from; nothing of the user's files where it `is_verbatim`."""
         if not words.before:
             return Conversation(uuid4().hex, ())
         with self._lock:
             known = self._by_words.get(_digest(words.before))
-        return known or Conversation(uuid4().hex, as_it_was_said(words.before))
+        if known is None or (is_verbatim and _rests_on_files(known)):
+            return Conversation(uuid4().hex, as_it_was_said(words.before))
+        return known
 
     def note(self, words: Said, answer: str, conversation: Conversation, segments: tuple[dict[str, Any], ...]) -> None:
         """An answer was given in it, and may be asked back about."""
@@ -107,6 +109,10 @@ def as_it_was_said(before: Sequence[tuple[str, str]]) -> tuple[dict[str, Any], .
             transcript += transcript_of(Turn(question, (), text, searches=False))
             question = ""
     return tuple(transcript)
+
+
+def _rests_on_files(conversation: Conversation) -> bool:
+    return any(turn.searches for turn in turns_of_transcript(conversation.transcript, ()))
 
 
 def _digest(turns: Sequence[tuple[str, str]]) -> str:

@@ -167,7 +167,7 @@ class Service:
                 f"Choose one there, or ask {naming.CHOSEN}{naming.FILES}.",
             )
         words, usual = said(wanted.messages), engine.settings.generation
-        conversation = self._conversations.of(words)
+        conversation = self._conversations.of(words, is_verbatim=not searches)
         question = Question(
             question_id=uuid4().hex,
             text=words.question,

@@ -78,6 +78,16 @@ def test_the_answer_is_that_of_the_prompt_as_it_was_sent(address: str):
     assert alone["usage"]["prompt_tokens"] < told["usage"]["prompt_tokens"] < alone["usage"]["prompt_tokens"] + 40
 
 
+def test_a_model_by_itself_reads_no_passage_of_an_earlier_answer(address: str):
+    words = [asked("When does the lease end?")]
+    first = chat(address, words, model="tiny:files")
+    words += [{"role": "assistant", "content": first["choices"][0]["message"]["content"]}, asked("Why?")]
+    alone = chat(address, words)
+    # As many tokens as where nobody remembers it.
+    words[1]["content"] += "."
+    assert alone["usage"]["prompt_tokens"] < chat(address, words)["usage"]["prompt_tokens"] + 5
+
+
 def test_instructions_that_do_not_fit_are_refused_not_cut(address: str):
     body = {"model": "tiny", "messages": [{"role": "system", "content": "Be brief. " * 2000}, asked("Well?")]}
     reply = requests.post(f"{address}/chat/completions", json=body, timeout=60)

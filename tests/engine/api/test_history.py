@@ -51,6 +51,21 @@ def test_what_was_answered_here_goes_on_from_its_transcript():
     assert following.conversation_id == begun.conversation_id
 
 
+def test_a_model_by_itself_is_told_nothing_of_what_was_read_before():
+    conversations = Conversations()
+    first = said(messages(("user", "One?")))
+    begun = conversations.of(first)
+    conversations.note(first, "1.", begun, SEGMENTS)
+    second = said(messages(("user", "One?"), ("assistant", "1."), ("user", "Two?")))
+    alone = conversations.of(second, is_verbatim=True)
+    (turn,) = turns_of_transcript(alone.transcript, ())
+    assert (turn.question, turn.answer, turn.searches) == ("One?", "1.", False)
+    assert alone.conversation_id != begun.conversation_id
+    conversations.note(second, "2.", alone, as_it_was_said((("user", "Two?"), ("assistant", "2."))))
+    third = said(messages(("user", "One?"), ("assistant", "1."), ("user", "Two?"), ("assistant", "2."), ("user", "3?")))
+    assert conversations.of(third, is_verbatim=True).conversation_id == alone.conversation_id
+
+
 def test_instructions_may_change_in_between():
     conversations = Conversations()
     first = said(messages(("system", "Today is Monday."), ("user", "One?")))

@@ -18,6 +18,7 @@ from engine.config import ServerSettings, Settings
 from engine.core import Answer, Collection, Evidence, Question, Scope
 from engine.errors import BadRequest, DiskFull, ModelNotFound, RagdollError
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
+from engine.generation.conversation import Turn, transcript_of
 from engine.metrics import Timings
 from engine.protocol import ServerState
 from tests.helpers.answers import passage
@@ -89,7 +90,9 @@ class Answering:
         if self.end is not None:
             self._tell(self.end(question.question_id))
             return
-        answer = Answer("".join(self.pieces), (), (), (), Scope(0, 0, 0), "tiny", "stop", ({"text": question.text},))
+        text = "".join(self.pieces)
+        segments = transcript_of(Turn(question.text, (), text, searches=question.searches))
+        answer = Answer(text, (), (), (), Scope(0, 0, 0), "tiny", "stop", segments)
         self._tell(AnswerFinished(question.question_id, answer, TIMINGS))
 
     def _tell(self, event: Any) -> None:
@@ -193,14 +196,16 @@ def test_a_conversation_goes_on_from_what_is_remembered(server: Server, engine: 
     chat(server)
     chat(server, [*HELLO, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And?"}])
     first, second = engine.asked
-    assert second.transcript == ({"text": "Hello?"},)
+    assert second.transcript == transcript_of(Turn("Hello?", (), "Hello.", searches=False))
     assert second.conversation_id == first.conversation_id
 
 
 def test_so_does_one_that_was_streamed(server: Server, engine: Answering):
     streamed(chat(server, stream=True))
     chat(server, [*HELLO, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And?"}])
-    assert engine.asked[1].transcript == ({"text": "Hello?"},)
+    first, second = engine.asked
+    assert second.transcript == transcript_of(Turn("Hello?", (), "Hello.", searches=False))
+    assert second.conversation_id == first.conversation_id
 
 
 def test_who_leaves_wants_no_answer(server: Server, engine: Answering):
