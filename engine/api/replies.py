@@ -55,14 +55,17 @@ def piece(head: Head, index: int = 0, **delta: str) -> Reply:
 
 def last_pieces(head: Head, answer: Answer, told: str) -> Iterator[Reply]:
     """What is left of an answer of which `told` was sent, and why it ends: of the first, then of the others."""
-    for index, (text, thoughts, reason, _) in enumerate(_texts(answer)):
+    for index, (text, thoughts, reason, citations) in enumerate(_texts(answer)):
+        if index:
+            yield piece(head, index, role="assistant", content="")
         if index and thoughts:
             yield piece(head, index, reasoning_content=thoughts)
         if rest := text if index else text.removeprefix(told) if text.startswith(told) else "":
             yield piece(head, index, content=rest)
         choice = {"index": index, "delta": {}, "finish_reason": reason, "logprobs": None}
+        its_own = {"citations": sources(citations, answer.passages)} if index else {}
         grounds = {} if index else _grounds(answer)
-        yield {**head.of("chat.completion.chunk"), "choices": [choice], **grounds}
+        yield {**head.of("chat.completion.chunk"), "choices": [{**choice, **its_own}], **grounds}
 
 
 def last_usage(head: Head, timings: Timings) -> Reply:

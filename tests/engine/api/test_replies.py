@@ -73,9 +73,18 @@ def test_the_end_of_a_stream_sends_what_is_left(told: str, rest: str):
 
 
 def test_other_answers_come_at_the_end_of_a_stream():
-    pieces = list(replies.last_pieces(HEAD, answer("Abc.", alternatives=(Alternative("Xyz.", (), "length"),)), "Abc."))
-    assert joined(pieces, 1) == "Xyz."
-    assert pieces[-1]["choices"][0]["finish_reason"] == "length"
+    other = Alternative("Xyz [2].", (Citation("[2]", 1, 4),), "length")
+    pieces = list(replies.last_pieces(HEAD, answer("Abc.", alternatives=(other,)), "Abc."))
+    assert joined(pieces, 1) == "Xyz [2]."
+    (last,) = pieces[-1]["choices"]
+    assert last["finish_reason"] == "length"
+    assert [one["marker"] for one in last["citations"]] == ["[2]"]
+
+
+def test_each_answer_of_a_stream_says_whose_it_is():
+    pieces = list(replies.last_pieces(HEAD, answer("Abc.", alternatives=(Alternative("Xyz.", (), "stop"),)), "Abc."))
+    first = next(piece["choices"][0] for piece in pieces if piece["choices"][0]["index"] == 1)
+    assert first["delta"]["role"] == "assistant"
 
 
 def test_a_path_that_is_no_text_can_be_sent():
