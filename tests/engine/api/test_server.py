@@ -82,6 +82,7 @@ class Answering:
     def cancel(self, question_id: str) -> None:
         self.cancelled.append(question_id)
         self.was_cancelled.set()
+        self._tell(AnswerCancelled(question_id))
 
     def _answer(self, question: Question) -> None:
         for text in self.pieces:
@@ -450,6 +451,22 @@ def test_a_port_that_is_taken_is_told_with_a_way_out(engine: Answering):
         assert server.state.address == ""
         assert "another port" in server.state.problem
         server.close()
+
+
+def test_who_waits_is_told_that_it_ends(engine: Answering):
+    server = Server(engine)  # type: ignore[arg-type]
+    server.follow(ServerSettings(enabled=True, port=0, key=KEY))
+    engine.goes_on.clear()
+    with ThreadPoolExecutor(2) as pool:
+        whole = pool.submit(chat, server)
+        in_pieces = pool.submit(lambda: streamed(chat(server, stream=True)))
+        while len(engine.asked) < 2:
+            time.sleep(0.01)
+        server.follow(ServerSettings(enabled=True, port=0, key="another"))
+        assert whole.result().json()["error"]["code"] == "Cancelled"
+        assert in_pieces.result()[-1]["error"]["code"] == "Cancelled"
+    engine.goes_on.set()
+    server.close()
 
 
 def test_it_ends_although_somebody_listens(engine: Answering):
