@@ -112,7 +112,7 @@ class Service:
                 route("/v1/search", Service._search, "POST"),
             ],
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS, www_redirect=False)],
-            exception_handlers={404: _not_here, 405: _not_here},
+            exception_handlers={404: _not_here, 405: _not_here, 500: _broken},
         )
 
     def stop_all(self) -> None:
@@ -322,3 +322,10 @@ async def _not_here(request: Request, error: Exception) -> Response:
     ways = "It answers /v1/models, /v1/chat/completions and /v1/search."
     _, reply = replies.refusal(NothingThere(sentence, ways))
     return JSONResponse(reply, getattr(error, "status_code", 404))
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    """A bug of ours, which is logged by whoever called us."""
+    told = RagdollError(f"Ragdoll could not do that: {error}.", "Look into the log, and try again.")
+    status, reply = replies.refusal(told)
+    return JSONResponse(reply, status)

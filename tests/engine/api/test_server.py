@@ -16,7 +16,7 @@ import requests
 from engine.api.server import Server
 from engine.config import ServerSettings, Settings
 from engine.core import Answer, Collection, Evidence, Question, Scope
-from engine.errors import BadRequest, DiskFull, ModelNotFound, RagdollError
+from engine.errors import BadRequest, DiskFull, ModelNotFound
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
 from engine.generation.conversation import Turn, transcript_of
 from engine.metrics import Timings
@@ -43,7 +43,7 @@ class Answering:
         )
         self.pieces: tuple[str, ...] = ("Hel", "lo.")
         self.end: Callable[[str], AnswerEnded] | None = None
-        self.refusal: RagdollError | None = None
+        self.refusal: Exception | None = None
         self.asked: list[Question] = []
         self.cancelled: list[str] = []
         self.goes_on, self.was_cancelled = threading.Event(), threading.Event()
@@ -258,6 +258,17 @@ def test_a_refused_question_is_told_before_anything_is_sent(server: Server, engi
         response = chat(server, stream=stream)
         assert response.status_code == 404
         assert response.json()["error"]["message"] == "There is no such model."
+    assert engine.listeners == []
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_nobody_foresaw_is_told_in_the_form_of_errors(server: Server, engine: Answering, stream: bool):
+    engine.refusal = ValueError("odd")
+    response = chat(server, stream=stream)
+    assert response.status_code == 500
+    assert response.json()["error"]["type"] == "server_error"
+    assert "odd" in response.json()["error"]["message"]
     assert engine.listeners == []
 
 
