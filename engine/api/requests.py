@@ -136,17 +136,17 @@ class ChatRequest(_Body):
         most = self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
         stop = (self.stop,) if isinstance(self.stop, str) else self.stop
         given: dict[str, Any] = {
-            "max_tokens": most,
+            "max_tokens": _unless_negative(most),
             "temperature": self.temperature,
             "top_p": self.top_p,
-            "top_k": self.top_k,
+            # Elsewhere -1 is all of them, as 0 is.
+            "top_k": self.top_k if self.top_k is None else max(0, self.top_k),
             "min_p": self.min_p,
             "typical_p": self.typical_p,
             "repeat_penalty": self.repeat_penalty,
             "presence_penalty": self.presence_penalty,
             "frequency_penalty": self.frequency_penalty,
-            # Elsewhere -1 is a fresh one.
-            "seed": self.seed if self.seed is None or self.seed >= 0 else None,
+            "seed": _unless_negative(self.seed),
             "stop": stop and tuple(text for text in stop if text),
             "logit_bias": self.logit_bias and tuple(self.logit_bias.items()),
             "thinks": self.reasoning_effort and self.reasoning_effort not in ("none", "minimal"),
@@ -154,6 +154,11 @@ class ChatRequest(_Body):
             "grammar": self.grammar or None,
         }
         return replace(usual, num_answers=self.n, **{name: value for name, value in given.items() if value is not None})
+
+
+def _unless_negative(value: int | None) -> int | None:
+    """Elsewhere -1 is a fresh seed, and leaves it to the server how long an answer may be."""
+    return value if value is None or value >= 0 else None
 
 
 class SearchRequest(Where):

@@ -107,10 +107,10 @@ class _Running:
 
         listening = _listening(settings.port)
         self.address = f"http://{HOST}:{listening.getsockname()[1]}/v1"
-        service = Service(engine, settings.key_needed)
+        self._service = Service(engine, settings.key_needed)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                service.app(),
+                self._service.app(),
                 loop="asyncio",
                 http="h11",
                 ws="none",
@@ -132,6 +132,7 @@ class _Running:
 
     def stop(self) -> None:
         self._server.should_exit = True
+        self._service.stop_all()
         self._thread.join(_END_S)
         # Whoever still listens to an answer then is left.
         self._server.force_exit = True

@@ -91,7 +91,8 @@ class Service:
     def __init__(self, engine: Engine, key: str) -> None:
         self._engine, self._key = engine, key
         self._conversations = Conversations()
-        self._num_open = 0
+        # Questions that have not been answered, by their ids.
+        self._open = set[str]()
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._since = int(time.time())
 
@@ -111,8 +112,13 @@ class Service:
                 route("/v1/search", Service._search, "POST"),
             ],
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS, www_redirect=False)],
-            exception_handlers={404: _not_here, 405: _not_here},
+            exception_handlers={404: _not_here, 405: _not_here, 500: _broken},
         )
+
+    def stop_all(self) -> None:
+        """Has every question end, so that whoever asked is told so (from any thread)."""
+        for question_id in tuple(self._open):
+            self._engine.cancel(question_id)
 
     def check_key(self, request: Request) -> None:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -178,7 +184,7 @@ class Service:
             sampling=wanted.sampling(usual.sampling()),
             filters=where.filters(),
             # Many at once are a script's, which can wait for somebody at the window.
-            priority="interactive" if self._num_open < MOST_IN_PERSON else "batch",
+            priority="interactive" if len(self._open) < MOST_IN_PERSON else "batch",
             model=model,
             # A model by itself is told what the application tells it, and nothing else.
             instructions=words.instructions or (usual.instructions if searches else ""),
@@ -224,12 +230,12 @@ class Service:
 
     @asynccontextmanager
     async def _asked(self, asking: _Asking) -> AsyncIterator[AnswerEvents]:
-        self._num_open += 1
+        self._open.add(asking.question.question_id)
         try:
             async with asked(self._engine, asking.question, self._turns[asking.question.model]) as events:
                 yield events
         finally:
-            self._num_open -= 1
+            self._open.discard(asking.question.question_id)
 
     def _note(self, asking: _Asking, answer: Answer, text: str) -> None:
         """Whichever of the answers is asked back about, it goes on from there."""
@@ -316,3 +322,10 @@ async def _not_here(request: Request, error: Exception) -> Response:
     ways = "It answers /v1/models, /v1/chat/completions and /v1/search."
     _, reply = replies.refusal(NothingThere(sentence, ways))
     return JSONResponse(reply, getattr(error, "status_code", 404))
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    """A bug of ours, which is logged by whoever called us."""
+    told = RagdollError(f"Ragdoll could not do that: {error}.", "Look into the log, and try again.")
+    status, reply = replies.refusal(told)
+    return JSONResponse(reply, status)

@@ -43,6 +43,8 @@ def test_null_says_nothing():
         ({"stop": "\n"}, "stop", ("\n",)),
         ({"stop": ["a", "b"]}, "stop", ("a", "b")),
         ({"stop": []}, "stop", ()),
+        ({"max_tokens": -1}, "max_tokens", 77),
+        ({"top_k": -1}, "top_k", 0),
         ({"seed": -1}, "seed", 5),
         ({"seed": 0}, "seed", 0),
         ({"n": 3}, "num_answers", 3),

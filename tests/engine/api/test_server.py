@@ -16,8 +16,9 @@ import requests
 from engine.api.server import Server
 from engine.config import ServerSettings, Settings
 from engine.core import Answer, Collection, Evidence, Question, Scope
-from engine.errors import BadRequest, DiskFull, ModelNotFound, RagdollError
+from engine.errors import BadRequest, DiskFull, ModelNotFound
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
+from engine.generation.conversation import Turn, transcript_of
 from engine.metrics import Timings
 from engine.protocol import ServerState
 from tests.helpers.answers import passage
@@ -42,7 +43,7 @@ class Answering:
         )
         self.pieces: tuple[str, ...] = ("Hel", "lo.")
         self.end: Callable[[str], AnswerEnded] | None = None
-        self.refusal: RagdollError | None = None
+        self.refusal: Exception | None = None
         self.asked: list[Question] = []
         self.cancelled: list[str] = []
         self.goes_on, self.was_cancelled = threading.Event(), threading.Event()
@@ -81,6 +82,7 @@ class Answering:
     def cancel(self, question_id: str) -> None:
         self.cancelled.append(question_id)
         self.was_cancelled.set()
+        self._tell(AnswerCancelled(question_id))
 
     def _answer(self, question: Question) -> None:
         for text in self.pieces:
@@ -89,7 +91,9 @@ class Answering:
         if self.end is not None:
             self._tell(self.end(question.question_id))
             return
-        answer = Answer("".join(self.pieces), (), (), (), Scope(0, 0, 0), "tiny", "stop", ({"text": question.text},))
+        text = "".join(self.pieces)
+        segments = transcript_of(Turn(question.text, (), text, searches=question.searches))
+        answer = Answer(text, (), (), (), Scope(0, 0, 0), "tiny", "stop", segments)
         self._tell(AnswerFinished(question.question_id, answer, TIMINGS))
 
     def _tell(self, event: Any) -> None:
@@ -193,14 +197,16 @@ def test_a_conversation_goes_on_from_what_is_remembered(server: Server, engine: 
     chat(server)
     chat(server, [*HELLO, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And?"}])
     first, second = engine.asked
-    assert second.transcript == ({"text": "Hello?"},)
+    assert second.transcript == transcript_of(Turn("Hello?", (), "Hello.", searches=False))
     assert second.conversation_id == first.conversation_id
 
 
 def test_so_does_one_that_was_streamed(server: Server, engine: Answering):
     streamed(chat(server, stream=True))
     chat(server, [*HELLO, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And?"}])
-    assert engine.asked[1].transcript == ({"text": "Hello?"},)
+    first, second = engine.asked
+    assert second.transcript == transcript_of(Turn("Hello?", (), "Hello.", searches=False))
+    assert second.conversation_id == first.conversation_id
 
 
 def test_who_leaves_wants_no_answer(server: Server, engine: Answering):
@@ -252,6 +258,17 @@ def test_a_refused_question_is_told_before_anything_is_sent(server: Server, engi
         response = chat(server, stream=stream)
         assert response.status_code == 404
         assert response.json()["error"]["message"] == "There is no such model."
+    assert engine.listeners == []
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_nobody_foresaw_is_told_in_the_form_of_errors(server: Server, engine: Answering, stream: bool):
+    engine.refusal = ValueError("odd")
+    response = chat(server, stream=stream)
+    assert response.status_code == 500
+    assert response.json()["error"]["type"] == "server_error"
+    assert "odd" in response.json()["error"]["message"]
     assert engine.listeners == []
 
 
@@ -445,6 +462,22 @@ def test_a_port_that_is_taken_is_told_with_a_way_out(engine: Answering):
         assert server.state.address == ""
         assert "another port" in server.state.problem
         server.close()
+
+
+def test_who_waits_is_told_that_it_ends(engine: Answering):
+    server = Server(engine)  # type: ignore[arg-type]
+    server.follow(ServerSettings(enabled=True, port=0, key=KEY))
+    engine.goes_on.clear()
+    with ThreadPoolExecutor(2) as pool:
+        whole = pool.submit(chat, server)
+        in_pieces = pool.submit(lambda: streamed(chat(server, stream=True)))
+        while len(engine.asked) < 2:
+            time.sleep(0.01)
+        server.follow(ServerSettings(enabled=True, port=0, key="another"))
+        assert whole.result().json()["error"]["code"] == "Cancelled"
+        assert in_pieces.result()[-1]["error"]["code"] == "Cancelled"
+    engine.goes_on.set()
+    server.close()
 
 
 def test_it_ends_although_somebody_listens(engine: Answering):
