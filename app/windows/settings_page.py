@@ -1,4 +1,4 @@
-"""Settings: looks, answers, library, search, where data live, who may ask. Nothing to save: each is at once in force."""
+"""Settings: looks, answers, library, search, where data live, who may ask. Nothing to save: each counts at once."""
 
 from __future__ import annotations
 
