@@ -114,14 +114,23 @@ class MannerDialog(QDialog):
         return self._rows[name].control.widget
 
     def done(self, result: int) -> None:
-        """What is being edited counts, as if the keyboard had gone elsewhere."""
+        """What is being edited counts, as if the keyboard had gone elsewhere; it is asked before any of it is lost."""
         if (focused := self.focusWidget()) is not None:
             focused.clearFocus()
         self._tell()
+        if self._num_too_many > 0:
+            ask_first(
+                self,
+                self.tr("Close without these instructions?"),
+                self.tr("They are too long to be kept, and would be lost. This chat has those from before."),
+                self.tr("Close"),
+                self._leave,
+            )
+            return
         super().done(result)
 
-    def _on_other_chat(self) -> None:
-        """What is shown is of the one before, and not to be told to this one."""
+    def _leave(self) -> None:
+        """Closes without telling the conversation what is shown; if that is another one by now, it is none of it."""
         super().done(QDialog.DialogCode.Rejected)
 
     # --- building ---
@@ -189,7 +198,7 @@ class MannerDialog(QDialog):
             failed.connect(self._on_failed)
         self._settings.settings_changed.connect(self._show_settings)
         self._conversation.manner_changed.connect(self._show)
-        self._conversation.conversation_changed.connect(self._on_other_chat)
+        self._conversation.conversation_changed.connect(self._leave)
 
     def _fit(self) -> None:
         parent = self.parentWidget()

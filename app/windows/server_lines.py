@@ -73,7 +73,7 @@ class ServerLines(QWidget):
         ask_first(
             self,
             self.tr("Make another key?"),
-            self.tr("Applications that have the one of now can ask no more until they are given the new one."),
+            self.tr("Applications that have the present one can ask no more until they are given the new one."),
             self.tr("Make another key"),
             lambda: self._settings.change(_KEY, ""),
         )

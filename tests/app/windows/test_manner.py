@@ -205,6 +205,23 @@ def test_instructions_that_are_too_long_are_not_kept_under_a_name_as_those_from_
     assert models.presets.named("Prose").manner["instructions"] == "In prose."
 
 
+def test_instructions_that_are_too_long_are_lost_only_after_it_was_asked(window, client, models):
+    models.conversation.set_manner(VERSE)
+    dialog = open_dialog(window, client)
+    too_long = "x" * (MAX_INSTRUCTIONS + 7)
+    dialog.control("instructions").setPlainText(too_long)
+    QTest.keyClick(dialog, Qt.Key.Key_Escape)
+    box = opened(window, QMessageBox)
+    QTest.keyClick(box, Qt.Key.Key_Escape)
+    assert dialog.isVisible()
+    assert dialog.control("instructions").toPlainText() == too_long
+    dialog.close_button.click()
+    box = opened(window, QMessageBox)
+    next(button for button in box.findChildren(QPushButton) if button.text() == "Close").click()
+    assert not dialog.isVisible()
+    assert models.conversation.manner == VERSE
+
+
 def test_that_the_conversation_is_read_again_is_said_only_where_it_is(window, client, models):
     dialog = open_dialog(window, client)
     own(dialog, "instructions").setPlainText("In verse.")
