@@ -3614,6 +3614,10 @@
         <translation>从磁盘读取的索引分区</translation>
     </message>
     <message>
+        <source>KV cells free</source>
+        <translation>空闲的 KV 单元</translation>
+    </message>
+    <message>
         <source>KV cells in use</source>
         <translation>使用中的 KV 单元</translation>
     </message>
