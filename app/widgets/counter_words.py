@@ -29,6 +29,7 @@ _COUNTERS = {
     "preemptions": QT_TRANSLATE_NOOP("memory", "Answers set aside for others"),
     "drafts_accepted": QT_TRANSLATE_NOOP("memory", "Guessed tokens that were right"),
     "kv_cells_used": QT_TRANSLATE_NOOP("memory", "KV cells in use"),
+    "kv_cells_free": QT_TRANSLATE_NOOP("memory", "KV cells free"),
     "kv_found_in_cells": QT_TRANSLATE_NOOP("memory", "Of all prompts, still in cells"),
     "kv_found_in_memory": QT_TRANSLATE_NOOP("memory", "… kept in memory"),
     "kv_found_on_disk": QT_TRANSLATE_NOOP("memory", "… kept on disk"),

@@ -1408,6 +1408,10 @@
         <translation>关闭</translation>
     </message>
     <message>
+        <source>Close without these instructions?</source>
+        <translation>关闭而不保留这些指令？</translation>
+    </message>
+    <message>
         <source>Delete</source>
         <translation>删除</translation>
     </message>
@@ -1438,6 +1442,10 @@
     <message>
         <source>The next question reads this conversation again, once, because its instructions have changed.</source>
         <translation>由于指令已更改，下一个问题会重新阅读一次整个对话。</translation>
+    </message>
+    <message>
+        <source>They are too long to be kept, and would be lost. This chat has those from before.</source>
+        <translation>指令过长，无法保存，关闭后将丢失。此对话仍使用之前的指令。</translation>
     </message>
     <message>
         <source>This chat has a value of its own</source>
@@ -2520,7 +2528,7 @@
         <translation>地址：%1</translation>
     </message>
     <message>
-        <source>Applications that have the one of now can ask no more until they are given the new one.</source>
+        <source>Applications that have the present one can ask no more until they are given the new one.</source>
         <translation>使用当前密钥的应用在换成新密钥之前将无法再提问。</translation>
     </message>
     <message>
@@ -3706,6 +3714,10 @@
     <message>
         <source>Index parts read from disk</source>
         <translation>从磁盘读取的索引分区</translation>
+    </message>
+    <message>
+        <source>KV cells free</source>
+        <translation>空闲的 KV 单元</translation>
     </message>
     <message>
         <source>KV cells in use</source>

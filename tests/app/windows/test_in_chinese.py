@@ -48,7 +48,10 @@ def told_window(window, client):
         tier="ram", name="Memory", capacity_bytes=16 * GIB, other_bytes=GIB, budget_bytes=8 * GIB,
         spans=(Span("kv", "cells", "ram", GIB), Span("index", "", "ram", GIB, "loading")),
     )  # fmt: skip
-    counters = {"tokens_per_s": 4.0, "kv_cells_used": 100.0, "disk_read_bytes_per_s": 1e6, "answers_running": 1.0}
+    counters = {
+        "tokens_per_s": 4.0, "kv_cells_used": 100.0, "kv_cells_free": 9.0, "disk_read_bytes_per_s": 1e6,
+        "answers_running": 1.0,
+    }  # fmt: skip
     weights = gpu_tier(Span("model weights", "layers 0–27", "gpu", 4 * GIB))
     client.tell(protocol.MemorySnapshot(memory=protocol.MemoryReply(tiers=(weights, ram), counters=counters)))
     client.tell(protocol.IndexProgress(documents_done=3, documents_total=9, chunks_done=6, eta_seconds=95.0))
