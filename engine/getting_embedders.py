@@ -170,8 +170,10 @@ class GettingEmbedders:
     def _as_it_lies(self, folder: Folder, told: Download) -> Download:
         if _is_whole(self._place(folder)):
             return replace(told, state="there", problem="", way_out="")
-        coming = self._coming(folder)
-        num_bytes = sum(file.stat().st_size for file in coming.rglob("*") if file.is_file())
+        num_bytes = 0
+        # Files may be moved just now.
+        with suppress(OSError):
+            num_bytes = sum(file.stat().st_size for file in self._coming(folder).rglob("*") if file.is_file())
         return replace(told, state="part" if num_bytes else "absent", num_bytes=num_bytes)
 
 

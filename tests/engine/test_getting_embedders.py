@@ -170,6 +170,19 @@ def test_a_disk_that_is_full_is_told_before_the_weights_come(
     assert not any("safetensors" in path for path, _ in hub.asked)
 
 
+def test_a_folder_of_which_files_were_taken_is_made_whole_by_those(engine: Engine, hub: ModelHub):
+    got(engine, E5)
+    (place(engine, E5) / "model.safetensors").unlink()
+    assert entry(engine).download.state == "absent"
+    hub.asked.clear()
+    got(engine, E5)
+    assert entry(engine).download.state == "there"
+    # What we wrote into it ourselves is written again.
+    fetched = [path.rpartition("/")[2] for path, _ in hub.asked if "/resolve/" in path]
+    assert fetched == ["config_sentence_transformers.json", "model.safetensors"]
+    assert "passage: " in (place(engine, E5) / "config_sentence_transformers.json").read_text(encoding="utf-8")
+
+
 # --- what is no embedding model ---
 
 
