@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from engine.config import EmbedderSettings, Home, ModelsSettings
 from engine.core import Download
 from engine.downloads import Downloads, Pause
 from engine.embedder import catalogue, repository, resolve
+from engine.embedder.loadable import tried
 from engine.errors import BadRequest, EmbedderUnavailable
 from engine.events import EmbedderDownloadsChanged, Publish
 from engine.models.download import Fetched, bring, is_as_told
@@ -122,7 +123,7 @@ class GettingEmbedders:
                 os.replace(place, coming)
             yield from self._brought(folder, pause)
             repository.say_prompts(coming, catalogue.prompts_of(folder.repo))
-            _require_whole(coming)
+            yield from self._tried(coming)
             place.parent.mkdir(parents=True, exist_ok=True)
             os.replace(coming, place)
         self._use(str(place))
@@ -147,6 +148,17 @@ class GettingEmbedders:
         repository.require_plain(repo, coming)
         yield from bring(hub, weights, base, pause, here_bytes=total_bytes - weight_bytes)
 
+    def _tried(self, coming: Path) -> Iterator[Fetched]:
+        """Loads it for once; one that cannot be loaded is removed, for it would be no better the next time."""
+        num_bytes = _bytes_below(coming)
+        try:
+            with closing(tried(resolve(EmbedderSettings(model=str(coming))))) as steps:
+                for _ in steps:
+                    yield Fetched(num_bytes, num_bytes, is_new=False)
+        except EmbedderUnavailable:
+            shutil.rmtree(coming, ignore_errors=True)
+            raise
+
     def _missing(self, files: dict[str, HubFile], names: tuple[str, ...]) -> list[HubFile]:
         """Those that are not here yet, or are others on the hub by now."""
         base = self._folder / _COMING
@@ -170,9 +182,15 @@ class GettingEmbedders:
     def _as_it_lies(self, folder: Folder, told: Download) -> Download:
         if _is_whole(self._place(folder)):
             return replace(told, state="there", problem="", way_out="")
-        coming = self._coming(folder)
-        num_bytes = sum(file.stat().st_size for file in coming.rglob("*") if file.is_file())
+        num_bytes = _bytes_below(self._coming(folder))
         return replace(told, state="part" if num_bytes else "absent", num_bytes=num_bytes)
+
+
+def _bytes_below(folder: Path) -> int:
+    # Files may be moved just now.
+    with suppress(OSError):
+        return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return 0
 
 
 def _is_whole(folder: Path) -> bool:

@@ -23,6 +23,7 @@ DEFAULT_NAME = "all-MiniLM-L6-v2"
 _WEIGHTS = (".safetensors", ".bin", ".pt")
 _SAMPLE_BYTES = 2**18
 _CHOOSE_ANOTHER = "Choose a folder that sentence-transformers has saved a model in."
+_GET_IT = "Get it in the settings, under “Embedding model”, or name a folder that holds it."
 _REINSTALL = "Run ./packaging/bootstrap again, or choose another embedding model in the settings."
 
 
@@ -102,7 +103,10 @@ def local_folder(model: str) -> Path:
 def _folder(model: str) -> Path:
     if not model:
         return _default_folder()
-    return local_folder(model)
+    try:
+        return local_folder(model)
+    except EmbedderUnavailable as error:
+        raise EmbedderUnavailable(error.sentence, _GET_IT) from error
 
 
 def _default_folder() -> Path:

@@ -109,17 +109,27 @@ def test_a_model_of_the_catalogue_is_got_by_its_name_or_link(engine: Engine, hub
     assert (engine.settings.embedder.model, hub.asked) == (str(place(engine, E5)), [])
 
 
-def test_weights_in_the_older_format_are_fetched_where_there_are_no_others(engine: Engine, hub: ModelHub):
+def test_weights_in_the_older_format_are_fetched_where_there_are_no_others(
+    engine: Engine, hub: ModelHub, tiny: Path, tmp_path: Path
+):
+    import torch
+    from safetensors.torch import load_file
+
+    torch.save(load_file(tiny / "model.safetensors"), tmp_path / "pytorch_model.bin")
+    hub.put(OTHER, "pytorch_model.bin", (tmp_path / "pytorch_model.bin").read_bytes())
     hub.take_away(OTHER, "model.safetensors")
     got(engine, OTHER)
     assert (place(engine, OTHER) / "pytorch_model.bin").is_file()
 
 
-def test_large_weights_come_in_all_of_their_files(engine: Engine, hub: ModelHub):
+def test_large_weights_come_in_all_of_their_files(engine: Engine, hub: ModelHub, tiny: Path, tmp_path: Path):
+    from transformers import BertModel
+
+    BertModel.from_pretrained(tiny).save_pretrained(tmp_path / "split", max_shard_size="3MB")
     hub.take_away(OTHER, "model.safetensors")
-    shards = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
-    for shard in shards:
-        hub.put(OTHER, shard, shard.encode())
+    hub.put_folder(OTHER, tmp_path / "split")
+    shards = [path.name for path in sorted((tmp_path / "split").glob("*.safetensors"))]
+    assert len(shards) > 1
     got(engine, OTHER)
     assert [path.name for path in sorted(place(engine, OTHER).glob("*.safetensors"))] == shards
 
@@ -170,6 +180,19 @@ def test_a_disk_that_is_full_is_told_before_the_weights_come(
     assert not any("safetensors" in path for path, _ in hub.asked)
 
 
+def test_a_folder_of_which_files_were_taken_is_made_whole_by_those(engine: Engine, hub: ModelHub):
+    got(engine, E5)
+    (place(engine, E5) / "model.safetensors").unlink()
+    assert entry(engine).download.state == "absent"
+    hub.asked.clear()
+    got(engine, E5)
+    assert entry(engine).download.state == "there"
+    # What we wrote into it ourselves is written again.
+    fetched = [path.rpartition("/")[2] for path, _ in hub.asked if "/resolve/" in path]
+    assert fetched == ["config_sentence_transformers.json", "model.safetensors"]
+    assert "passage: " in (place(engine, E5) / "config_sentence_transformers.json").read_text(encoding="utf-8")
+
+
 # --- what is no embedding model ---
 
 
@@ -203,6 +226,20 @@ def test_a_model_with_a_program_of_its_own_is_told_before_its_weights_come(engin
     with pytest.raises(EmbedderUnavailable, match="no program that was fetched is run"):
         got(engine, OTHER)
     assert not any("safetensors" in path for path, _ in hub.asked)
+
+
+def test_a_model_that_cannot_be_loaded_is_told_and_removed(engine: Engine, hub: ModelHub, tiny: Path):
+    put_changed(hub, tiny, "config.json", model_type="of the future", architectures=["Future"])
+    with pytest.raises(EmbedderUnavailable, match="name came and cannot be used: "):
+        got(engine, OTHER)
+    assert engine.settings.embedder.model == ""
+    assert OTHER not in [one.source for one in engine.getting_embedders.entries()]
+
+
+def test_a_model_whose_files_contradict_each_other_is_told(engine: Engine, hub: ModelHub, tiny: Path):
+    put_changed(hub, tiny, "1_Pooling/config.json", word_embedding_dimension=48)
+    with pytest.raises(EmbedderUnavailable, match="makes vectors of 32 numbers"):
+        got(engine, OTHER)
 
 
 def test_weights_of_no_known_format_are_told(engine: Engine, hub: ModelHub):

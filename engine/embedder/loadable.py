@@ -1,0 +1,63 @@
+"""Whether an embedding model can be loaded here: tried in a process of its own, which may fail or be killed for it.
+
+`python -m engine.embedder.loadable FOLDER` ends with 0 where it can; else the last line that it says is the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+from engine.config import EmbedderSettings
+from engine.embedder import backends
+from engine.embedder.spec import EmbedderSpec, resolve
+from engine.errors import EmbedderUnavailable
+
+_ROOT = str(Path(__file__).parents[2])
+_LOOK_SECONDS = 0.2
+_WAY_OUT = "Choose another one. If memory was short, get it again when less is open."
+
+
+def tried(spec: EmbedderSpec) -> Generator[None, None, None]:
+    """Tries it, and yields now and then; closed in between, it is given up.
+
+    Raises:
+        EmbedderUnavailable: It cannot be loaded, or makes other vectors than its files say.
+    """
+    # Such that it finds this package, wherever we were started.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))}
+    command = [sys.executable, "-P", "-m", "engine.embedder.loadable", str(spec.folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        try:
+            while True:
+                try:
+                    _, said = process.communicate(timeout=_LOOK_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    yield
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        reason = said.decode(errors="replace").strip().rpartition("\n")[2]
+        raise EmbedderUnavailable(f"{spec.name} came and cannot be used: {reason or 'it was ended'}", _WAY_OUT)
+
+
+def _try(folder: Path) -> None:
+    spec = resolve(EmbedderSettings(model=str(folder)))
+    model = backends.load_light(spec) or backends.load(spec)
+    made = model.encode(["A text."], is_question=False).shape[1]
+    if made != spec.dimensions:
+        raise EmbedderUnavailable(f"it makes vectors of {made} numbers, and says that they have {spec.dimensions}.", "")
+
+
+if __name__ == "__main__":
+    try:
+        _try(Path(sys.argv[1]))
+    except EmbedderUnavailable as error:
+        sys.exit(error.sentence)
