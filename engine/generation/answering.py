@@ -102,8 +102,8 @@ class Answering:
         room = max(1, self._speaker.context_tokens - prompt.num_tokens)
         sampling, goes_on = question.sampling, prompt.begun is not None
         if goes_on:
-            # Of several answers, one goes on.
-            sampling = replace(sampling, num_answers=1)
+            # Of several answers, one goes on, and what it was begun with is not looked for again.
+            sampling = replace(sampling, num_answers=1, stop=(*sampling.stop, *self._speaker.ends_of_answers))
         sampling = replace(sampling, max_tokens=min(sampling.max_tokens, room))
         # What was to be thought before an answer has been.
         thoughts = None if goes_on else self._speaker.thinking(sampling.max_thought_tokens, sampling.max_tokens, room)

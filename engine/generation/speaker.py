@@ -99,6 +99,12 @@ class Speaker:
         return manner.nothing
 
     @property
+    def ends_of_answers(self) -> tuple[str, ...]:
+        """The marks with which its answers may end."""
+        manner = self._manner
+        return (manner.marks.around[1],) if manner is not None and manner.marks.around[1] else ()
+
+    @property
     def _manner(self) -> Manner | None:
         return self.template.manner(self.is_to_think) if self.template is not None else None
 

@@ -92,6 +92,19 @@ def test_marks_around_an_answer_are_none_of_it(desk, says, template: str, openin
     assert answer_of(desk, "second").text == answer.text
 
 
+@pytest.mark.parametrize("is_cut_in_words", [False, True])
+def test_marks_around_an_answer_that_goes_on_are_none_of_it(desk, says, is_cut_in_words: bool):
+    says(THINKS_IF_TOLD + "{# <answer> #}", f"<answer>\n{ANSWER}\n</answer>")
+    desk.ask("How?", max_tokens=8)
+    cut = answer_of(desk)
+    assert cut.text == ANSWER[:8]
+    begun = Unfinished(cut.text, segments=() if is_cut_in_words else cut.segments)
+    says(THINKS_IF_TOLD + "{# <answer> #}", f"{ANSWER[8:]}\n</answer>")
+    desk.ask("How?", "on", unfinished=begun, max_tokens=40)
+    answer = answer_of(desk, "on")
+    assert (answer.text.strip(), answer.finish_reason) == (ANSWER, "stop")
+
+
 def test_a_model_that_is_told_not_to_think_does_not(desk, says):
     says(THINKS_IF_TOLD, ANSWER)
     desk.ask("How?")
