@@ -36,7 +36,6 @@ _OOM_SCORE_ADJ = 300
 _GRACE_S = 2.5
 # So soon the main thread has heard of a signal that ended what it waited for.
 _HEARD_S = 0.1
-_LOCK_PATIENCE_S = _GRACE_S + 1.5
 _told_to_end, _tell_to_end = os.pipe()
 
 
@@ -58,6 +57,7 @@ def main(stream: BinaryIO) -> int:
     from engine.config import Home
     from engine.engine import Engine
     from engine.host import Host
+    from engine.lock import PATIENCE_S
     from engine.memory.heap import lean_heap
 
     lean_heap()
@@ -68,7 +68,7 @@ def main(stream: BinaryIO) -> int:
         # The engine of a window that crashed takes a moment to notice.
         host.open(
             lambda publish: Engine(
-                Home.find(), publish, warm=is_warm, watches=is_warm, lock_patience_seconds=_LOCK_PATIENCE_S
+                Home.find(), publish, warm=is_warm, watches=is_warm, lock_patience_seconds=PATIENCE_S
             )
         )
         host.listen()

@@ -7,6 +7,9 @@ import filelock
 from engine.config import Home
 from engine.errors import HomeUnusable, LibraryHeld
 
+# Longer than an engine that was told to end may take until it gives the library up (see engine/__main__.py).
+PATIENCE_S = 4.0
+
 
 def hold(home: Home, patience_seconds: float = 0.0) -> filelock.BaseFileLock:
     """The lock, taken; whoever releases it gives the library up. One that is about to end is waited for so long.

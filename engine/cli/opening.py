@@ -16,9 +16,10 @@ from engine.config import Home
 from engine.door import knock
 from engine.engine import Engine
 from engine.errors import EngineGone, LibraryHeld
+from engine.lock import PATIENCE_S
 
 # Whoever holds the library may be just starting, and hear us in a moment; or just ending, and give it up.
-PATIENCE_S, AGAIN_S = 2.0, 0.05
+AGAIN_S = 0.05
 
 
 @contextmanager

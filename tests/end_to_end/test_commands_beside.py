@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,6 +108,18 @@ def test_a_window_that_goes_in_the_middle_of_a_command_is_told_of(
     # What a killed engine leaves keeps nobody from anything.
     assert (ragdoll.home / "data" / "library" / FILE).exists() == is_killed
     assert ragdoll.json("status")["documents"]["indexed"]
+
+
+def test_a_command_that_comes_as_the_window_closes_waits_for_its_engine(ragdoll: Ragdoll, tmp_path: Path) -> None:
+    # One that loads its libraries takes longest to end.
+    engine = EngineProcess(ragdoll.home, tmp_path / "engine.log")
+    engine.result(protocol.LIBRARY)
+    closing = threading.Thread(target=engine.close)
+    closing.start()
+    while (ragdoll.home / "data" / "library" / FILE).exists():
+        time.sleep(0.01)
+    assert ragdoll.json("settings", "generation.seed")["settings"] == {"generation.seed": None}
+    closing.join(PATIENCE_S)
 
 
 @pytest.mark.parametrize("command", [("serve", "--port", "0"), ("watch",)])

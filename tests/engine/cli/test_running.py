@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from engine import cli, guests, protocol, wire
+from engine import __main__ as engine_process
+from engine import cli, guests, lock, protocol, wire
 from engine.cli import opening
 from engine.config import Home
 from engine.door import FILE, knock
@@ -226,6 +227,10 @@ def test_an_engine_that_is_just_starting_is_waited_for(
     open_engine()
     assert ragdoll.json("status")["documents"]["indexed"] == len(NOTES)
     assert len(looked) == 4
+
+
+def test_an_engine_that_is_just_ending_is_waited_for() -> None:
+    assert lock.PATIENCE_S > engine_process._HEARD_S + engine_process._GRACE_S
 
 
 def test_another_version_is_refused_with_a_sentence(
