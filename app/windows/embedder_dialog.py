@@ -103,7 +103,8 @@ class EmbedderDialog(QDialog):
 
     def _consequence(self) -> str:
         return self.tr(
-            "All files are embedded again, in the background: that takes about as long as indexing them did. "
+            "All files are embedded again, in the background: that takes about as long as indexing them did, and "
+            "longer with a larger model. "
             "The present model answers until all have moved, and you can go back. Other languages than English "
             "are found by meaning only with a multilingual model."
         )
