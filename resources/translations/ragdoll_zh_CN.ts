@@ -673,8 +673,8 @@
 <context>
     <name>EmbedderDialog</name>
     <message>
-        <source>All files are embedded again, in the background: that takes about as long as indexing them did. The present model answers until all have moved, and you can go back. Other languages than English are found by meaning only with a multilingual model.</source>
-        <translation>所有文件将在后台重新嵌入，用时与当初索引相近。全部迁移完成之前仍使用现有模型，你也可以随时改回。只有多语言模型才能按含义搜索英语以外的语言。</translation>
+        <source>All files are embedded again, in the background: that takes about as long as indexing them did, and longer with a larger model. The present model answers until all have moved, and you can go back. Other languages than English are found by meaning only with a multilingual model.</source>
+        <translation>所有文件会在后台重新嵌入：所需时间与当初建立索引相近，模型越大耗时越长。在全部转完之前由当前模型作答，您也可以随时换回。英语以外的语言只有使用多语言模型才能按含义查找。</translation>
     </message>
     <message>
         <source>Another embedding model</source>
