@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, Qt, QTranslator
 from PySide6.QtGui import QFontDatabase
 
@@ -50,7 +52,11 @@ def speak(wished: str) -> None:
         return
     # Qt's own first: what is installed later is asked first. Where Qt has none, its dialogs stay English.
     of_qt = QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)
-    for file in (f"{of_qt}/qtbase_{language}.qm", str(resources.path(f"translations/ragdoll_{language}.qm"))):
+    files = [f"{of_qt}/qtbase_{language}.qm"]
+    # Without ours, as in a damaged installation, the window is English, and opens all the same.
+    with suppress(FileNotFoundError):
+        files.append(str(resources.path(f"translations/ragdoll_{language}.qm")))
+    for file in files:
         translator = QTranslator(application)
         if translator.load(file):
             application.installTranslator(translator)

@@ -89,17 +89,23 @@ class Door:
         while not self._is_closed.is_set():
             try:
                 connection, _ = self._listening.accept()
-            except OSError as error:
+                self._receive_aside(connection)
+            except (OSError, RuntimeError) as error:
                 if self._is_closed.is_set():
                     return
-                # As when the process has no room for another file.
+                # As when the process has no room for another file, or another thread.
                 log.warning("nobody could be let in: %s", error)
                 self._is_closed.wait(1.0)
-                continue
-            visit = threading.Thread(target=self._let_in, args=(connection,), name="guest", daemon=True)
-            with self._lock:
-                self._inside[visit] = connection
+
+    def _receive_aside(self, connection: socket.socket) -> None:
+        visit = threading.Thread(target=self._let_in, args=(connection,), name="guest", daemon=True)
+        with self._lock:
+            try:
                 visit.start()
+            except RuntimeError:
+                connection.close()
+                raise
+            self._inside[visit] = connection
 
     def _let_in(self, connection: socket.socket) -> None:
         try:

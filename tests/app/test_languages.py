@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QLocale
@@ -98,6 +99,19 @@ def test_without_qts_own_translation_ours_is_spoken_all_the_same(qtbot, monkeypa
     monkeypatch.setattr(languages.QLibraryInfo, "path", lambda _: str(tmp_path))
     languages.speak("zh_CN")
     assert QCoreApplication.translate("Rail", "Library") == "资料库"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no translation"])
+def test_without_ours_the_window_is_english_and_opens_all_the_same(qapp, monkeypatch, tmp_path, content):
+    def path(name: str) -> Path:
+        if content is None:
+            raise FileNotFoundError(name)
+        (tmp_path / "ours.qm").write_bytes(content)
+        return tmp_path / "ours.qm"
+
+    monkeypatch.setattr(languages.resources, "path", path)
+    languages.speak("zh_CN")
+    assert QCoreApplication.translate("Rail", "Library") == "Library"
 
 
 def test_who_inherits_a_text_finds_its_translation(qtbot):

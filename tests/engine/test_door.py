@@ -84,6 +84,21 @@ def test_the_file_and_the_socket_are_the_users_alone_and_leave_with_the_engine(h
     assert knock(home) is None
 
 
+@pytest.mark.expects_warnings
+def test_who_finds_no_thread_left_is_sent_away_and_the_next_is_let_in(
+    home: Home, hall: Hall, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        assert knock(home) is None
+    connection = knock(home)
+    assert connection is not None
+    connection.close()
+
+
 def test_who_has_another_key_is_told_nothing(home: Home, hall: Hall, door: Door) -> None:
     rewrite(home, key="00" * 32)
     assert knock(home) is None
