@@ -18,7 +18,8 @@ from engine.config import ServerSettings, Settings
 from engine.core import Answer, Collection, Evidence, Question, Scope
 from engine.errors import BadRequest, DiskFull, ModelNotFound
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
-from engine.generation.conversation import Turn, transcript_of
+from engine.generation.conversation import Turn
+from engine.generation.transcript import transcript_of
 from engine.metrics import Timings
 from engine.protocol import ServerState
 from tests.helpers.answers import passage

@@ -16,8 +16,9 @@ import requests
 from engine.cli import serve
 from engine.cli.output import Output
 from engine.cli.parser import make_parser
-from engine.config import Home, SettingsStore
+from engine.config import Home
 from engine.errors import RagdollError
+from engine.settings_file import SettingsStore
 
 PATIENCE_S = 20.0
 
