@@ -27,7 +27,7 @@ from app.models.engine_settings import EngineSettingsModel
 from app.models.local_server import LocalServerModel
 from app.settings import MAX_ANSWERS
 from app.widgets import bits
-from app.widgets.catalogue_row import progress_words
+from app.widgets.download_row import progress_words
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import printable
 from app.widgets.setting_controls import Control

@@ -145,34 +145,6 @@
 <context>
     <name>CatalogueRow</name>
     <message>
-        <source>%1 is here</source>
-        <translation>已下载 %1</translation>
-    </message>
-    <message>
-        <source>%1 left</source>
-        <translation>剩余 %1</translation>
-    </message>
-    <message>
-        <source>%1 of %2</source>
-        <translation>%1 / %2</translation>
-    </message>
-    <message>
-        <source>%1/s</source>
-        <translation>%1/秒</translation>
-    </message>
-    <message>
-        <source>Cancel</source>
-        <translation>取消</translation>
-    </message>
-    <message>
-        <source>Cancel getting %1</source>
-        <translation>取消获取 %1</translation>
-    </message>
-    <message>
-        <source>Checking what is here: %1</source>
-        <translation>正在检查已下载的部分：%1</translation>
-    </message>
-    <message>
         <source>Get</source>
         <translation>获取</translation>
     </message>
@@ -181,44 +153,8 @@
         <translation>获取 %1</translation>
     </message>
     <message>
-        <source>Getting %1</source>
-        <translation>正在获取 %1</translation>
-    </message>
-    <message>
         <source>On your list</source>
         <translation>已在列表中</translation>
-    </message>
-    <message>
-        <source>Remove</source>
-        <translation>移除</translation>
-    </message>
-    <message>
-        <source>Remove what is here of %1</source>
-        <translation>删除 %1 已下载的部分</translation>
-    </message>
-    <message>
-        <source>Removes what was fetched, and frees the space</source>
-        <translation>删除已下载的部分并释放空间</translation>
-    </message>
-    <message>
-        <source>Resume</source>
-        <translation>继续</translation>
-    </message>
-    <message>
-        <source>Resume getting %1</source>
-        <translation>继续获取 %1</translation>
-    </message>
-    <message>
-        <source>Tries again at %1</source>
-        <translation>将于 %1 重试</translation>
-    </message>
-    <message>
-        <source>Trying again…</source>
-        <translation>正在重试…</translation>
-    </message>
-    <message>
-        <source>Waiting</source>
-        <translation>等待中</translation>
     </message>
     <message>
         <source>about %1</source>
@@ -565,6 +501,73 @@
     </message>
 </context>
 <context>
+    <name>DownloadRow</name>
+    <message>
+        <source>%1 is here</source>
+        <translation>已下载 %1</translation>
+    </message>
+    <message>
+        <source>%1 left</source>
+        <translation>剩余 %1</translation>
+    </message>
+    <message>
+        <source>%1 of %2</source>
+        <translation>%1，共 %2</translation>
+    </message>
+    <message>
+        <source>%1/s</source>
+        <translation>%1/秒</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>取消</translation>
+    </message>
+    <message>
+        <source>Cancel getting %1</source>
+        <translation>取消获取 %1</translation>
+    </message>
+    <message>
+        <source>Checking what is here: %1</source>
+        <translation>正在检查已下载的部分：%1</translation>
+    </message>
+    <message>
+        <source>Getting %1</source>
+        <translation>正在获取 %1</translation>
+    </message>
+    <message>
+        <source>Remove</source>
+        <translation>移除</translation>
+    </message>
+    <message>
+        <source>Remove what is here of %1</source>
+        <translation>删除 %1 已下载的部分</translation>
+    </message>
+    <message>
+        <source>Removes what was fetched, and frees the space</source>
+        <translation>删除已下载的部分并释放空间</translation>
+    </message>
+    <message>
+        <source>Resume</source>
+        <translation>继续</translation>
+    </message>
+    <message>
+        <source>Resume getting %1</source>
+        <translation>继续获取 %1</translation>
+    </message>
+    <message>
+        <source>Tries again at %1</source>
+        <translation>将于 %1 重试</translation>
+    </message>
+    <message>
+        <source>Trying again…</source>
+        <translation>正在重试…</translation>
+    </message>
+    <message>
+        <source>Waiting</source>
+        <translation>等待中</translation>
+    </message>
+</context>
+<context>
     <name>DropOverlay</name>
     <message>
         <source>Drop to add to %1</source>
@@ -751,14 +754,6 @@
         <translation>%1 维</translation>
     </message>
     <message>
-        <source>Cancel</source>
-        <translation>取消</translation>
-    </message>
-    <message>
-        <source>Cancel getting %1</source>
-        <translation>取消获取 %1</translation>
-    </message>
-    <message>
         <source>English</source>
         <translation>英语</translation>
     </message>
@@ -771,36 +766,12 @@
         <translation>获取并使用</translation>
     </message>
     <message>
-        <source>Getting %1</source>
-        <translation>正在获取 %1</translation>
-    </message>
-    <message>
         <source>Here</source>
         <translation>已在本机</translation>
     </message>
     <message>
         <source>In use</source>
         <translation>使用中</translation>
-    </message>
-    <message>
-        <source>Remove</source>
-        <translation>移除</translation>
-    </message>
-    <message>
-        <source>Remove what is here of %1</source>
-        <translation>删除 %1 已下载的部分</translation>
-    </message>
-    <message>
-        <source>Removes what was fetched, and frees the space</source>
-        <translation>删除已下载的部分并释放空间</translation>
-    </message>
-    <message>
-        <source>Resume</source>
-        <translation>继续</translation>
-    </message>
-    <message>
-        <source>Resume getting %1</source>
-        <translation>继续获取 %1</translation>
     </message>
     <message>
         <source>Use</source>

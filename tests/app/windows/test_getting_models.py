@@ -8,7 +8,7 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app import theme
-from app.widgets.catalogue_row import progress_words
+from app.widgets.download_row import progress_words
 from engine import protocol
 from engine.protocol import CatalogueEntry, Download, HubFiles, ModelDownloads, ModelEntry
 from tests.helpers.told_library import tell_library

@@ -1,0 +1,142 @@
+"""A card for something of the hub that can be got: how far it is, and the buttons that get, stop and remove it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QCoreApplication, Qt, Signal
+from PySide6.QtWidgets import QFrame, QProgressBar
+
+from app import theme
+from app.widgets import bits
+from app.widgets.elided import ElidedLabel
+from app.widgets.figures import bytes_text, clock_text, seconds_text
+
+if TYPE_CHECKING:
+    from engine.protocol import Download
+
+_STEPS = 1000
+
+
+class DownloadRow(QFrame):
+    """What rows of models and of embedding models have in common; each arranges it, and says what it is."""
+
+    get_wanted = Signal(str)  # source
+    cancel_wanted = Signal(str)
+    discard_wanted = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("card", True)
+        # Takes the keyboard when its button goes: the next button would get another model.
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self._is_under_way = False
+        self._name = ElidedLabel("", "strong")
+        self._chip = bits.chip("", "good")
+        self._head = bits.row(self._name, self._chip, spacing=8)
+        self._head.setStretch(0, 1)
+        self._facts = bits.label("", "small", wraps=True)
+        self._problem = bits.label("", "problem", wraps=True, selectable=True)
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._progress = bits.label("", "small", wraps=True)
+        self.action = bits.button("", clicked=self._on_action)
+        self.discard = bits.button(self.tr("Remove"), "ghost", clicked=self._on_discard)
+        self.discard.setToolTip(self.tr("Removes what was fetched, and frees the space"))
+
+    @property
+    def source(self) -> str:
+        """What is got: OWNER/NAME, or a file of it."""
+        raise NotImplementedError
+
+    @property
+    def progress(self) -> str:
+        return self._progress.text()
+
+    @property
+    def problem(self) -> str:
+        return "" if self._problem.isHidden() else self._problem.text()
+
+    @property
+    def chip(self) -> str:
+        return "" if self._chip.isHidden() else self._chip.text()
+
+    def _show_name(self, name: str) -> None:
+        self._name.setText(name)
+        self.setAccessibleName(name)
+        self._bar.setAccessibleName(self.tr("Getting %1").replace("%1", name))
+
+    def _show_progress(self, download: Download, there: str) -> None:
+        """`there` is what the chip says of one that is."""
+        self._is_under_way = download.is_under_way
+        self._chip.setVisible(download.state == "there")
+        self._chip.setText(there)
+        self._progress.setText(progress_words(download))
+        self._problem.setText(f"{download.problem} {download.way_out}".strip())
+        self._problem.setVisible(bool(download.problem))
+        self._bar.setVisible(self._is_under_way)
+        # 0 of 0: busy, until it is known how much there is.
+        is_known = bool(download.total_bytes) or download.state in ("waiting", "cut")
+        self._bar.setRange(0, _STEPS if is_known else 0)
+        self._bar.setValue(round(_STEPS * download.num_bytes / download.total_bytes) if download.total_bytes else 0)
+
+    def _show_buttons(self, download: Download, getting: tuple[str, str], *, is_listed: bool) -> None:
+        """Who has the keyboard on a button keeps it.
+
+        Args:
+            download: How far it is.
+            getting: What the button says that gets it, and what is spoken of it.
+            is_listed: Whether the row stays there whatever becomes of it.
+        """
+        text, spoken = getting
+        kind, name = "plain", self._name.text()
+        if self._is_under_way:
+            text, spoken = self.tr("Cancel"), self.tr("Cancel getting %1")
+        elif download.state == "part":
+            text, kind, spoken = self.tr("Resume"), "primary", self.tr("Resume getting %1")
+        self.action.setText(text)
+        self.action.setAccessibleName(spoken.replace("%1", name))
+        if self.action.property("kind") != kind:
+            theme.restyle(self.action, kind=kind)
+        self.discard.setAccessibleName(self.tr("Remove what is here of %1").replace("%1", name))
+        # Of one that is not listed otherwise, what went wrong is told until somebody has read it.
+        can_be_removed = download.state == "part" or (bool(download.problem) and not is_listed)
+        can_be_removed = can_be_removed and not self._is_under_way
+        if self.discard.hasFocus() and not can_be_removed:
+            self.action.setFocus()
+        self.discard.setVisible(can_be_removed)
+
+    def _on_discard(self) -> None:
+        self.discard_wanted.emit(self.source)
+
+    def _on_action(self) -> None:
+        (self.cancel_wanted if self._is_under_way else self.get_wanted).emit(self.source)
+
+
+def progress_words(download: Download) -> str:
+    """How far a download is: `1.2 GiB of 2.3 GiB · 5.1 MiB/s · 3 min 20 s left`; "" where there is nothing of it."""
+    here, total = bytes_text(download.num_bytes), bytes_text(download.total_bytes)
+    share = _tr("%1 of %2").replace("%1", here).replace("%2", total) if download.total_bytes else here
+    if download.state == "waiting":
+        return _tr("Waiting")
+    if download.state == "checking":
+        return _tr("Checking what is here: %1").replace("%1", share)
+    if download.state == "part":
+        return _tr("%1 is here").replace("%1", share)
+    if download.state == "cut":
+        again = _tr("Trying again…")
+        if download.again_at is not None:
+            again = _tr("Tries again at %1").replace("%1", clock_text(download.again_at))
+        return f"{again} · {_tr('%1 is here').replace('%1', share)}" if download.num_bytes else again
+    if download.state != "fetching":
+        return ""
+    words = [share]
+    if download.bytes_per_second:
+        words.append(_tr("%1/s").replace("%1", bytes_text(download.bytes_per_second)))
+    if download.seconds_left is not None:
+        words.append(_tr("%1 left").replace("%1", seconds_text(max(1.0, round(download.seconds_left)))))
+    return " · ".join(words)
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("DownloadRow", text)
