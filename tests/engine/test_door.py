@@ -33,9 +33,9 @@ class Hall:
 
     def receive(self, connection: socket.socket) -> None:
         self.num_guests += 1
-        connection.sendall(b"welcome\n")
-        # Who leaves with our welcome unread is gone all the same.
-        with suppress(ConnectionResetError):
+        # Who leaves with our welcome unread, or before it, is gone all the same.
+        with suppress(ConnectionError):
+            connection.sendall(b"welcome\n")
             assert connection.recv(1) == b""
         self.has_left.set()
 

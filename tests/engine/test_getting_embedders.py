@@ -264,7 +264,9 @@ def test_what_a_model_wants_before_its_texts_is_said_to_it_and_part_of_its_ident
     got(engine, E5)
     spec, plain = (resolve(EmbedderSettings(model=str(folder))) for folder in (place(engine, E5), tiny))
     assert spec.identity.partition("@")[2] != plain.identity.partition("@")[2]
-    embedder, bare = (Embedder(one, EmbedderSettings(num_threads=1), Ledger()) for one in (spec, plain))
+    # Texts of other lengths are computed in other ways, which only exact numbers make the same.
+    exact = EmbedderSettings(num_threads=1, number_format="float32")
+    embedder, bare = (Embedder(one, exact, Ledger()) for one in (spec, plain))
     words = "the notice period"
     [asked], [passage] = embedder.embed_questions([words]), embedder.embed_documents([words])
     [as_asked], [as_passage] = (bare.embed_documents([f"{before}: {words}"]) for before in ("query", "passage"))
