@@ -26,6 +26,7 @@ from engine.generation.member import Member
 from engine.generation.members import Members
 from engine.generation.rounds import (
     GROUP_SIZE,
+    LateTurns,
     NextTurn,
     Targets,
     Used,
@@ -86,8 +87,7 @@ class ModelPool:
         self.members = Members(loader, make_under_way, clock)
         self.front = self._principal = self.members.home
         self._turn = _Turn()
-        # How many others there were since one was for who had waited too long.
-        self._turns_since_late = 0
+        self._late_turns = LateTurns()
         # Whether the chosen model is to be loaded as soon as no other one computes.
         self._is_home_due = False
         self._way = MakingWay(self.members, self._dismiss, clock)
@@ -233,8 +233,8 @@ class ModelPool:
         now, targets = self._clock(), self._targets()
         used = self._turn.used
         goes_on = None if has_written_all else current
-        if (turn := turn_after(goes_on, others, used, self._turns_since_late, targets, now)) is not None:
-            self._turns_since_late = 0 if turn.is_for_late else self._turns_since_late + used.num_turns
+        if (turn := turn_after(goes_on, others, used, self._late_turns, targets, now)) is not None:
+            self._late_turns = self._late_turns.after(used, was_for_late=self._turn.is_for_late)
             self._begin_turn(turn, list(wanted.values()))
         elif current is not None and not self.front.is_in_memory:
             self._bring_in()

@@ -23,10 +23,10 @@ LEAST_SHARE = 0.5
 # had better end sooner, so switching takes no more than this share of a round.
 MOST_SWITCHING = 0.2
 # With more to do than can be done, serving people in turn has nobody in time: each is late because of those before. So
-# once somebody is late, a turn goes to where most tokens can still come in time, and the late ones have every so many
-# turns for themselves, when they have waited for so many times what a beginning may take.
+# once somebody is late, a turn goes to where most tokens can still come in time, and the late ones have so much of the
+# time for themselves, when they have waited for so many times what a beginning may take.
 MOST_PATIENCE = 6.0
-TURNS_BETWEEN_LATE = 8
+LATE_SHARE = 1 / 8
 # An answer that is being written is taken to have so many tokens left: how long it will be, nobody knows. With half of
 # that, or twice, as many came in time in simulated loads.
 TOKENS_AHEAD = 100
@@ -118,14 +118,19 @@ def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
 def next_turn(models: Sequence[Waiting], targets: Targets, now: float, *, is_for_late: bool = False) -> Waiting | None:
     """Who is next: of the most urgent, whose next token is due first, while all can have what they are promised.
 
-    Once somebody is late, of whom most tokens for each second can come in time, and of equals who has waited longest. A
-    turn that `is_for_late` goes to who is latest.
+    Once somebody is late, of whom most tokens for each second can come in time, before those whose readers have tokens
+    for as long as an answer may take to begin; of equals who has waited longest. A turn that `is_for_late` goes to who
+    is latest.
     """
     rank = min((model.rank for model in models), default=0)
     urgent = [model for model in models if model.rank == rank]
     if is_for_late or not any(due < now for model in urgent for due in model.dues):
         return min(urgent, key=lambda model: (model.due_at(targets), model.since, model.path), default=None)
-    return min(urgent, key=lambda model: (-model.worth(targets, now), model.since, model.path))
+    soon = now + targets.ttft_seconds
+    return min(
+        urgent,
+        key=lambda model: (model.due_at(targets) > soon, -model.worth(targets, now), model.since, model.path),
+    )
 
 
 def waits_too_long(models: Sequence[Waiting], targets: Targets, now: float) -> bool:
@@ -152,9 +157,8 @@ class Used:
     rank: int | None = None
 
     @property
-    def num_turns(self) -> int:
-        """How many it comes to: who goes on beyond its time for being first again has another."""
-        return max(1, int(self.wrote_seconds / self.quota_seconds)) if self.quota_seconds else 1
+    def seconds(self) -> float:
+        return self.read_seconds + self.wrote_seconds
 
     @property
     def is_used_up(self) -> bool:
@@ -223,6 +227,24 @@ def is_over(
     return used.is_used_up and (owes_late or next_turn([current, *equals], targets, now) is not current)
 
 
+@dataclass(frozen=True, slots=True)
+class LateTurns:
+    """Turns for who has waited too long: how long the last one took, and all others since."""
+
+    last_seconds: float = MOST_WRITING_SECONDS
+    seconds_since: float = 0.0
+
+    def is_due(self, used: Used) -> bool:
+        """Whether another one after this turn would leave the others their share of the time."""
+        return (self.seconds_since + used.seconds) * LATE_SHARE >= self.last_seconds * (1 - LATE_SHARE)
+
+    def after(self, used: Used, *, was_for_late: bool) -> LateTurns:
+        """With one turn more."""
+        if was_for_late:
+            return LateTurns(max(MOST_WRITING_SECONDS, used.seconds))
+        return replace(self, seconds_since=self.seconds_since + used.seconds)
+
+
 class NextTurn(NamedTuple):
     """Whose turn begins, and whether because somebody has waited too long."""
 
@@ -231,7 +253,7 @@ class NextTurn(NamedTuple):
 
 
 def turn_after(
-    current: Waiting | None, others: Sequence[Waiting], used: Used, num_before: int, targets: Targets, now: float
+    current: Waiting | None, others: Sequence[Waiting], used: Used, late: LateTurns, targets: Targets, now: float
 ) -> NextTurn | None:
     """The turn that begins now; None where the model that computes goes on.
 
@@ -239,12 +261,11 @@ def turn_after(
         current: It, None where it has nothing to compute.
         others: Those that wait for their turn.
         used: What it has had.
-        num_before: Turns before this one, since one was for who had waited too long.
+        late: What those who had waited too long have had before.
         targets: What readers are promised.
         now: Seconds of the clock of `since` and `dues`.
     """
-    is_due = num_before + used.num_turns >= TURNS_BETWEEN_LATE
-    owes_late = is_due and waits_too_long(others, targets, now)
+    owes_late = late.is_due(used) and waits_too_long(others, targets, now)
     if not is_over(current, others, used, targets, now, owes_late=owes_late):
         return None
     chosen = next_turn(others, targets, now, is_for_late=owes_late)

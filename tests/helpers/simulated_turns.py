@@ -10,10 +10,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from engine.generation.rounds import GROUP_SIZE, NextTurn, Targets, Used, Waiting, begun, turn_after
+from engine.generation.rounds import GROUP_SIZE, LateTurns, NextTurn, Targets, Used, Waiting, begun, turn_after
 
 SLOTS, CHUNK = 4, 512
-Next = Callable[[Waiting | None, Sequence[Waiting], Used, int, Targets, float], NextTurn | None]
+Next = Callable[[Waiting | None, Sequence[Waiting], Used, LateTurns, Targets, float], NextTurn | None]
 
 
 @dataclass(eq=False)
@@ -73,7 +73,7 @@ class Turns:
         self._waiting, self._writing = list[Question](), list[Question]()
         self._since: dict[int, float] = {}
         self._there = list[int]()
-        self._front, self._used, self._num_begun, self._num_before = -1, Used(), 0, 0
+        self._front, self._used, self._num_begun, self._late = -1, Used(), 0, LateTurns()
         self._is_for_late = False
         self.now, self.num_switches = 0.0, 0
 
@@ -128,9 +128,9 @@ class Turns:
         looks = {model: look for model in models if (look := self._look(model)) is not None}
         others = [look for model, look in looks.items() if model != self._front]
         current = looks.get(self._front)
-        turn = self._decide(current, others, self._used, self._num_before, self._targets, self.now)
+        turn = self._decide(current, others, self._used, self._late, self._targets, self.now)
         if turn is not None:
-            self._num_before = 0 if turn.is_for_late else self._num_before + self._used.num_turns
+            self._late = self._late.after(self._used, was_for_late=self._is_for_late)
             self._front, self._num_begun, self._is_for_late = int(turn.chosen.path), 0, turn.is_for_late
             is_free = models <= set(self._there)
             self._used = begun(turn.chosen, list(looks.values()), self._targets, is_free=is_free)

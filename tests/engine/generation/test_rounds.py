@@ -13,6 +13,7 @@ from engine.generation.rounds import (
     MOST_WRITING_SECONDS,
     TOKENS_AHEAD,
     WRITING_BESIDE_SECONDS,
+    LateTurns,
     Targets,
     Used,
     Waiting,
@@ -170,7 +171,9 @@ def test_a_turn_ends_when_its_prompts_are_read_and_its_time_is_used():
     # But who has waited too long has one of many turns; and so many has who goes on.
     assert is_over(*ahead, used(9.0), TARGETS, 0.0, owes_late=True)
     assert not is_over(*ahead, used(0.5), TARGETS, 0.0, owes_late=True)
-    assert [used(wrote).num_turns for wrote in (0.0, 0.9, 1.0, 2.5)] == [1, 1, 1, 2]
+    late = LateTurns(last_seconds=6.0).after(used(20.0), was_for_late=False)
+    assert [late.is_due(used(wrote)) for wrote in (0.0, 21.9, 22.0)] == [False, False, True]
+    assert late.after(used(9.0, 1.0), was_for_late=True) == LateTurns(10.0, 0.0)
 
 
 def test_who_has_its_turn_for_having_waited_long_has_all_of_it():

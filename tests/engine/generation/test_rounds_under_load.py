@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from engine.generation.rounds import (
+    LATE_SHARE,
     MOST_PATIENCE,
-    TURNS_BETWEEN_LATE,
+    LateTurns,
     NextTurn,
     Targets,
     Used,
@@ -25,7 +26,7 @@ CAPACITY = 1 / (325 * Machine.read_s + 110 * (Machine.step_s + Machine.each_s))
 
 
 def in_turn(
-    current: Waiting | None, others: Sequence[Waiting], used: Used, num_before: int, targets: Targets, now: float
+    current: Waiting | None, others: Sequence[Waiting], used: Used, late: LateTurns, targets: Targets, now: float
 ) -> NextTurn | None:
     """Whoever has waited longest is next, whatever was promised."""
     if not is_over(current, others, used, targets, now, owes_late=True):
@@ -66,4 +67,4 @@ def test_nobody_waits_for_ever_beside_others_who_can_be_served_in_time():
     alone = Question(1, 20.0, 300, 100)
     Turns([*asked, alone], Machine(num_resident=1), TARGETS).run(400.0)
     assert alone.has_ended
-    assert alone.told[0] - alone.asked_at < (MOST_PATIENCE + 2) * TARGETS.ttft_seconds + TURNS_BETWEEN_LATE * 20
+    assert alone.told[0] - alone.asked_at < (MOST_PATIENCE + 2) * TARGETS.ttft_seconds + 20 / LATE_SHARE
