@@ -45,17 +45,13 @@ class CatalogueRow(DownloadRow):
         layout.addWidget(self._foot)
 
     @property
-    def source(self) -> str:
-        return self.entry.source
-
-    @property
     def can_be_got(self) -> bool:
         return not self._foot.isHidden()
 
     def show_entry(self, entry: CatalogueEntry) -> None:
         self.entry = entry
         model = entry.model
-        self._show_name(model.name)
+        self._show_what(entry.source, model.name)
         self._facts.setText(" · ".join(fact for fact in self._facts_of(entry) if fact))
         self._show_speeds()
         self._fit.setText(model.fit.replace("/", "/\u2060"))

@@ -30,6 +30,8 @@ class DownloadRow(QFrame):
         self.setProperty("card", True)
         # Takes the keyboard when its button goes: the next button would get another model.
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        # What is got: OWNER/NAME, or a file of it.
+        self._source = ""
         self._is_under_way = False
         self._name = ElidedLabel("", "strong")
         self._chip = bits.chip("", "good")
@@ -45,11 +47,6 @@ class DownloadRow(QFrame):
         self.discard.setToolTip(self.tr("Removes what was fetched, and frees the space"))
 
     @property
-    def source(self) -> str:
-        """What is got: OWNER/NAME, or a file of it."""
-        raise NotImplementedError
-
-    @property
     def progress(self) -> str:
         return self._progress.text()
 
@@ -61,7 +58,8 @@ class DownloadRow(QFrame):
     def chip(self) -> str:
         return "" if self._chip.isHidden() else self._chip.text()
 
-    def _show_name(self, name: str) -> None:
+    def _show_what(self, source: str, name: str) -> None:
+        self._source = source
         self._name.setText(name)
         self.setAccessibleName(name)
         self._bar.setAccessibleName(self.tr("Getting %1").replace("%1", name))
@@ -107,10 +105,10 @@ class DownloadRow(QFrame):
         self.discard.setVisible(can_be_removed)
 
     def _on_discard(self) -> None:
-        self.discard_wanted.emit(self.source)
+        self.discard_wanted.emit(self._source)
 
     def _on_action(self) -> None:
-        (self.cancel_wanted if self._is_under_way else self.get_wanted).emit(self.source)
+        (self.cancel_wanted if self._is_under_way else self.get_wanted).emit(self._source)
 
 
 def progress_words(download: Download) -> str:

@@ -35,13 +35,9 @@ class EmbedderRow(DownloadRow):
         layout.addWidget(self._bar)
         layout.addLayout(foot)
 
-    @property
-    def source(self) -> str:
-        return self.entry.source
-
     def show_entry(self, entry: EmbedderEntry) -> None:
         self.entry = entry
-        self._show_name(entry.name)
+        self._show_what(entry.source, entry.name)
         self._good_for.setText(entry.good_for)
         self._good_for.setVisible(bool(entry.good_for))
         self._facts.setText(" · ".join(fact for fact in self._facts_of(entry) if fact))
