@@ -220,13 +220,13 @@ class Service:
                 yield _event(replies.refusal(error)[1])
                 return
         answer = finished.answer
+        # What whoever asked has of it is what comes back. Many leave at the last word, so it is noted before that.
+        self._note(asking, answer, answer.text if answer.text.startswith(told) else told)
         for last in replies.last_pieces(head, answer, told):
             yield _event(last)
         if tells_usage:
             yield _event(replies.last_usage(head, finished.timings))
         yield _DONE
-        # What whoever asked has of it is what comes back.
-        self._note(asking, answer, answer.text if answer.text.startswith(told) else told)
 
     @asynccontextmanager
     async def _asked(self, asking: _Asking) -> AsyncIterator[AnswerEvents]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 import requests
 
+from engine.api.requests import ChatRequest
 from engine.api.server import Server
+from engine.api.service import Service
 from engine.config import ServerSettings, Settings
 from engine.core import Answer, Collection, Evidence, Question, Scope
 from engine.errors import BadRequest, DiskFull, ModelNotFound
@@ -200,6 +204,25 @@ def test_a_conversation_goes_on_from_what_is_remembered(server: Server, engine: 
     first, second = engine.asked
     assert second.transcript == transcript_of(Turn("Hello?", (), "Hello.", searches=False))
     assert second.conversation_id == first.conversation_id
+
+
+def test_so_does_one_whose_stream_was_left_at_its_last_word(engine: Answering):
+    service = Service(engine, "")  # type: ignore[arg-type]
+
+    async def leave_at_the_end() -> None:
+        async with aclosing(service._pieces(service._asking(wanted(HELLO)), tells_usage=False)) as told:
+            async for piece in told:
+                if '"finish_reason": "stop"' in piece:
+                    return
+
+    asyncio.run(leave_at_the_end())
+    following = [*HELLO, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And?"}]
+    again = service._asking(wanted(following)).question
+    assert again.conversation_id == engine.asked[0].conversation_id
+
+
+def wanted(messages: list[dict[str, str]]) -> ChatRequest:
+    return ChatRequest.model_validate({"model": "ragdoll", "messages": messages})
 
 
 def test_so_does_one_that_was_streamed(server: Server, engine: Answering):
