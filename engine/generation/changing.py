@@ -67,7 +67,8 @@ def _contexts_differ(current: Placement, wanted: Placement) -> bool:
         on_gpu = placement.kv_on_gpu and placement.n_gpu_layers > 0
         # A context has as many sequences for few answers as for one: who is let in is decided by cells alone.
         num_sequences = max(MIN_SEQUENCES, 2 * placement.num_slots)
-        return placement.num_cells, num_sequences, placement.kv_type, placement.n_ubatch, on_gpu
+        where = on_gpu, placement.computes_large_batches_on_device
+        return placement.num_cells, num_sequences, placement.kv_type, placement.n_ubatch, *where
 
     return made_with(current) != made_with(wanted)
 
@@ -118,6 +119,9 @@ def _words_of_context(current: Placement, wanted: Placement) -> Iterator[str]:
         yield f"keys and values of {_BITS[wanted.kv_type]} bits instead of {_BITS[current.kv_type]}"
     if wanted.n_gpu_layers and current.kv_on_gpu != wanted.kv_on_gpu:
         yield f"keys and values {'on the GPU with their layers' if wanted.kv_on_gpu else 'in memory'}"
+    if wanted.streamed_layers and current.copies_streamed != wanted.copies_streamed:
+        also = "also" if wanted.copies_streamed else "not"
+        yield f"prompts computed on the GPU {also} by layers in memory"
     if current.n_ubatch != wanted.n_ubatch:
         yield f"steps of {wanted.n_ubatch:,} tokens instead of {current.n_ubatch:,}"
 

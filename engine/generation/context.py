@@ -65,6 +65,9 @@ class Stretch:
 class Streaming(Protocol):
     """What sees to it that a layer's weights are there when it is computed, where not all of them are at once."""
 
+    # Whether a device may copy weights for large batches: only when they were read.
+    can_copy: bool
+
     @property
     def cb_eval(self) -> Any:
         """Called by llama.cpp for each node of the graph."""
@@ -110,8 +113,7 @@ class Context:
         # Layers with a sliding window keep what has left it as long as there is room: others may go on from there.
         params.swa_full = True
         params.offload_kqv = spec.kv_on_gpu
-        # Else llama.cpp may copy weights to the device before they were read.
-        params.op_offload = spec.op_offload and stream is None
+        params.op_offload = spec.op_offload and (stream is None or stream.can_copy)
         if stream is not None:
             params.cb_eval = stream.cb_eval
         params.no_perf = True

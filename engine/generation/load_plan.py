@@ -73,9 +73,8 @@ class LoadPlan:
             num_sequences=min(MAX_SEQUENCES, max(self._num_sequences, 2 * placement.num_slots)),
             kv_type=placement.kv_type,
             kv_on_gpu=placement.kv_on_gpu,
-            # A device that computes a batch copies the weights for it before they may have been streamed. Where none is
-            # planned for, it is left alone.
-            op_offload=placement.n_gpu_layers > 0 and not placement.streamed_layers,
+            # Where no device is planned for, it is left alone.
+            op_offload=placement.computes_large_batches_on_device,
         )
 
     @property
@@ -111,9 +110,24 @@ class LoadPlan:
         placement = replace(self.placement, ring_slots=num_slots, pinned_part=None)
         return replace(self, demand=demand, placement=placement)
 
+    def uncopied(self) -> LoadPlan:
+        """The same, with a model whose layers turned out to be none that a device can copy while they are streamed."""
+        placement, demand = (
+            replace(self.placement, copies_streamed=False),
+            replace(self.demand, can_copy_streamed=False),
+        )
+        return replace(self, demand=demand, placement=placement)
+
     def unstreamed(self, remark: str) -> LoadPlan:
         """The same, with a model whose layers turned out to be none that can be read one by one."""
-        placement = replace(self.placement, streamed_layers=(), pinned_part=None, ring_slots=0, can_leave=False)
+        placement = replace(
+            self.placement,
+            streamed_layers=(),
+            pinned_part=None,
+            ring_slots=0,
+            copies_streamed=False,
+            can_leave=False,
+        )
         demand = replace(self.demand, is_streamable=False, wishes=replace(self.demand.wishes, can_leave=False))
         return replace(self, demand=demand, placement=placement, remarks=(*self.remarks, remark))
 

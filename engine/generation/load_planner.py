@@ -124,4 +124,6 @@ class LoadPlanner:
         full = self.beside(demand)
         can_leave = self.takes_turns and path in self.premises.left_in_order
         is_packable = full.is_packable and path not in self.premises.not_packed
-        return replace(full, is_packable=is_packable, wishes=replace(full.wishes, can_leave=can_leave))
+        can_copy_streamed = full.can_copy_streamed and path not in self.premises.not_copied
+        wishes = replace(full.wishes, can_leave=can_leave)
+        return replace(full, is_packable=is_packable, can_copy_streamed=can_copy_streamed, wishes=wishes)

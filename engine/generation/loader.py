@@ -314,6 +314,8 @@ class ModelLoader:
         )
         if not loaded.plan.demand.is_packable:
             premises.not_packed.add(path)
+        if not loaded.plan.demand.can_copy_streamed:
+            premises.not_copied.add(path)
         if loaded.copied is None and not loaded.plan.placement.is_packed:
             premises.left_in_order.add(path)
         premises.look_at_devices()

@@ -23,6 +23,11 @@ def tell_backends(profile: Profile, shape: ModelShape | None) -> int:
     """For a model of this shape, None for none; what the user has set in the environment stays. What holds now."""
     if shape is not None and not shape.expert_share:
         os.environ.setdefault(VARIABLE, str(profile.worth_offloading_tokens))
+    return offloaded_from()
+
+
+def offloaded_from() -> int:
+    """From how many tokens on backends copy, by what they were told or will be."""
     try:
         return int(os.environ[VARIABLE])
     except (KeyError, ValueError):

@@ -39,6 +39,8 @@ class Premises:
     left_in_order: set[Path] = field(default_factory=set)
     # Models of which no copy could be had in the processor's order, or that have no other than their file's.
     not_packed: set[Path] = field(default_factory=set)
+    # Models whose layers a device cannot copy while they are streamed: it would before some of them have been read.
+    not_copied: set[Path] = field(default_factory=set)
     devices: tuple[Device, ...] = ()
     has_looked_at_devices: bool = False
     tell_when_scanned: Callable[[], None] = field(default=lambda: None)

@@ -35,6 +35,7 @@ class Homes:
 
     `mapped_bytes` of them are read from the file each time, because memory is too small for them and there is no ring.
     A head is computed for one token of each sequence only. `…_cell_bytes` are those of one token's keys and values.
+    `copies_streamed`: large batches of layers that are streamed beside a device are computed there.
     """
 
     processor_bytes: float = 0
@@ -45,6 +46,7 @@ class Homes:
     mapped_bytes: float = 0
     ring_slots: int = 0
     is_repacked: bool = True
+    copies_streamed: bool = False
     ram_cell_bytes: float = 0
     device_cell_bytes: float = 0
     hops: int = 0
@@ -97,9 +99,10 @@ def _work(homes: Homes, num_tokens: int, num_rows: int, length: int, cells_read:
 def as_computed(homes: Homes, profile: Profile, work: Work, num_tokens: int) -> Work:
     """A pass with the layers in memory computed where they are or copied to the device, as llama.cpp does (op_offload).
 
-    Not while layers are streamed: they would be copied before their turn comes.
+    While layers are streamed, only where that is wanted: each is copied when its turn comes.
     """
-    if not homes.device_bytes or not homes.is_repacked or num_tokens < profile.offloads_from_tokens:
+    are_copied = homes.is_repacked or homes.copies_streamed
+    if not homes.device_bytes or not are_copied or num_tokens < profile.offloads_from_tokens:
         return work
     return _copied(homes, work, num_tokens)
 
@@ -142,6 +145,11 @@ class Course:
     reading: tuple[Passes, ...]
     overhead_s: float
     gangs: float = 1.0
+
+    def is_never_slower(self, other: Course) -> bool:
+        """Whether no pass takes longer than in another course of the same passes."""
+        passes = zip((self.writing, *self.reading), (other.writing, *other.reading), strict=True)
+        return all(ours.computing <= theirs.computing for ours, theirs in passes)
 
     @classmethod
     def of(

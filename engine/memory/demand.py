@@ -58,6 +58,7 @@ class Demand:
     then not in `fixed`; 0 where there is none. `index_bytes` is the whole index, were all partitions in memory, of
     which `partition_bytes` is the largest. `is_streamable`: the layers of the model's file can be read one by one.
     `is_packable`: they may be read in the processor's order, from a copy on the disk, for all that is known.
+    `can_copy_streamed`: a device may compute large batches of layers that are streamed, for all that is known.
     `can_quantise_kv`: keys and values of this model can be kept in 8 bits. `context_tokens` are the most that a prompt
     and its answer may have together; `least_cells` are what those who are being answered need by now, and for a while.
 
@@ -75,6 +76,7 @@ class Demand:
     embedder_bytes: int = 0
     is_streamable: bool = True
     is_packable: bool = False
+    can_copy_streamed: bool = True
     # Whether the heads of the model allow keys and values of 8 bits.
     can_quantise_kv: bool = True
     least_cells: int = 0

@@ -4,8 +4,8 @@
 
 Weights of 4 bits are multiplied by one token, which reads them as writing an answer does, and by many, as reading a
 prompt does; and they are copied there from where layers are in memory beside a device: page-locked, where the driver
-has that. It takes a second or two, most of it for the driver to start. A driver that runs out of memory while it
-computes ends its process, which must not be ours.
+has that, and ordinary memory while some are streamed. It takes a second or two, most of it for the driver to start. A
+driver that runs out of memory while it computes ends its process, which must not be ours.
 """
 
 from __future__ import annotations
@@ -92,11 +92,12 @@ def measured_rates(ggml: Ggml, device: Device, clock: Callable[[], float] = time
         with _Products(ggml, backend, NUM_TOKENS) as many:
             if not many.has_room:
                 return {}
-            many.fill(clock)
+            copied_from_pages = many.fill(clock)
             computed = many.best_seconds(clock)
     num_bytes = NUM_MATRICES * MATRIX_BYTES
     return {
         "host_to_device_bytes_per_s": MATRIX_BYTES / copied,
+        "pageable_to_device_bytes_per_s": MATRIX_BYTES / copied_from_pages,
         "device_bytes_per_s": num_bytes / read,
         # Beside the bytes that are read again for so many tokens.
         "device_rate": NUM_TOKENS * num_bytes / max(computed - read, computed / 2),

@@ -30,7 +30,14 @@ Measure: TypeAlias = Callable[[Profile, Path, Callable[[], bool]], Profile]
 MeasureCard: TypeAlias = Callable[[Callable[[], bool]], Mapping[str, Any]]
 # A driver takes as much for itself at times.
 CARD_ROOM_BYTES = 2 * NEEDED_BYTES
-_OF_CARD = ("card", "unmeasurable", "host_to_device_bytes_per_s", "device_bytes_per_s", "device_rate")
+_OF_CARD = (
+    "card",
+    "unmeasurable",
+    "host_to_device_bytes_per_s",
+    "pageable_to_device_bytes_per_s",
+    "device_bytes_per_s",
+    "device_rate",
+)
 
 
 def measuring(sample: Callable[[], Path | None] = lambda: None) -> Measure:

@@ -49,6 +49,7 @@ class Placement:
     kept. A prompt and its answer may have `context_tokens` together: where these are more than there are cells, whoever
     needs more gets a new context. `spans` are all bytes by owner, as the ledger will have them.
 
+    `copies_streamed`: large batches of layers in memory are computed on the device, though some of them are streamed.
     `can_leave`: weights in memory lie in memory of ours and can leave it for another model's.
 
     Where none is streamed, repacked or can leave, the system maps the file and reads what is touched.
@@ -70,6 +71,7 @@ class Placement:
     ring_slots: int = 0
     pinned_part: PinnedPart | None = None
     is_repacked: bool = True
+    copies_streamed: bool = False
     can_leave: bool = False
     kv_on_gpu: bool = True
     kv_type: KVType = "f16"
@@ -98,6 +100,11 @@ class Placement:
     def tier_of_layer(self, layer: int) -> Tier:
         """The last layers are the ones on the device."""
         return "gpu" if layer >= self.num_layers - self.layers_on_gpu else "ram"
+
+    @property
+    def computes_large_batches_on_device(self) -> bool:
+        """Whether weights in memory are copied to the device for them; llama.cpp does so for all layers or for none."""
+        return self.n_gpu_layers > 0 and (not self.is_held or self.copies_streamed)
 
     @property
     def is_mapped(self) -> bool:

@@ -119,6 +119,7 @@ def _placement(
         ring_slots=filling.ring_slots,
         pinned_part=part,
         is_repacked=terms.is_repacked(frame, filling),
+        copies_streamed=filling.copies_streamed,
         can_leave=terms.can_leave(frame, filling),
         kv_on_gpu=frame.kv_on_gpu,
         kv_type=frame.kv_type,

@@ -34,6 +34,7 @@ RATES = (
     "device_bytes_per_s",
     "device_rate",
     "host_to_device_bytes_per_s",
+    "pageable_to_device_bytes_per_s",
     "hop_s",
 )
 
@@ -45,7 +46,9 @@ class Profile:
     `ram_bytes_per_s` and `processor_rate` are for repacked weights and all threads of an answer; without repacking they
     are less by the two gains. Rates are tokens times bytes of weights in a second. `disk_bytes_per_s` are direct reads
     at a depth of 1, 2 and 4. A search takes `retrieval_s` and more for each partition read and each query.
-    `context_change_s` is a pause for a new context, `load_bytes_per_s` how fast a model comes from the page cache.
+    Weights are copied to a device from page-locked memory (`host_to_device_bytes_per_s`), or, where some are streamed,
+    from other (`pageable_to_device_bytes_per_s`). `context_change_s` is a pause for a new context, `load_bytes_per_s`
+    how fast a model comes from the page cache.
     `offloads_from_tokens`: in this process llama.cpp copies layers in memory to the card for so many tokens and more.
     `card` is the graphics card that the rates of a device were measured of, "" while they are guessed, and
     `unmeasurable` one that could not be measured. `tables` are of models that were measured, the newest last, each
@@ -59,6 +62,7 @@ class Profile:
     device_bytes_per_s: float = 120e9
     device_rate: float = 3e12
     host_to_device_bytes_per_s: float = 5e9
+    pageable_to_device_bytes_per_s: float = 3e9
     hop_s: float = 5e-5
     disk_bytes_per_s: tuple[float, float, float] = (0.4e9, 0.5e9, 0.5e9)
     step_s: float = 0.002
@@ -125,7 +129,8 @@ class Profile:
             work.processor_token_bytes * to_compute / self.processor_rate,
             work.device_bytes / self.device_bytes_per_s,
             work.device_token_bytes / self.device_rate,
-            work.copied_bytes / self.host_to_device_bytes_per_s,
+            work.copied_bytes / self.host_to_device_bytes_per_s if work.is_repacked else 0.0,
+            0.0 if work.is_repacked else work.copied_bytes / self.pageable_to_device_bytes_per_s,
             work.hops * self.hop_s,
         )
 

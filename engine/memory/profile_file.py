@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 Number = TypeVar("Number", int, float)
 # Before 2, one core was taken for all of them.
 _MEASURED_BY = 2
+# The rate of a card that came last: one that was measured before it is measured again.
+_NEWEST_OF_CARD = "pageable_to_device_bytes_per_s"
 # These are seconds, and may be none.
 _MAY_BE_ZERO = frozenset({"retrieval_s", "retrieval_load_s", "retrieval_query_s", "hop_s"})
 
@@ -61,6 +63,7 @@ def _profile(content: object) -> Profile:
     known.pop("offloads_from_tokens", None)
     is_measured = bool(known.pop("is_measured", False)) and content.get("measured_by") == _MEASURED_BY
     card, unmeasurable = str(known.pop("card", "")), str(known.pop("unmeasurable", ""))
+    card = card if _NEWEST_OF_CARD in content else ""
     tables = tuple(_tables(known.pop("tables", ())))
     numbers: dict[str, Any] = {name: float(value) for name, value in known.items()}
     depth1, depth2, depth4 = (float(rate) for rate in rates)

@@ -131,12 +131,16 @@ class _Task:
 
 
 class _Weights(NamedTuple):
-    """One way to have the weights beside a level: all of them, most of them and a ring, or as the system keeps them."""
+    """One way to have the weights beside a level: all of them, most of them and a ring, or as the system keeps them.
+
+    Its fields are those of a Filling.
+    """
 
     num_streamed: int = 0
     ring_slots: int = 0
     part_stages: int = 0
     is_mapped: bool = False
+    copies_streamed: bool = False
 
 
 _WHOLE, _MAPPED = _Weights(), _Weights(is_mapped=True)
@@ -178,7 +182,7 @@ class _Prospect:
             return mapped, mapped
         streamed = max(1, self._edges + self._layers - room_bytes) / self._rate
         ring = Disk(streamed, max(RING_SLOTS), 0.0, restoring_s)
-        return min(mapped, self._streaming.latency(ring, retrieval_s)), mapped
+        return min(mapped, *(course.latency(ring, retrieval_s) for course, _ in self._streaming)), mapped
 
     # --- fillings ---
 
@@ -210,12 +214,14 @@ class _Prospect:
     def _streamed(self, level: _Level, left: int) -> Iterator[tuple[float, _Weights]]:
         """Each ring that has room, and the latency with it."""
         if self._task.demand.is_streamable:
-            spread, course, rate = self._spread, self._streaming, self._rate
+            spread, courses, rate = self._spread, self._streaming, self._rate
             for weights in self._rings(left):
-                self.evaluated += 1
                 streaming = spread.bytes_streamed(weights.num_streamed, weights.part_stages) / rate
                 disk = Disk(streaming, weights.ring_slots, 0.0, level.restoring_s)
-                yield course.latency(disk, level.retrieval_s), weights
+                for course, copies_streamed in courses:
+                    self.evaluated += 1
+                    way = weights._replace(copies_streamed=True) if copies_streamed else weights
+                    yield course.latency(disk, level.retrieval_s), way
 
     def _rings(self, left: int) -> Iterator[_Weights]:
         spread, room_bytes = self._spread, left - self._edges
@@ -279,6 +285,8 @@ class _Prospect:
         return Disk(mapped=seconds, restoring=restoring_s)
 
     def _course_with(self, filling: Filling) -> Course:
+        if filling.copies_streamed:
+            return self._copying
         return self._course if self._terms.is_repacked(self.frame, filling) else self._partial
 
     @cached_property
@@ -287,9 +295,23 @@ class _Prospect:
         return self._course_with(EMPTY)
 
     @cached_property
-    def _streaming(self) -> Course:
-        """Where some of them are streamed."""
-        return self._course_with(_STREAMED)
+    def _streaming(self) -> tuple[tuple[Course, bool], ...]:
+        """Where some of them are streamed: the ways to compute large batches, each with whether a device does.
+
+        It may be slower for batches that are hardly large enough to be copied for, so both may be worth a look.
+        """
+        plain = self._course_with(_STREAMED)
+        if not (self._task.demand.can_copy_streamed and self._homes.device_bytes and self._layers):
+            return ((plain, False),)
+        copying = self._copying
+        if copying.is_never_slower(plain):
+            return ((copying, True),)
+        return ((plain, False),) if plain.is_never_slower(copying) else ((plain, False), (copying, True))
+
+    @cached_property
+    def _copying(self) -> Course:
+        """Where some of them are streamed, and copied to the device for large batches."""
+        return self._course_of(replace(self._homes, is_repacked=False, copies_streamed=True))
 
     @cached_property
     def _partial(self) -> Course:

@@ -39,7 +39,8 @@ class Frame:
 class Filling:
     """What main memory is filled with: `index_bytes` of resident partitions, `tree_bytes` of kept KV, and layers.
 
-    `num_streamed` layers pass through `ring_slots` slots, but for `part_stages` of one of them that stay. `is_mapped`:
+    `num_streamed` layers pass through `ring_slots` slots, but for `part_stages` of one of them that stay; where it
+    `copies_streamed`, a device computes large batches of the layers in memory and of these. `is_mapped`:
     there is not enough memory and no ring, and the system reads pages of the file as they are touched; of these it
     keeps what fits in `mapped_room_bytes`.
     """
@@ -51,6 +52,7 @@ class Filling:
     ring_slots: int = 0
     part_stages: int = 0
     is_mapped: bool = False
+    copies_streamed: bool = False
     mapped_room_bytes: int = 0
 
 
@@ -262,6 +264,7 @@ class Terms:
             mapped_bytes=self.mapped_bytes(frame, filling.mapped_room_bytes) if filling.is_mapped else 0,
             ring_slots=filling.ring_slots,
             is_repacked=self.is_repacked(frame, filling),
+            copies_streamed=filling.copies_streamed,
             # Keys and values of 8 bits are half the bytes and twice the work: they save room, not time.
             ram_cell_bytes=cells[-1] - on_gpu,
             device_cell_bytes=on_gpu,
@@ -297,6 +300,7 @@ def homes_of(shape: ModelShape, placement: Placement) -> Homes:
         streamed_bytes=streamed - part,
         ring_slots=placement.ring_slots,
         is_repacked=placement.is_repacked,
+        copies_streamed=placement.copies_streamed,
     )
 
 

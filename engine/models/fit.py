@@ -89,6 +89,7 @@ def by_settings(demand: Demand, settings: Settings, n_gpu_layers: int | None = N
         mode=settings.retrieval.index_mode,
         is_streamable=demand.is_streamable,
         is_packable=demand.is_packable,
+        can_copy_streamed=demand.can_copy_streamed,
         can_quantise_kv=demand.can_quantise_kv,
     )
 

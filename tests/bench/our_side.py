@@ -6,6 +6,7 @@ the planner weighs reading and writing; and the `way` in which layers are stream
 
 - `next_layer_only`: two slots, so that one layer is read while another is computed, as FlexGen does it.
 - `phase_blind`: prompts are read in the small batches and with as many reads at once as suit writing.
+- `uncopied`: beside a card, layers in memory are computed by the processor, prompts as well.
 
 It says which layers it streams, through how many slots, in what batches it reads prompts, and with how many reads at
 once. Asked with `given` tokens, it writes these, whatever it
@@ -79,6 +80,7 @@ WAYS = {
         Options(depths=Depths(prefill=Depths().decode)),
         placed=lambda placement: replace(placement, n_ubatch=UBATCH_OF_PROCESSOR),
     ),
+    "uncopied": Way(placed=lambda placement: replace(placement, copies_streamed=False)),
 }
 
 

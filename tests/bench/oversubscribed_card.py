@@ -11,7 +11,9 @@ four greedy answers to short ones are written at once.
 - llama.cpp: `llama-server` built for the same card of the same source, which fits layers by its own rule (`--fit on`,
   as it does by default). Both sides have room for the same number of tokens and use as many threads.
 - With `--ram` both also may hold only so much of the machine's memory (a control group): card and memory together are
-  smaller than the model then, so some of its layers have to be read from the disk for every token.
+  smaller than the model then, so some of its layers have to be read from the disk for every token. There, ours is
+  also measured as it was before: with prompts computed by the processor where layers are not on the card
+  (`uncopied_<GB>gb_<GB>gb_ram_read`).
 
 One side is loaded at a time, for each is to have all of what is usable; a ratio is the median of those of the rounds:
 tokens a second while all answers are being written (`stock_<GB>gb_b<B>`), and prompt tokens a second
@@ -60,6 +62,7 @@ RATES = (
     "device_bytes_per_s",
     "device_rate",
     "host_to_device_bytes_per_s",
+    "pageable_to_device_bytes_per_s",
     "ram_bytes_per_s",
     "processor_rate",
     "disk_bytes_per_s",
@@ -80,10 +83,15 @@ class Size:
     rounds: int
     prompt_tokens: int
     tokens: int
+    warming_tokens: int
 
     def reading(self, seed: int) -> Asked:
         """A long prompt, and no more of its answer than shows that it was read."""
         return {"prompts": prompts(self.shape, [self.prompt_tokens], (0, seed)), "num_tokens": 2}
+
+    def warming(self) -> Asked:
+        """What shows how the model is used before anything is measured."""
+        return {"prompts": prompts(self.shape, [self.warming_tokens], (0, self.rounds)), "num_tokens": 2}
 
     def writing(self, at_once: int, seed: int) -> Asked:
         """So many answers to short prompts."""
@@ -91,10 +99,10 @@ class Size:
         return {"prompts": texts, "num_tokens": self.tokens}
 
 
-FULL = Size(THIRTY_TWO_BILLION, (8, 12, 24), at_once=(1, 4), rounds=2, prompt_tokens=1200, tokens=16)
-SMALL = Size(ONE_BILLION, (1.2,), at_once=(1, 4), rounds=2, prompt_tokens=1200, tokens=16)
+FULL = Size(THIRTY_TWO_BILLION, (8, 12, 24), (1, 4), rounds=2, prompt_tokens=1200, tokens=16, warming_tokens=1200)
+SMALL = Size(ONE_BILLION, (1.2,), (1, 4), rounds=2, prompt_tokens=1200, tokens=16, warming_tokens=1200)
 # Where layers come from the disk for every token.
-OF_THE_DISK = {"at_once": (4,), "rounds": 1, "prompt_tokens": 64, "tokens": 5}
+OF_THE_DISK = {"at_once": (4,), "rounds": 1, "tokens": 5, "warming_tokens": 64}
 
 
 @dataclass(slots=True)
@@ -156,10 +164,12 @@ class Bench:
         asked |= {f"{point.name}_b{at_once}": partial(size.writing, at_once) for at_once in size.at_once}
         found = {name: list[list[MeasuredAnswers]]() for name in asked}
         with self._ballast(point) as ballast:
+            if point.ram_gb is not None:
+                self._read_uncopied(point, size)
+                _wait_until_free(ballast)
             for side_name, start in (("ours", self._ours), ("theirs", self._theirs)):
                 with told(f"{point.name}: {side_name}"), start(point, size) as side:
-                    # To warm up.
-                    _written(side, size.reading(size.rounds))
+                    _written(side, size.warming())
                     for name, questions in asked.items():
                         found[name].append([_written(side, questions(number)) for number in range(size.rounds)])
                     if side_name == "ours":
@@ -170,6 +180,12 @@ class Bench:
                     self.figures[f"{point.name}_{side_name}_used_gb"] = used_bytes / GB
                 _wait_until_free(ballast)
         self.rounds |= {name: Rounds(ours, theirs) for name, (ours, theirs) in found.items()}
+
+    def _read_uncopied(self, point: Point, size: Size) -> None:
+        """As ours read a prompt when layers that are streamed were not copied to the card."""
+        with told(f"{point.name}: uncopied"), self._ours(point, size, "uncopied") as side:
+            _written(side, size.warming())
+            self.figures[f"{point.name}_uncopied_read_s"] = _written(side, size.reading(0)).read_seconds
 
     def _note_settled(self, point: Point, side: SideProcess) -> None:
         """How ours was placed, and what our ledger says of it."""
@@ -184,10 +200,10 @@ class Bench:
             yield side
 
     @contextmanager
-    def _ours(self, point: Point, size: Size) -> Iterator[SideProcess]:
+    def _ours(self, point: Point, size: Size, way: str = "ours") -> Iterator[SideProcess]:
         settings = {
             "model": str(self.model),
-            "way": "ours",
+            "way": way,
             "at_once": max(size.at_once),
             "prompt_tokens": size.prompt_tokens,
             "tokens": size.tokens,
@@ -261,6 +277,8 @@ def tell(bench: Bench, file: Path | None) -> None:
             side[_figure(name)] = _median(name, answers)
         ours[f"{name}_same_text"] = rounds.same_text
         named[f"stock_{name}"] = rounds.reading if name.endswith("_read") else rounds.writing
+        if uncopied := bench.figures.get(f"{name.removesuffix('_read')}_uncopied_read_s"):
+            named[f"uncopied_{name}"] = uncopied / _median(name, rounds.ours)
     report.show("oversubscribed_card", ours, {"llama_server": theirs})
     report.show_ratios(named, dict.fromkeys(named, 0.0))
     for name, said in bench.placements.items():

@@ -113,6 +113,11 @@ def test_an_answer_goes_on_with_layers_on_the_device_and_others_in_a_ring(
     loaded = desk.loader.loaded_now
     assert loaded is not None
     assert not loaded.context.spec.op_offload
+    settled = desk.place(copies_streamed=True)
+    assert settled.is_in_force, settled
+    loaded = desk.loader.loaded_now
+    assert loaded is not None
+    assert loaded.context.spec.op_offload
     assert {span.what for span in desk.ledger.spans() if span.state == "streaming"} >= {"layer 1", "layer 3"}
     settled = desk.apply(whole)
     assert settled.is_in_force, settled

@@ -63,6 +63,7 @@ DESKTOP = Profile(
     device_bytes_per_s=350e9,
     device_rate=1.2e13,
     host_to_device_bytes_per_s=20e9,
+    pageable_to_device_bytes_per_s=8e9,
     disk_bytes_per_s=(2.5e9, 4e9, 5e9),
     is_measured=True,
 )
@@ -141,6 +142,7 @@ def random_profile(chance: random.Random) -> Profile:
         device_bytes_per_s=ram * times,
         device_rate=rate * times * 3,
         host_to_device_bytes_per_s=10 ** chance.uniform(9, 10.7),
+        pageable_to_device_bytes_per_s=10 ** chance.uniform(9, 10.3),
         disk_bytes_per_s=(disk, disk * 1.3, disk * 1.2),
         retrieval_load_s=chance.uniform(0.001, 0.05),
     )

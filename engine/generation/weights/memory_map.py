@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 log = logging.getLogger(__name__)
 
-PROT_READ_WRITE = 1 | 2
+PROT_READ, PROT_READ_WRITE = 1, 1 | 2
 MAP_SHARED, MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS = 1, 2, 0x10, 0x20
 MADV_RANDOM, MADV_DONTNEED, MADV_DONTFORK, MADV_HUGEPAGE, MADV_POPULATE_READ = 1, 4, 10, 14, 22
 MADV_NOHUGEPAGE = 15
@@ -68,8 +68,19 @@ def map_private_over(address: int, num_bytes: int) -> None:
     advise(address, num_bytes, MADV_HUGEPAGE)
 
 
-def _map_over(address: int, num_bytes: int, kind: int, descriptor: int, offset: int) -> None:
-    got = _libc().mmap(address, num_bytes, PROT_READ_WRITE, kind | MAP_FIXED, descriptor, offset)
+def map_file_over(address: int, num_bytes: int, descriptor: int, offset: int) -> None:
+    """Lays bytes of a file that is only read over whatever is mapped at `address`, as llama.cpp maps a model.
+
+    Raises:
+        MappingLost: The system could not; what was there may be gone.
+    """
+    _map_over(address, num_bytes, MAP_SHARED, descriptor, offset, PROT_READ)
+
+
+def _map_over(
+    address: int, num_bytes: int, kind: int, descriptor: int, offset: int, access: int = PROT_READ_WRITE
+) -> None:
+    got = _libc().mmap(address, num_bytes, access, kind | MAP_FIXED, descriptor, offset)
     if got != address:
         reason = os.strerror(ctypes.get_errno()) if got in (None, _MAP_FAILED) else "it lies elsewhere"
         raise MappingLost(f"{num_bytes:,} bytes could not be mapped over a layer: {reason}")

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import mmap
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.errors import NotStreamable
 from engine.generation.model import Model
+from engine.generation.offloading import offloaded_from
 from engine.generation.weights.addresses import addresses_of
 from engine.generation.weights.copied_file import CopiedFile
 from engine.generation.weights.extents import Layout, copied_table, layout_of
 from engine.generation.weights.homes import Origin
 from engine.generation.weights.mappings import FileId, base_of
 from engine.generation.weights.stages import stages_of
-from engine.generation.weights.tracing import graphs_of
+from engine.generation.weights.tracing import can_be_copied, graphs_of
 from engine.models.gguf import TensorExtent, parts_of, read_header, read_shape
 
 _OTHER_SYSTEM = "Layers can be read one by one only on Linux."
@@ -28,6 +30,7 @@ class Sources:
     """The files in the order in which `layout` counts them, and where the bytes of each belong.
 
     `marks` are the names of the nodes at which its stages end; `planned_stage_bytes` is how large one was taken to be.
+    `can_copy`: a device may copy streamed layers to compute them.
     """
 
     layout: Layout
@@ -35,6 +38,7 @@ class Sources:
     planned_stage_bytes: int
     paths: tuple[Path, ...]
     origins: tuple[Origin, ...]
+    can_copy: bool = False
 
 
 def sources_of(model: Model, path: Path, copied: CopiedFile | None) -> Sources:
@@ -73,8 +77,20 @@ def sources_of(model: Model, path: Path, copied: CopiedFile | None) -> Sources:
     origins = tuple(Origin(base_of(file, model.mappings), file) for file in files)
     planned_bytes = read_shape(path).slot_bytes
     if copied is None:
-        return Sources(layout, stages.marks, planned_bytes, tuple(parts), origins)
+        can_copy = bool(on_device) and can_be_copied(
+            model, stages, in_memory, offloaded_from(), _rows_of_token(metadata)
+        )
+        return Sources(layout, stages.marks, planned_bytes, tuple(parts), origins, can_copy)
     return Sources(layout, stages.marks, planned_bytes, (*parts, copied.path), (*origins, Origin(copied.where[0])))
+
+
+def _rows_of_token(metadata: Mapping[str, Any]) -> set[int]:
+    """How many rows a step has for a token: one, or one for each head."""
+    architecture, rows = metadata["general.architecture"], {1}
+    for name in ("head_count", "head_count_kv"):
+        heads = metadata.get(f"{architecture}.attention.{name}", 1)
+        rows.update(count for count in (heads if isinstance(heads, list) else [heads]) if count > 0)
+    return rows
 
 
 def _copied_table(

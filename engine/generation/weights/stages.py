@@ -23,10 +23,17 @@ OF_LAYER = re.compile(rb"[A-Za-z_]+-(\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A step of the graph: its name, and the model's weights that it reads."""
+    """A step of the graph: its name, and the model's weights that it reads.
+
+    `copied` are those tensors that it reads a copy of, which was made where it is computed: on the device of that name,
+    or "" for the processor. `is_view`: it shows another one otherwise, and nothing is computed.
+    """
 
     name: bytes
     weights: tuple[str, ...] = ()
+    copied: tuple[str, ...] = ()
+    device: str = ""
+    is_view: bool = False
 
     @property
     def layer(self) -> int | None:
@@ -81,10 +88,10 @@ def stages_of(
         sizes: Bytes of the model's tensors.
     """
     found = _divided(graphs[0], num_layers, in_memory, sizes)
-    return found if all(_are_apart(graph, found) for graph in graphs[1:]) else whole_layers(num_layers)
+    return found if all(are_apart(graph, found) for graph in graphs[1:]) else whole_layers(num_layers)
 
 
-def _are_apart(nodes: Sequence[Node], stages: Stages) -> bool:
+def are_apart(nodes: Sequence[Node], stages: Stages) -> bool:
     """Whether each stage ends in a graph, once and in order, and each of its weights is read in its turn."""
     numbers = {mark: number for number, mark in enumerate(stages.marks)}
     at = 0

@@ -7,6 +7,8 @@ stages may have a home as well. Readers fill a slot as soon as what it held was 
 is not pinned, as fast as the disk gives it (memory.md, section 3; the idea is FlexGen's and RAGDoll's, without a change
 to llama.cpp).
 
+Beside a device, stages are copied there for large batches, each when its turn comes (copying.py: `can_copy`).
+
 What it promises: logits are those of the whole model or none at all. A layer that could not be read, was not read in
 time, or was passed where nobody expected it makes `after_decode` raise, and the next decode tries again. Where the file
 is another by then, no decode would be right any more: `WeightsChanged` is raised, and the model has to be loaded anew.
@@ -118,7 +120,7 @@ class LayerStream:
         with ExitStack() as undo:
             undo.callback(self._close_copied)
             sources = sources_of(model, path, copied)
-            self._layout = sources.layout
+            self._layout, self.can_copy = sources.layout, sources.can_copy
             self._in_memory = [layer for layer in range(self._layout.num_layers) if self._filled(layer)]
             self._stages = [stage for layer in self._in_memory for stage in self._filled(layer)]
             self.stage_bytes = max(map(self._layout.stage_bytes, self._stages), default=0)

@@ -1,32 +1,43 @@
 """Whether a model's graphs can be followed, and which weights their nodes read: a look before any layer is moved.
 
 llama.cpp asks about every node before it computes the first, so the look ends there and computes next to nothing. It is
-at a graph that writes, and at one that reads a prompt.
+is at a graph that writes, and at one that reads a prompt. Where some layers lie on a device, all of them are computed:
+then over empty memory, because nothing is to be read from the disk for it.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import llama_cpp.llama_cpp as llama
 
 from engine.errors import DecodeFailed, NotStreamable
 from engine.generation.context import Context, ContextSpec, Stretch
+from engine.generation.weights.copying import copied_too_early
 from engine.generation.weights.cursor import node_name
-from engine.generation.weights.stages import MARK, Node, misplaced
+from engine.generation.weights.mappings import FileId, Mapping, covers, current
+from engine.generation.weights.memory_map import MappingLost, end_process, map_file_over, map_private_over
+from engine.generation.weights.stages import MARK, Node, Stages, are_apart, misplaced
 
 if TYPE_CHECKING:
     from engine.generation.model import Model
 
 _SPEC = ContextSpec(num_cells=256, n_batch=8, n_ubatch=8, num_threads=1, num_sequences=1, op_offload=False)
-# Where a node of ggml has what it is computed from, what it is a view of, and its name (ggml.h; the release is pinned).
+# Where a node of ggml has its buffer, its operation, what it is computed from, what it is a view of, and its name
+# (ggml.h; the release is pinned).
 _NUM_SOURCES = 10
-_SOURCES, _VIEWED, _NAME = 152, 232, 256
-# Tokens of the graphs that are looked at.
-_TOKENS = (1, 4)
+_BUFFER, _OPERATION, _SOURCES, _VIEWED, _NAME = 8, 80, 152, 232, 256
+_VIEWS = frozenset({b"NONE", b"RESHAPE", b"VIEW", b"PERMUTE", b"TRANSPOSE"})
+# What ggml calls a copy: the backend it was made for, what it is of, and which of several it is.
+_COPY = re.compile(rb"[^#]*#(.+)#\d+$", re.DOTALL)
+# Tokens of the graphs that are looked at, and the most.
+_TOKENS, _MOST_TOKENS = (1, 4), 128
 
 
 def graphs_of(model: Model, num_layers: int, in_memory: Iterable[int]) -> list[tuple[Node, ...]]:
@@ -35,28 +46,99 @@ def graphs_of(model: Model, num_layers: int, in_memory: Iterable[int]) -> list[t
     Raises:
         NotStreamable: One does not pass the layers so, or does not say so.
     """
-    trace, layers = Trace(num_layers), frozenset(in_memory)
-    context = Context(model, _SPEC, trace)
+    layers = frozenset(in_memory)
+    graphs = _traced(model, num_layers, _TOKENS, _SPEC)
+    for nodes in graphs:
+        if fault := _fault_in(nodes, num_layers, layers):
+            raise NotStreamable(f"The layers of {model.path.name} cannot be read one by one: {fault}.")
+    return graphs
+
+
+def can_be_copied(
+    model: Model, stages: Stages, in_memory: Collection[int], from_tokens: int, rows_of_token: Iterable[int]
+) -> bool:
+    """Whether a device may compute large batches of layers that are streamed, in any of the graphs that there are.
+
+    Args:
+        model: Some layers of which lie on a device.
+        stages: Of its layers, as they are streamed.
+        in_memory: The layers that do not lie there.
+        from_tokens: A step of so many rows and more is computed there.
+        rows_of_token: How many rows steps have for a token; those that have more come to be copied for sooner.
+    """
+    num_layers, layers = len(stages.layers), frozenset(in_memory)
+    if num_layers - 1 in layers or from_tokens > _MOST_TOKENS:
+        # Of the last layer, only those tokens are computed to the end of which logits are wanted.
+        return False
+    tokens = sorted({1, from_tokens, *(-(-from_tokens // rows) for rows in rows_of_token)})
+    spec = replace(_SPEC, n_batch=tokens[-1], n_ubatch=tokens[-1], op_offload=True)
+    return not any(
+        _fault_in(nodes, num_layers, layers) or not are_apart(nodes, stages) or copied_too_early(nodes, stages, layers)
+        for nodes in _traced(model, num_layers, tokens, spec)
+    )
+
+
+def _traced(model: Model, num_layers: int, tokens: Iterable[int], spec: ContextSpec) -> list[tuple[Node, ...]]:
+    """The graphs for so many tokens."""
+    trace, graphs = Trace(num_layers), list[tuple[Node, ...]]()
     stop = llama.ggml_abort_callback(lambda _: trace.is_complete)
-    llama.llama_set_abort_callback(context.handle, stop, None)
-    graphs = []
-    try:
-        for num_tokens in _TOKENS:
+    with ExitStack() as undo:
+        if any(device != "CPU" for device in model.layer_devices.values()):
+            undo.enter_context(_emptied(model.mappings))
+        context = Context(model, spec, trace)
+        undo.callback(context.close)
+        llama.llama_set_abort_callback(context.handle, stop, None)
+        for num_tokens in tokens:
             # That it was stopped is told as a failure.
             with suppress(DecodeFailed):
                 context.decode([Stretch(0, 0, (max(0, model.bos),) * num_tokens, 1)])
             graphs.append(tuple(trace.nodes))
             # A device computes all of it.
             context.clear()
-    finally:
-        context.close()
-    for nodes in graphs:
-        fault = fault_of((node.name for node in nodes), num_layers, layers)
-        if not fault and (name := misplaced(nodes, layers)):
-            fault = f"“{name}” is read outside of its layer"
-        if fault:
-            raise NotStreamable(f"The layers of {model.path.name} cannot be read one by one: {fault}.")
     return graphs
+
+
+@contextmanager
+def _emptied(mappings: Sequence[Mapping]) -> Iterator[None]:
+    """Where files of the model are mapped there is empty memory meanwhile, which takes none and is read from no disk.
+
+    Where one cannot be opened, or is another by now, nothing changes.
+    """
+    with ExitStack() as undo:
+        files = list[int]()
+        try:
+            for mapping in mappings:
+                files.append(os.open(mapping.file.path, os.O_RDONLY | os.O_CLOEXEC))
+                undo.callback(os.close, files[-1])
+        except OSError:
+            yield
+            return
+        now = current()
+        are_known = all(
+            FileId.of_descriptor(file).is_same(mapping.file)
+            and covers(now, mapping.start, mapping.end, mapping.file, mapping.base)
+            for file, mapping in zip(files, mappings, strict=True)
+        )
+        if are_known:
+            for file, mapping in zip(files, mappings, strict=True):
+                undo.callback(_or_end, map_file_over, mapping.start, mapping.end - mapping.start, file, mapping.offset)
+                _or_end(map_private_over, mapping.start, mapping.end - mapping.start)
+        yield
+
+
+def _or_end(lay: Callable[..., None], *where: int) -> None:
+    try:
+        lay(*where)
+    except MappingLost as lost:
+        end_process(f"The engine ends itself: {lost}.")
+
+
+def _fault_in(nodes: Sequence[Node], num_layers: int, in_memory: frozenset[int]) -> str:
+    """Why a graph cannot be followed; "" where it can."""
+    fault = fault_of((node.name for node in nodes), num_layers, in_memory)
+    if not fault and (name := misplaced(nodes, in_memory)):
+        return f"“{name}” is read outside of its layer"
+    return fault
 
 
 def fault_of(names: Iterable[bytes], num_layers: int, in_memory: frozenset[int]) -> str:
@@ -83,18 +165,20 @@ class Trace:
         self.nodes: list[Node] = []
         self._last = MARK + b"%d" % (num_layers - 1)
         self.is_complete = False
-        name_of = node_name()
-        weights_of = _sources(name_of)
+        node_of = node_reader()
 
         def on_node(tensor: int, is_asked: bool, user_data: object) -> bool:
             if is_asked:
-                name = name_of(tensor)
-                self.nodes.append(Node(name, weights_of(tensor)))
-                self.is_complete = self.is_complete or name == self._last
+                node = node_of(tensor)
+                self.nodes.append(node)
+                self.is_complete = self.is_complete or node.name == self._last
             # Where one was stopped at, the rest would not be computed: none is.
             return not is_asked
 
         self.cb_eval: Any = llama.ggml_backend_sched_eval_callback(on_node)
+
+    # By what its specification says.
+    can_copy = True
 
     def disk_seconds(self) -> tuple[float, float]:
         """Nothing is read."""
@@ -107,11 +191,16 @@ class Trace:
     def after_decode(self, is_computed: bool) -> None: ...
 
 
-def _sources(name_of: Callable[[int], bytes]) -> Callable[[int], tuple[str, ...]]:
-    """How to tell what a node is computed from, by name; nothing where nodes do not lie in memory as we know them."""
+def node_reader() -> Callable[[int], Node]:
+    """How to tell what a node is; its name alone where nodes do not lie in memory as we know them."""
     library = ctypes.PyDLL(None, handle=llama._lib._handle)
-    place_of = library["ggml_get_name"]
+    name_of, place_of = node_name(), library["ggml_get_name"]
     place_of.argtypes, place_of.restype = (ctypes.c_void_p,), ctypes.c_void_p
+    operation_name = library["ggml_op_name"]
+    operation_name.argtypes, operation_name.restype = (ctypes.c_int,), ctypes.c_char_p
+    is_host, buffer_name = library["ggml_backend_buffer_is_host"], library["ggml_backend_buffer_name"]
+    is_host.argtypes, is_host.restype = (ctypes.c_void_p,), ctypes.c_bool
+    buffer_name.argtypes, buffer_name.restype = (ctypes.c_void_p,), ctypes.c_char_p
 
     def pointer_at(address: int) -> int:
         return ctypes.c_void_p.from_address(address).value or 0
@@ -122,10 +211,27 @@ def _sources(name_of: Callable[[int], bytes]) -> Callable[[int], tuple[str, ...]
             tensor = shown
         return tensor
 
-    def sources(tensor: int) -> tuple[str, ...]:
-        if place_of(tensor) != tensor + _NAME:
-            return ()
-        found = (pointer_at(tensor + _SOURCES + 8 * number) for number in range(_NUM_SOURCES))
-        return tuple(name_of(viewed(source)).decode(errors="replace") for source in found if source)
+    def device_of(tensor: int) -> str:
+        buffer = pointer_at(viewed(tensor) + _BUFFER)
+        return "" if not buffer or is_host(buffer) else (buffer_name(buffer) or b"").decode(errors="replace")
 
-    return sources
+    def node_of(tensor: int) -> Node:
+        name = name_of(tensor)
+        if place_of(tensor) != tensor + _NAME:
+            return Node(name)
+        found = (pointer_at(tensor + _SOURCES + 8 * number) for number in range(_NUM_SOURCES))
+        sources = [name_of(viewed(source)) for source in found if source]
+        copies = [_COPY.match(source) for source in sources]
+        return Node(
+            name,
+            tuple(_text(copy[1] if copy else source) for source, copy in zip(sources, copies, strict=True)),
+            tuple(_text(copy[1]) for copy in copies if copy),
+            device_of(tensor),
+            operation_name(ctypes.c_int32.from_address(tensor + _OPERATION).value) in _VIEWS,
+        )
+
+    return node_of
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="replace")

@@ -114,6 +114,39 @@ def test_a_step_of_as_many_answers_as_llama_was_told_is_computed_on_the_device()
     assert seconds == pytest.approx(rates.computing_seconds(four))
 
 
+def test_streamed_layers_are_copied_from_memory_that_is_not_page_locked_and_only_where_that_is_wanted():
+    split = Homes(processor_bytes=10e9, device_bytes=5e9, streamed_bytes=2e9, ring_slots=2, is_repacked=False)
+    rates = replace(BESIDE_A_CARD, offloads_from_tokens=4, pageable_to_device_bytes_per_s=10e9)
+    copying = replace(split, copies_streamed=True)
+    few, many = (as_computed(copying, rates, prefill_work(copying, tokens), tokens) for tokens in (3, 500))
+    assert (few.copied_bytes, many.copied_bytes, few) == (0, 10e9, prefill_work(copying, 3))
+    assert many.processor_bytes == 0
+    assert many.streamed_bytes == 2e9
+    assert as_computed(split, rates, prefill_work(split, 500), 500) == prefill_work(split, 500)
+    seconds = rates.computing_seconds(many)
+    assert 1.0 < seconds < 1.3
+    assert rates.computing_seconds(replace(many, is_repacked=True)) == pytest.approx(seconds - 1.0 + 10 / 53)
+    # What it takes teaches of that rate alone.
+    learnt = refined(rates, PassObserved(many, 4 * seconds, reading_seconds=0.2, kind="read", size=500))
+    assert learnt.pageable_to_device_bytes_per_s < 0.95 * rates.pageable_to_device_bytes_per_s
+    assert learnt.host_to_device_bytes_per_s == rates.host_to_device_bytes_per_s
+
+
+def test_a_course_is_never_slower_where_none_of_its_passes_is():
+    split = Homes(processor_bytes=10e9, device_bytes=5e9, streamed_bytes=2e9, ring_slots=2, is_repacked=False)
+    rates = replace(BESIDE_A_CARD, offloads_from_tokens=4, pageable_to_device_bytes_per_s=10e9)
+    plain, copying = (
+        Course.of(replace(split, copies_streamed=copies), rates, QUESTION, 1, 500) for copies in (False, True)
+    )
+    assert copying.is_never_slower(plain)
+    assert not plain.is_never_slower(copying)
+    # Four tokens in a step are hardly worth a copy of all layers from such memory.
+    four = replace(QUESTION, waiting=4)
+    plain, copying = (Course.of(replace(split, copies_streamed=way), rates, four, 4, 500) for way in (False, True))
+    assert not copying.is_never_slower(plain)
+    assert not plain.is_never_slower(copying)
+
+
 def test_a_prompt_that_was_read_as_expected_teaches_nothing_of_processor_or_device():
     split = Homes(processor_bytes=5e9, device_bytes=5e9)
     work = as_computed(split, PROFILE, prefill_work(split, 500), 500)

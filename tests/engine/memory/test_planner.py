@@ -381,6 +381,37 @@ def test_beside_a_device_layers_are_streamed_as_they_lie_in_the_file():
     assert not placement.is_repacked
 
 
+# A card, and less memory than what does not fit there.
+SMALL = machine(12, 14, free_share=0.7)
+
+
+def test_beside_a_device_prompts_are_read_there_also_by_layers_that_are_streamed():
+    demand = wanted(THIRTY, context_tokens=4096)
+    placement = plan(SMALL, DESKTOP, Backlog(running=1), demand)
+    assert placement.streamed_layers
+    assert placement.copies_streamed
+    assert placement.computes_large_batches_on_device
+    kept = plan(SMALL, DESKTOP, Backlog(running=1), replace(demand, can_copy_streamed=False))
+    assert kept.streamed_layers
+    assert not kept.computes_large_batches_on_device
+    assert placement.prediction.prefill_tokens_per_s > 2 * kept.prediction.prefill_tokens_per_s
+    assert placement.prediction.tokens_per_s == pytest.approx(kept.prediction.tokens_per_s, rel=0.1)
+    again = predicted(placement, DESKTOP, Backlog(running=1), demand)
+    assert again.latency_s == pytest.approx(placement.prediction.latency_s, rel=1e-3)
+
+
+def test_layers_are_not_copied_where_that_would_make_answers_slower():
+    # A disk as fast as memory hides nothing, and four tokens are computed sooner than all layers are copied.
+    rates = replace(DESKTOP, disk_bytes_per_s=(40e9, 40e9, 40e9), offloads_from_tokens=4)
+    backlog = Backlog(running=4, prompt_tokens=64, answer_tokens=512)
+    demand = wanted(THIRTY, context_tokens=2048)
+    placement = plan(SMALL, rates, backlog, demand)
+    assert placement.streamed_layers
+    assert placement.num_slots >= 4
+    assert not placement.copies_streamed
+    assert plan(SMALL, rates, replace(backlog, prompt_tokens=1500, answer_tokens=8), demand).copies_streamed
+
+
 def test_streamed_layers_are_spread_evenly():
     placement = plan(machine(0, 20), DESKTOP, Backlog(), wanted(THIRTY))
     streamed = placement.streamed_layers

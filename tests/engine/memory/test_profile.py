@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -182,7 +183,12 @@ def test_the_disk_is_measured_on_the_model_that_was_chosen(tmp_path: Path, monke
 
 
 CARD = Device("GPU0", "A card", 24 << 30, 20 << 30)
-RATES = {"device_bytes_per_s": 9e11, "device_rate": 4e13, "host_to_device_bytes_per_s": 2e10}
+RATES = {
+    "device_bytes_per_s": 9e11,
+    "device_rate": 4e13,
+    "host_to_device_bytes_per_s": 2e10,
+    "pageable_to_device_bytes_per_s": 6e9,
+}
 
 
 def counting(rates: dict[str, float], asked: list[bool]) -> Callable[[Callable[[], bool]], dict[str, float]]:
@@ -206,6 +212,19 @@ def test_a_card_is_measured_once_also_by_an_engine_that_knew_its_machine_before(
     assert (again(), asked) == (known(), [True])
     again.measure_card(replace(CARD, description="Another card"))
     assert again().card == "Another card"
+
+
+def test_a_card_is_measured_again_that_was_before_all_of_its_rates_were(tmp_path: Path):
+    file, asked = tmp_path / "p.json", list[bool]()
+    known = KnownProfile(file, measure_card=counting(RATES, asked))
+    known.measure_card(CARD)
+    known.close()
+    content = json.loads(file.read_text())
+    del content["pageable_to_device_bytes_per_s"]
+    file.write_text(json.dumps(content))
+    again = KnownProfile(file, measure_card=counting(RATES, asked))
+    again.measure_card(CARD)
+    assert (again(), asked) == (known(), [True, True])
 
 
 def test_a_card_without_room_is_measured_when_it_has_some(tmp_path: Path):

@@ -196,6 +196,7 @@ def test_a_context_that_does_not_call_back_computes_nothing_that_is_used(path: P
         """A stream that is not told of nodes."""
 
         cb_eval = llama.ggml_backend_sched_eval_callback(0)
+        can_copy = False
 
         def __init__(self, stream: LayerStream) -> None:
             self.before_decode, self.after_decode = stream.before_decode, stream.after_decode
