@@ -96,10 +96,11 @@ class Wording:
         if not self.filling.num_streamed:
             return ""
         num_bytes = self.terms.streamed_bytes(self.frame, self.filling)
-        where = ", computed on the GPU by all layers" if self.filling.copies_streamed else ""
+        where = ", computed on the GPU" if self.filling.copies_streamed else ""
         ring = (
             f"{_gigabytes(num_bytes)} of the weights are read from the disk for each token, through "
-            f"{_slots(self.filling.ring_slots)} in memory; prompts are read {self.frame.n_ubatch} tokens at a time{where}."
+            f"{_slots(self.filling.ring_slots)} in memory; "
+            f"prompts are read {self.frame.n_ubatch} tokens at a time{where}."
         )
         packed_bytes = self.terms.packed_bytes(self.frame, self.filling)
         copy = f" A copy of {_gigabytes(packed_bytes)} on the disk has them in the order the processor reads fastest."
