@@ -84,7 +84,7 @@ def _traced(model: Model, num_layers: int, tokens: Iterable[int], spec: ContextS
     stop = llama.ggml_abort_callback(lambda _: trace.is_complete)
     with ExitStack() as undo:
         if any(device != "CPU" for device in model.layer_devices.values()):
-            undo.enter_context(_emptied(model.mappings))
+            undo.enter_context(emptied(model.mappings))
         context = Context(model, spec, trace)
         undo.callback(context.close)
         llama.llama_set_abort_callback(context.handle, stop, None)
@@ -99,7 +99,7 @@ def _traced(model: Model, num_layers: int, tokens: Iterable[int], spec: ContextS
 
 
 @contextmanager
-def _emptied(mappings: Sequence[Mapping]) -> Iterator[None]:
+def emptied(mappings: Sequence[Mapping]) -> Iterator[None]:
     """Where files of the model are mapped there is empty memory meanwhile, which takes none and is read from no disk.
 
     Where one cannot be opened, or is another by now, nothing changes.
