@@ -1,13 +1,15 @@
-"""The real embedder, loaded once for all tests of the engine where meaning matters."""
+"""An engine without anything, and the real embedder, loaded once for all tests of the engine where meaning matters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from engine.config import EmbedderSettings
 from engine.embedder import Embedder, resolve
+from engine.engine import Engine
 from engine.memory.ledger import Ledger
 
 
@@ -17,3 +19,9 @@ def minilm() -> Iterator[Embedder]:
     embedder.load()
     yield embedder
     embedder.unload()
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with Engine.open(tmp_path / "home") as engine:
+        yield engine
