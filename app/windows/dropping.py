@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt
+from PySide6.QtWidgets import QWidget
 
 from app.widgets.drop_overlay import DropOverlay, dropped_paths, is_model, models_among
 
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Dropping(QObject):
-    """Is told of drags and drops anywhere on a window."""
+    """Is told of drags and drops anywhere on a window, and covers `body` while something is dragged."""
 
-    def __init__(self, window: MainWindow) -> None:
+    def __init__(self, window: MainWindow, body: QWidget) -> None:
         super().__init__(window)
         self._window = window
-        self.overlay = DropOverlay(window.centralWidget())
+        self.overlay = DropOverlay(body)
 
     def offer(self, event: QDragEnterEvent | QDragMoveEvent) -> None:
         """Says what would become of it if it were let go here."""

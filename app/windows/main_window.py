@@ -65,7 +65,7 @@ class MainWindow(QMainWindow):
         self._column.addWidget(self._stack, 1)
         self._column.addWidget(self.status_line)
         right.setLayout(self._column)
-        centre = QWidget()
+        self._body = centre = QWidget()
         line = bits.row(self.rail, spacing=0)
         line.addWidget(right, 1)
         centre.setLayout(line)
@@ -110,7 +110,7 @@ class MainWindow(QMainWindow):
     def dropping(self) -> Dropping:
         from app.windows.dropping import Dropping
 
-        return Dropping(self)
+        return Dropping(self, self._body)
 
     # --- bringing to life ---
 
