@@ -80,7 +80,8 @@ class Profile:
     @property
     def worth_offloading_tokens(self) -> int:
         """From how many tokens on a layer in memory is copied to the card sooner than it is computed where it lies."""
-        tokens = self.processor_rate / self.repack_prefill_gain / self.host_to_device_bytes_per_s
+        saved = 1 / self.host_to_device_bytes_per_s - self.repack_decode_gain / self.ram_bytes_per_s
+        tokens = saved * self.processor_rate / self.repack_prefill_gain
         return max(LEAST_OFFLOADED_TOKENS, min(USUAL_OFFLOADED_TOKENS, round(tokens)))
 
     @property
