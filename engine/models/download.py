@@ -18,7 +18,7 @@ from typing import Any
 
 from engine.config import GIB, MIB
 from engine.errors import BadRequest, DiskFull, DownloadCut, DownloadFailed, is_disk_full
-from engine.models.hub import Hub, HubFile
+from engine.models.hub import LONGEST_WAIT_SECONDS, Hub, HubFile
 from engine.models.source import Source
 
 # Between tries of which none brought much.
@@ -216,7 +216,8 @@ def _grown(
             yield from _appended(hub, wanted, part, require_room)
         except DownloadCut as cut:
             failures = 0 if part.num_bytes - before >= MUCH_BYTES else failures + 1
-            if failures > len(PAUSES_SECONDS):
+            # Whoever is to wait for long lets others have the connection meanwhile.
+            if failures > len(PAUSES_SECONDS) or (cut.wait_s or 0.0) > LONGEST_WAIT_SECONDS:
                 raise
             pause(PAUSES_SECONDS[max(0, failures - 1)] if cut.wait_s is None else cut.wait_s)
             yield Fetched(part.num_bytes, wanted.num_bytes)

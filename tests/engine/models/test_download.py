@@ -216,6 +216,23 @@ def test_a_pause_that_is_asked_for_is_kept_unless_it_is_long(hub: ModelHub, fold
         assert "minutes" in error.value.way_out
 
 
+def test_a_pause_until_a_time_is_told_by_the_clock_of_the_hub(hub: ModelHub, folder: Path, pauses: list[float]):
+    told_at = 1e9
+    until = {"Date": formatdate(told_at, usegmt=True), "Retry-After": formatdate(told_at + 7, usegmt=True)}
+    stopped_at(hub, folder, 400_000)
+    hub.refusals = [Refusal(503, until)]
+    with pytest.raises(DownloadCut) as error:
+        fetched(hub, folder, pauses)
+    assert error.value.wait_s == 7.0
+
+
+def test_who_is_to_wait_for_long_is_not_waited_for(hub: ModelHub, folder: Path, pauses: list[float]):
+    hub.instead = Refusal(503, {"Retry-After": "86400"})
+    with pytest.raises(DownloadCut) as error:
+        fetched(hub, folder, pauses)
+    assert (error.value.wait_s, pauses) == (86400.0, [])
+
+
 def _quiet(hub: ModelHub) -> None:
     hub.between = lambda _: None
 
