@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from engine.protocol import Download, EmbedderEntry
 
 
-class EmbedderRow(DownloadRow):
-    """Of one `EmbedderEntry`; who has the keyboard on its button keeps it while it is told of anew."""
-
-    entry: EmbedderEntry
+class EmbedderRow(DownloadRow["EmbedderEntry"]):
+    """Who has the keyboard on its button keeps it while it is told of anew."""
 
     def __init__(self) -> None:
         super().__init__()
