@@ -152,13 +152,22 @@ class ModelsSettings(_Table):
     """`current` is the GGUF that answers, "" for extractive answers only; `known` is what the picker offers.
 
     Models that the user wants to get are fetched from `hub`, the address of the Hugging Face hub or of a mirror, into
-    `folder`; "" is one among our data. Nothing else is ever asked of it.
+    `folder`; "" is one among our data. Nothing else is ever asked of it. What came to `earlier_folders` stays there.
     """
 
     current: str = ""
     known: tuple[str, ...] = ()
     hub: str = Field("https://huggingface.co", pattern=r"^https?://[^\s/]+")
     folder: str = ""
+    earlier_folders: tuple[str, ...] = ()
+
+    def changes_to(self, folder: str) -> dict[str, object]:
+        """What is to be changed by name, so that models are fetched to another folder and those here are found."""
+        earlier = dict.fromkeys((self.folder, *self.earlier_folders))
+        return {
+            "models.folder": folder,
+            "models.earlier_folders": tuple(one for one in earlier if one not in ("", folder)),
+        }
 
 
 class MemorySettings(_Table):
@@ -252,7 +261,14 @@ class Home:
 
     def models(self, settings: ModelsSettings) -> Path:
         """Where models are fetched to."""
-        return Path(settings.folder).expanduser().absolute() if settings.folder else self.data / "models"
+        return self._models(settings.folder)
+
+    def model_folders(self, settings: ModelsSettings) -> tuple[Path, ...]:
+        """That one, and behind it those where models may lie that were fetched before."""
+        return tuple(dict.fromkeys(map(self._models, (settings.folder, *settings.earlier_folders, ""))))
+
+    def _models(self, folder: str) -> Path:
+        return Path(folder).expanduser().absolute() if folder else self.data / "models"
 
     @property
     def settings_file(self) -> Path:

@@ -152,6 +152,7 @@ class Engine:
                 home,
                 lambda: self.settings.models,
                 lambda model: self.change_settings({"embedder.model": model}),
+                self._embedders_used,
                 self._listeners.publish,
             )
         except BaseException:
@@ -216,6 +217,8 @@ class Engine:
         """
         if isinstance(model := changes.get("embedder.model"), str):
             resolve(EmbedderSettings(model=model))
+        if isinstance(folder := changes.get("models.folder"), str) and folder != self.settings.models.folder:
+            changes = {**self.settings.models.changes_to(folder), **changes}
         before = self._settings.settings.embedder.model
         settings = self._settings.change(changes)
         self._parts.stores.apply_settings()
@@ -346,6 +349,15 @@ class Engine:
             Its folder.
         """
         return self._getting_embedders.get(name, pause)
+
+    def delete_embedder(self, name: str) -> None:
+        """Deletes the files of one that was got, unless it is in use.
+
+        Raises:
+            BadRequest: Nothing is called so, it is not here, it is in use, or it is none that was got.
+            ModelError: The system does not let us delete them.
+        """
+        self._getting_embedders.delete(name)
 
     def start_moving(self) -> IndexJob:
         """Moves the library to the embedding model that the settings name, when nothing else waits.
@@ -700,6 +712,11 @@ class Engine:
         """Where the settings could not be read, the library stays with the embedding model that it has."""
         if not self._settings.knows("embedder.model") and (table := self._catalog.active_table()) is not None:
             self._settings.assume({"embedder.model": table.model})
+
+    def _embedders_used(self) -> tuple[str, ...]:
+        """As the settings name them: the one that they name now, and what the library is searched with or moves to."""
+        tables = self._catalog.active_table(), self._catalog.next_table()
+        return (self.settings.embedder.model, *(table.model for table in tables if table is not None))
 
     def _picture(self) -> MemoryReply:
         """Who holds what; what has to be measured is a second old at most."""
