@@ -11,11 +11,14 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QLineEdit, QScrollArea, QWid
 from app.widgets import bits
 from app.widgets.catalogue_rows import CatalogueRows
 from app.widgets.embedder_row import EmbedderRow
+from app.widgets.figures import bytes_text, printable
 from app.windows import file_choices
+from app.windows.questions import ask_first
 
 if TYPE_CHECKING:
     from app.models.embedders import EmbeddersModel
     from app.models.engine_settings import EngineSettingsModel
+    from engine.protocol import EmbedderEntry
 
 SETTING = "embedder.model"
 _SIZE_PX = (700, 720)
@@ -120,7 +123,22 @@ class EmbedderDialog(QDialog):
     def _make_row(self) -> EmbedderRow:
         row = EmbedderRow()
         row.get_wanted.connect(lambda: self._show_problem(""))
+        row.delete_wanted.connect(self._ask_about_deleting)
         return row
+
+    def _ask_about_deleting(self, entry: EmbedderEntry) -> None:
+        freed = self.tr("%1 come free. To use it again, you have to get it again.")
+        ask_first(
+            self,
+            self.tr("Delete the files of %1?").replace("%1", entry.name),
+            f"{printable(entry.path)}\n\n{freed.replace('%1', bytes_text(entry.deletable_bytes))}",
+            self.tr("Delete"),
+            lambda: self._delete(entry),
+        )
+
+    def _delete(self, entry: EmbedderEntry) -> None:
+        self._show_problem("")
+        self._embedders.delete(entry.source)
 
     def _show_downloads(self) -> None:
         for row in self.rows():
