@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from engine.core import MAX_INSTRUCTIONS, KVType, SamplingParams
 from engine.errors import DiskFull, HomeUnusable, is_disk_full
@@ -148,6 +151,25 @@ class GenerationSettings(_Table):
         return SamplingParams(max_tokens=self.max_answer_tokens, **{name: getattr(self, name) for name in same})
 
 
+HUGGING_FACE = "https://huggingface.co"
+
+
+def hub_address(typed: object) -> object:
+    """The address of a hub as a person types it, in full; "" is the usual one. Raises what pydantic tells on."""
+    if not isinstance(typed, str):
+        return typed
+    address = typed.strip() or HUGGING_FACE
+    address = address if "://" in address else f"https://{address}"
+    with suppress(ValueError):
+        there = urlsplit(address)
+        # Asked for, because it is checked only then.
+        _ = there.port
+        is_plain = not (there.query or there.fragment or re.search(r"\s", address))
+        if there.scheme in ("http", "https") and there.hostname and is_plain:
+            return address.rstrip("/")
+    raise PydanticCustomError("hub_address", "{typed} is no address of a hub", {"typed": repr(typed)})
+
+
 class ModelsSettings(_Table):
     """`current` is the GGUF that answers, "" for extractive answers only; `known` is what the picker offers.
 
@@ -157,7 +179,7 @@ class ModelsSettings(_Table):
 
     current: str = ""
     known: tuple[str, ...] = ()
-    hub: str = Field("https://huggingface.co", pattern=r"^https?://[^\s/]+")
+    hub: Annotated[str, BeforeValidator(hub_address)] = HUGGING_FACE
     folder: str = ""
     earlier_folders: tuple[str, ...] = ()
 

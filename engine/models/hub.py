@@ -185,7 +185,7 @@ class Hub:
             ) from error
         except requests.RequestException as error:
             raise DownloadFailed(
-                f"{self._name} cannot be asked: {error}.", "Look at the address in the setting models.hub."
+                f"{self._name} cannot be asked: {error}.", "Look at its address in the settings, under Models (models.hub)."
             ) from error
 
     def _something_else(self, what: str) -> DownloadFailed:
