@@ -185,7 +185,8 @@ class Hub:
             ) from error
         except requests.RequestException as error:
             raise DownloadFailed(
-                f"{self._name} cannot be asked: {error}.", "Look at its address in the settings, under Models (models.hub)."
+                f"{self._name} cannot be asked: {error}.",
+                "Look at its address in the settings, under Models (models.hub).",
             ) from error
 
     def _something_else(self, what: str) -> DownloadFailed:
