@@ -145,7 +145,7 @@ def carry(
                 yield Fetched(done_bytes, total_bytes, is_new=False)
 
 
-def _carried(file: Path, target: Path, free_bytes: Callable[[Path], int]) -> Iterator[int]:
+def _carried(file: Path, target: Path, free_bytes: Callable[[Path], int]) -> Generator[int, None, None]:
     """Yields how many bytes came with each step."""
     num_bytes = file.stat().st_size
     target.parent.mkdir(parents=True, exist_ok=True)
