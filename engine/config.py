@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -164,7 +163,7 @@ def hub_address(typed: object) -> object:
         there = urlsplit(address)
         # Asked for, because it is checked only then.
         _ = there.port
-        is_plain = not (there.query or there.fragment or re.search(r"\s", address))
+        is_plain = not (there.query or there.fragment) and address.split() == [address]
         if there.scheme in ("http", "https") and there.hostname and is_plain:
             return address.rstrip("/")
     raise PydanticCustomError("hub_address", "{typed} is no address of a hub", {"typed": repr(typed)})

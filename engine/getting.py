@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -194,11 +195,7 @@ class Getting:
             yield from self._brought(places, source.pieces_below(folder))
             yield from fetch(Hub(self._settings().hub), source, folder, pause)
             places = source.pieces_below(folder)
-            # What else was begun of it is of no use any more.
-            for part in (
-                part for other in self._folders for place in source.pieces_below(other) for part in parts_of(place)
-            ):
-                part.unlink(missing_ok=True)
+            self._tidy(source)
         try:
             self._choice.take_in(places[0])
         except ModelFileInvalid as error:
@@ -208,6 +205,13 @@ class Getting:
             for place in places:
                 place.unlink(missing_ok=True)
             raise ModelFileInvalid(f"{error.sentence} It was removed again.", error.way_out) from error
+
+    def _tidy(self, source: Source) -> None:
+        """Removes what else was begun of a model that is whole, where the system lets us."""
+        for folder in self._folders:
+            for part in (part for place in source.pieces_below(folder) for part in parts_of(place)):
+                with suppress(OSError):
+                    part.unlink()
 
     def _brought(self, places: Iterable[Path], targets: Iterable[Path]) -> Generator[Fetched, None, None]:
         """Moves what lies in an earlier folder, where its disk may have no room for the rest."""

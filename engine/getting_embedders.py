@@ -80,7 +80,7 @@ class GettingEmbedders:
             BadRequest: Nothing is called so, it is not here, it is in use, or lies elsewhere.
             ModelError: The system does not let us.
         """
-        if Path(name).expanduser().is_absolute():
+        if name.startswith("~") or Path(name).is_absolute():
             raise _lies_elsewhere(name)
         folder = self._meant(name)
         place = self._place(folder)

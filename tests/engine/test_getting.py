@@ -277,6 +277,18 @@ def test_what_was_begun_in_any_earlier_folder_can_be_removed(engine: Engine, tmp
     assert list((tmp_path / "first").rglob("*.part")) == []
 
 
+def test_what_was_begun_twice_is_done_with_once_it_is_whole(engine: Engine, hub: ModelHub, tmp_path: Path):
+    new = begun_before_the_folder_was_changed(engine, tmp_path)
+    [old] = (engine.home.data / "models").rglob("*.part")
+    begun = new / old.relative_to(engine.home.data / "models")
+    begun.parent.mkdir(parents=True)
+    begun.write_bytes(old.read_bytes()[:1000])
+    hub.asked.clear()
+    got(engine, "owner/name/other.gguf")
+    assert hub.asked_for_files == ["bytes=1000-"]
+    assert not old.exists()
+
+
 def test_earlier_folders_are_known_once_and_without_the_one_in_force(engine: Engine, tmp_path: Path):
     first, second = str(tmp_path / "first"), str(tmp_path / "second")
     for folder in (first, second, first, first, ""):
