@@ -191,6 +191,7 @@ def _moved(placement: Placement) -> tuple[object, ...]:
         placement.pinned_part,
         placement.ring_slots,
         placement.is_repacked,
+        placement.copies_streamed,
         placement.kv_on_gpu,
         placement.kv_type,
         placement.num_slots,

@@ -283,7 +283,7 @@ class Rehearsing:
         """What one pass will take, by all that is known before it."""
         profile, homes = self._profile(), homes_of(shape, placement)
         work = _work(profile, homes, kind, size)
-        slower = profile.corrections(table_key(shape)).factor(kind, size, is_repacked=homes.is_repacked)
+        slower = profile.corrections(table_key(shape)).factor(kind, size, **homes.way)
         return profile.seconds(work) * slower
 
     def _measure_pass(self, kind: Kind, size: int, shape: ModelShape) -> bool:

@@ -23,6 +23,7 @@ from engine.memory.ladder import LadderState, Rung, constrained, next_rung
 from engine.memory.placement import Placement
 from engine.memory.planner import plan
 from engine.memory.profile import Profile
+from engine.memory.wording import COPIED
 from engine.memory.workspace import num_sequences
 from engine.models.fit import by_settings, demand_of
 
@@ -112,11 +113,9 @@ class LoadPlan:
 
     def uncopied(self) -> LoadPlan:
         """The same, with a model whose layers turned out to be none that a device can copy while they are streamed."""
-        placement, demand = (
-            replace(self.placement, copies_streamed=False),
-            replace(self.demand, can_copy_streamed=False),
-        )
-        return replace(self, demand=demand, placement=placement)
+        demand = replace(self.demand, can_copy_streamed=False)
+        reasons = tuple(reason for reason in self.placement.reasons if reason != COPIED)
+        return replace(self, demand=demand, placement=replace(self.placement, copies_streamed=False, reasons=reasons))
 
     def unstreamed(self, remark: str) -> LoadPlan:
         """The same, with a model whose layers turned out to be none that can be read one by one."""

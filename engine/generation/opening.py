@@ -129,7 +129,7 @@ class Opening:
         )
         if not stream.is_as_planned:
             plan = plan.with_stages(stream.stage_bytes, stream.num_slots if placement.streamed_layers else 0)
-        return stream, plan if stream.can_copy or not placement.n_gpu_layers else plan.uncopied()
+        return stream, plan if stream.can_copy or not placement.layers_on_gpu else plan.uncopied()
 
 
 @contextmanager

@@ -53,6 +53,11 @@ class Homes:
     expert_share: float = 0.0
     expert_use: float = 1.0
 
+    @property
+    def way(self) -> dict[str, bool]:
+        """How layers in memory are computed, as corrections are asked for."""
+        return {"is_repacked": self.is_repacked, "copies_streamed": self.copies_streamed}
+
     def touched(self, num_tokens: int) -> float:
         """The share of the layers' bytes that so many tokens need: each chooses some of the experts."""
         return 1.0 - self.expert_share * (1.0 - self.expert_use) ** num_tokens if self.expert_share else 1.0
@@ -167,7 +172,7 @@ class Course:
         new_tokens = max(1, backlog.prompt_tokens - cached)
         step = decode_work(homes, at_once, backlog.prompt_tokens + backlog.answer_tokens // 2)
         step = as_computed(homes, profile, step, at_once)
-        slower = corrections.factor("write", at_once, is_repacked=homes.is_repacked)
+        slower = corrections.factor("write", at_once, **homes.way)
         return cls(
             wanted=backlog.num_answers,
             at_once=at_once,
@@ -249,8 +254,7 @@ def _reading(
     return tuple(
         Passes(
             count,
-            corrections.factor("read", tokens, is_repacked=homes.is_repacked)
-            * _pass_seconds(homes, profile, tokens, before),
+            corrections.factor("read", tokens, **homes.way) * _pass_seconds(homes, profile, tokens, before),
             homes.touched(tokens),
         )
         for count, tokens, before in kinds

@@ -148,7 +148,8 @@ def pause_seconds(current: Placement, wanted: Placement, profile: Profile, shape
 
 def _context_of(placement: Placement) -> tuple[object, ...]:
     """What only a new context changes."""
-    return placement.num_cells, placement.kv_type, placement.kv_on_gpu, placement.n_ubatch
+    copies = placement.computes_large_batches_on_device
+    return placement.num_cells, placement.kv_type, placement.kv_on_gpu, placement.n_ubatch, copies
 
 
 class Hysteresis:

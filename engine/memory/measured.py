@@ -20,6 +20,9 @@ from engine.core import ModelShape
 from engine.memory.work import Work
 
 Kind: TypeAlias = Literal["write", "read"]
+# Whether layers in memory are repacked, and whether a device computes large batches of them where they are not.
+Way: TypeAlias = tuple[bool, bool]
+_REPACKED: Way = (True, False)
 # A pass that could not be computed: nothing is gained by planning with its size, and something must be answered.
 INFEASIBLE = 10.0
 # What a measurement may make of an expectation, lest one that something held up rules out a size for good.
@@ -30,14 +33,23 @@ NEAR_SHARE = 1 / 8
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Where layers are when a pass is computed: so many on a device, and whether those in memory are repacked."""
+    """Where layers are when a pass is computed: so many on a device, and whether those in memory are repacked.
+
+    `copies_streamed`: large batches of those in memory are computed on the device, though they are not.
+    """
 
     n_gpu_layers: int = 0
     is_repacked: bool = True
+    copies_streamed: bool = False
+
+    @property
+    def way(self) -> Way:
+        """How those in memory are computed."""
+        return self.is_repacked, self.copies_streamed
 
     def is_near(self, other: Split, num_layers: int) -> bool:
         """Whether what was measured with one says enough of the other."""
-        if self.is_repacked != other.is_repacked or (self.n_gpu_layers > 0) != (other.n_gpu_layers > 0):
+        if self.way != other.way or (self.n_gpu_layers > 0) != (other.n_gpu_layers > 0):
             return False
         return abs(self.n_gpu_layers - other.n_gpu_layers) <= NEAR_SHARE * num_layers
 
@@ -91,7 +103,7 @@ class Measured:
         """The table after a measurement: it replaces what was measured with layers elsewhere, and its own like."""
 
         def stays(one: Point) -> bool:
-            is_alike = one.kind == point.kind and one.split.is_repacked == point.split.is_repacked
+            is_alike = one.kind == point.kind and one.split.way == point.split.way
             return not is_alike or (one.split == point.split and one.size != point.size)
 
         return replace(self, points=(*filter(stays, self.points), point))
@@ -144,32 +156,34 @@ class Corrections:
     def __init__(self, measured: Measured, expected: Callable[[Work], float]) -> None:
         """Of a table, and of what rates alone expect of a pass, in seconds."""
         self._measured, self._expected = measured, expected
-        self._lines: dict[tuple[Kind, bool], _Line] = {}
-        self._known: dict[tuple[Kind, int, bool], float] = {}
+        self._lines: dict[tuple[Kind, Way], _Line] = {}
+        self._known: dict[tuple[Kind, int, Way], float] = {}
 
-    def factor(self, kind: Kind, size: int, *, is_repacked: bool) -> float:
+    def factor(self, kind: Kind, size: int, *, is_repacked: bool, copies_streamed: bool = False) -> float:
         """For a step of `size` answers, or a pass over `size` tokens."""
         if not self._measured.points:
             return 1.0
-        asked = kind, size, is_repacked
+        asked = kind, size, (is_repacked, copies_streamed)
         if asked not in self._known:
-            self._known[asked] = self._looked_up(kind, size, is_repacked=is_repacked)
+            self._known[asked] = self._looked_up(*asked)
         return self._known[asked]
 
-    def _looked_up(self, kind: Kind, size: int, *, is_repacked: bool) -> float:
-        repacked, plain = self._line(kind, is_repacked=True), self._line(kind, is_repacked=False)
-        fast = (repacked or plain or _STRAIGHT).at(size)
-        return fast if is_repacked else max(fast, (plain or repacked or _STRAIGHT).at(size))
+    def _looked_up(self, kind: Kind, size: int, way: Way) -> float:
+        repacked, asked = self._line(kind, _REPACKED), self._line(kind, way)
+        # What was never measured so is slower as what was measured at all.
+        others = (self._line(kind, other) for other in ((False, False), (False, True)) if other != way)
+        fast = (repacked or asked or next(filter(None, others), _STRAIGHT)).at(size)
+        return fast if way == _REPACKED else max(fast, (asked or repacked or _STRAIGHT).at(size))
 
-    def _line(self, kind: Kind, *, is_repacked: bool) -> _Line | None:
-        if (kind, is_repacked) not in self._lines:
+    def _line(self, kind: Kind, way: Way) -> _Line | None:
+        if (kind, way) not in self._lines:
             points = [
                 (point.size, self._of(point))
                 for point in self._measured.points
-                if point.kind == kind and point.split.is_repacked == is_repacked and not point.is_hidden
+                if point.kind == kind and point.split.way == way and not point.is_hidden
             ]
-            self._lines[kind, is_repacked] = _Line(tuple(sorted(points)))
-        line = self._lines[kind, is_repacked]
+            self._lines[kind, way] = _Line(tuple(sorted(points)))
+        line = self._lines[kind, way]
         return line if line.points else None
 
     def _of(self, point: Point) -> float:

@@ -124,13 +124,15 @@ class Profile:
     def computing_parts(self, work: Work) -> tuple[float, ...]:
         """Seconds of a pass by the rate that they depend on, in the order of `RATES`."""
         to_read, to_compute = (1.0, 1.0) if work.is_repacked else (self.repack_decode_gain, self.repack_prefill_gain)
+        # Never faster than from page-locked memory: a plan with more of it would be the slower one then.
+        pageable = min(self.pageable_to_device_bytes_per_s, self.host_to_device_bytes_per_s)
         return (
             work.processor_bytes * to_read / self.ram_bytes_per_s,
             work.processor_token_bytes * to_compute / self.processor_rate,
             work.device_bytes / self.device_bytes_per_s,
             work.device_token_bytes / self.device_rate,
             work.copied_bytes / self.host_to_device_bytes_per_s if work.is_repacked else 0.0,
-            0.0 if work.is_repacked else work.copied_bytes / self.pageable_to_device_bytes_per_s,
+            0.0 if work.is_repacked else work.copied_bytes / pageable,
             work.hops * self.hop_s,
         )
 

@@ -77,6 +77,7 @@ class Terms:
         self._num_devices, self.device_shares_ram = max(1, num_devices), device_shares_ram
         self._weights = _sums(self.shape.layer_bytes)
         self._cells = {kind: _sums(cell_bytes(self.shape, kind)) for kind in BYTES_OF_32}
+        self._most_cell_bytes = {kind: max(cell_bytes(self.shape, kind), default=0) for kind in BYTES_OF_32}
         self._spreads: dict[int, Spread] = {}
         self.fixed_ram_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "ram")
         self.fixed_gpu_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "gpu")
@@ -165,9 +166,13 @@ class Terms:
     def _device_compute_bytes(self, frame: Frame, *, is_split: bool) -> int:
         """Where it `is_split`, a layer in memory is copied there to be computed, one matrix after the other.
 
-        Of dense models that has room among what other passes need; all experts of a layer are one matrix.
+        Of dense models that has room among what other passes need; all experts of a layer are one matrix. For its
+        attention, the cells of a layer are copied.
         """
-        copied_bytes = self.shape.slot_bytes if is_split and self.shape.expert_share else 0
+        copied_bytes = 0
+        if is_split:
+            experts_bytes = self.shape.slot_bytes if self.shape.expert_share else 0
+            copied_bytes = experts_bytes + self._most_cell_bytes[frame.kv_type] * frame.num_cells
         return self._num_devices * (compute_bytes(self.shape, frame.n_ubatch, frame.num_cells) + copied_bytes)
 
     def most_on_device(self, frame: Frame, room_bytes: int) -> int:
@@ -306,7 +311,7 @@ def homes_of(shape: ModelShape, placement: Placement) -> Homes:
 
 def split_of(placement: Placement) -> Split:
     """Under which split of its layers a model that is placed so is measured."""
-    return Split(placement.n_gpu_layers, placement.is_repacked)
+    return Split(placement.n_gpu_layers, placement.is_repacked, placement.copies_streamed)
 
 
 def _sums(of_layers: tuple[int, ...]) -> tuple[int, ...]:

@@ -10,6 +10,8 @@ from engine.memory.terms import Filling, Frame, Terms
 
 GIB = 2**30
 
+COPIED = "Prompts are computed on the GPU by all layers: those in memory are copied there in their turn."
+
 
 @dataclass(frozen=True, slots=True)
 class Wording:
@@ -37,6 +39,7 @@ class Wording:
             self._of_kv(),
             self._of_cells(),
             self._of_ring(),
+            COPIED if self.filling.copies_streamed else "",
             self._of_index(),
             self._of_embedder(),
             self._of_type(),
@@ -96,10 +99,9 @@ class Wording:
         if not self.filling.num_streamed:
             return ""
         num_bytes = self.terms.streamed_bytes(self.frame, self.filling)
-        where = ", computed on the GPU by all layers" if self.filling.copies_streamed else ""
         ring = (
             f"{_gigabytes(num_bytes)} of the weights are read from the disk for each token, through "
-            f"{_slots(self.filling.ring_slots)} in memory; prompts are read {self.frame.n_ubatch} tokens at a time{where}."
+            f"{_slots(self.filling.ring_slots)} in memory; prompts are read {self.frame.n_ubatch} tokens at a time."
         )
         packed_bytes = self.terms.packed_bytes(self.frame, self.filling)
         copy = f" A copy of {_gigabytes(packed_bytes)} on the disk has them in the order the processor reads fastest."

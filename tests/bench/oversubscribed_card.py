@@ -174,8 +174,9 @@ class Bench:
                         found[name].append([_written(side, questions(number)) for number in range(size.rounds)])
                     if side_name == "ours":
                         self._note_settled(point, side)
-                        # Should the other side fail, ours is known.
+                        # Should the other side fail, or be given up, ours is known.
                         self.figures |= {_figure(name): _median(name, ours[0]) for name, ours in found.items()}
+                        print(json.dumps(self.figures), file=sys.stderr, flush=True)
                     used_bytes = ballast.settled["free_bytes"] - ballast.ask()["free_bytes"]
                     self.figures[f"{point.name}_{side_name}_used_gb"] = used_bytes / GB
                 _wait_until_free(ballast)

@@ -153,6 +153,12 @@ def test_bounds_that_hardly_differ_are_the_same_and_none_is_not_a_little():
     assert not is_same_model(replace(NOW, kv_ram_bytes=MIB), replace(NOW, kv_ram_bytes=0))
 
 
+def test_where_prompts_are_computed_is_carried_out_by_a_thread():
+    streamed = replace(NOW, n_gpu_layers=4, streamed_layers=(1,), ring_slots=1)
+    assert not is_same_model(streamed, replace(streamed, copies_streamed=True))
+    assert not is_free(Here(streamed, 0), replace(streamed, copies_streamed=True))
+
+
 def test_only_bounds_are_free():
     assert is_free(Here(NOW, 0), replace(NOW, kv_ram_bytes=GIB, kv_disk_bytes=GIB, index_bytes=2 * GIB))
     assert not is_free(Here(NOW, 0), SMALLER)

@@ -68,6 +68,17 @@ def map_private_over(address: int, num_bytes: int) -> None:
     advise(address, num_bytes, MADV_HUGEPAGE)
 
 
+def map_emptiness_over(address: int, num_bytes: int) -> None:
+    """Lays memory over whatever is mapped at `address` that is only read, and then empty: it takes none.
+
+    The system asks of nobody that there be room for it, as it does for memory that is written.
+
+    Raises:
+        MappingLost: The system could not; what was there may be gone.
+    """
+    _map_over(address, num_bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, PROT_READ)
+
+
 def map_file_over(address: int, num_bytes: int, descriptor: int, offset: int) -> None:
     """Lays bytes of a file that is only read over whatever is mapped at `address`, as llama.cpp maps a model.
 

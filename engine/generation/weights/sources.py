@@ -21,6 +21,14 @@ from engine.generation.weights.stages import stages_of
 from engine.generation.weights.tracing import can_be_copied, graphs_of
 from engine.models.gguf import TensorExtent, parts_of, read_header, read_shape
 
+# What says in a header how many rows some steps have for a token.
+_ROWS = (
+    "attention.head_count",
+    "attention.head_count_kv",
+    "expert_used_count",
+    "ssm.time_step_rank",
+    "ssm.group_count",
+)
 _OTHER_SYSTEM = "Layers can be read one by one only on Linux."
 _COPIED = "The weights of this model lie in memory in another order than in its file."
 
@@ -78,18 +86,18 @@ def sources_of(model: Model, path: Path, copied: CopiedFile | None) -> Sources:
     planned_bytes = read_shape(path).slot_bytes
     if copied is None:
         can_copy = bool(on_device) and can_be_copied(
-            model, stages, in_memory, offloaded_from(), _rows_of_token(metadata)
+            model, stages, in_memory, sizes, offloaded_from(), _rows_of_token(metadata)
         )
         return Sources(layout, stages.marks, planned_bytes, tuple(parts), origins, can_copy)
     return Sources(layout, stages.marks, planned_bytes, (*parts, copied.path), (*origins, Origin(copied.where[0])))
 
 
 def _rows_of_token(metadata: Mapping[str, Any]) -> set[int]:
-    """How many rows a step has for a token: one, or one for each head."""
+    """How many rows a step has for a token: one, or one for each head or expert."""
     architecture, rows = metadata["general.architecture"], {1}
-    for name in ("head_count", "head_count_kv"):
-        heads = metadata.get(f"{architecture}.attention.{name}", 1)
-        rows.update(count for count in (heads if isinstance(heads, list) else [heads]) if count > 0)
+    for name in _ROWS:
+        counts = metadata.get(f"{architecture}.{name}", 1)
+        rows.update(count for count in (counts if isinstance(counts, list) else [counts]) if count > 0)
     return rows
 
 

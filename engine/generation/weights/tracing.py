@@ -16,19 +16,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import llama_cpp.llama_cpp as llama
+import psutil
 
 from engine.errors import DecodeFailed, NotStreamable
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.weights.copying import copied_too_early
 from engine.generation.weights.cursor import node_name
 from engine.generation.weights.mappings import FileId, Mapping, covers, current
-from engine.generation.weights.memory_map import MappingLost, end_process, map_file_over, map_private_over
+from engine.generation.weights.memory_map import MappingLost, end_process, map_emptiness_over, map_file_over
 from engine.generation.weights.stages import MARK, Node, Stages, are_apart, misplaced
+from engine.models.gguf import parts_of
 
 if TYPE_CHECKING:
     from engine.generation.model import Model
 
 _SPEC = ContextSpec(num_cells=256, n_batch=8, n_ubatch=8, num_threads=1, num_sequences=1, op_offload=False)
+# From so many tokens on, llama.cpp leaves it to ggml where norms of a layer are computed (llama_context::graph_get_cb).
+_PROMPT_TOKENS = 32
 # Where a node of ggml has its buffer, its operation, what it is computed from, what it is a view of, and its name
 # (ggml.h; the release is pinned).
 _NUM_SOURCES = 10
@@ -55,7 +59,12 @@ def graphs_of(model: Model, num_layers: int, in_memory: Iterable[int]) -> list[t
 
 
 def can_be_copied(
-    model: Model, stages: Stages, in_memory: Collection[int], from_tokens: int, rows_of_token: Iterable[int]
+    model: Model,
+    stages: Stages,
+    in_memory: Collection[int],
+    weights: Collection[str],
+    from_tokens: int,
+    rows_of_token: Iterable[int],
 ) -> bool:
     """Whether a device may compute large batches of layers that are streamed, in any of the graphs that there are.
 
@@ -63,6 +72,7 @@ def can_be_copied(
         model: Some layers of which lie on a device.
         stages: Of its layers, as they are streamed.
         in_memory: The layers that do not lie there.
+        weights: The names of all of the model's tensors.
         from_tokens: A step of so many rows and more is computed there.
         rows_of_token: How many rows steps have for a token; those that have more come to be copied for sooner.
     """
@@ -70,10 +80,13 @@ def can_be_copied(
     if num_layers - 1 in layers or from_tokens > _MOST_TOKENS:
         # Of the last layer, only those tokens are computed to the end of which logits are wanted.
         return False
-    tokens = sorted({1, from_tokens, *(-(-from_tokens // rows) for rows in rows_of_token)})
+    counts = {-(-from_tokens // rows) for rows in rows_of_token}
+    tokens = sorted(counts | {1, from_tokens, max(from_tokens, _PROMPT_TOKENS)})
     spec = replace(_SPEC, n_batch=tokens[-1], n_ubatch=tokens[-1], op_offload=True)
     return not any(
-        _fault_in(nodes, num_layers, layers) or not are_apart(nodes, stages) or copied_too_early(nodes, stages, layers)
+        _fault_in(nodes, num_layers, layers)
+        or not are_apart(nodes, stages)
+        or copied_too_early(nodes, stages, layers, weights)
         for nodes in _traced(model, num_layers, tokens, spec)
     )
 
@@ -84,7 +97,8 @@ def _traced(model: Model, num_layers: int, tokens: Iterable[int], spec: ContextS
     stop = llama.ggml_abort_callback(lambda _: trace.is_complete)
     with ExitStack() as undo:
         if any(device != "CPU" for device in model.layer_devices.values()):
-            undo.enter_context(_emptied(model.mappings))
+            undo.enter_context(emptied(model))
+            spec = replace(spec, num_threads=psutil.cpu_count(logical=False) or 1)
         context = Context(model, spec, trace)
         undo.callback(context.close)
         llama.llama_set_abort_callback(context.handle, stop, None)
@@ -99,31 +113,31 @@ def _traced(model: Model, num_layers: int, tokens: Iterable[int], spec: ContextS
 
 
 @contextmanager
-def _emptied(mappings: Sequence[Mapping]) -> Iterator[None]:
-    """Where files of the model are mapped there is empty memory meanwhile, which takes none and is read from no disk.
+def emptied(model: Model) -> Iterator[None]:
+    """Where files of a model are mapped there is empty memory meanwhile, which takes none and is read from no disk.
 
-    Where one cannot be opened, or is another by now, nothing changes.
+    Those that cannot be opened, or are others by now, stay as they are.
     """
     with ExitStack() as undo:
-        files = list[int]()
-        try:
-            for mapping in mappings:
-                files.append(os.open(mapping.file.path, os.O_RDONLY | os.O_CLOEXEC))
-                undo.callback(os.close, files[-1])
-        except OSError:
-            yield
-            return
-        now = current()
-        are_known = all(
-            FileId.of_descriptor(file).is_same(mapping.file)
-            and covers(now, mapping.start, mapping.end, mapping.file, mapping.base)
-            for file, mapping in zip(files, mappings, strict=True)
-        )
-        if are_known:
-            for file, mapping in zip(files, mappings, strict=True):
-                undo.callback(_or_end, map_file_over, mapping.start, mapping.end - mapping.start, file, mapping.offset)
-                _or_end(map_private_over, mapping.start, mapping.end - mapping.start)
+        for part in parts_of(model.path):
+            with suppress(OSError):
+                opened = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
+                undo.callback(os.close, opened)
+                for mapping in _mapped_from(model.mappings, FileId.of(part), os.fstat(opened).st_ino):
+                    num_bytes = mapping.end - mapping.start
+                    undo.callback(_or_end, map_file_over, mapping.start, num_bytes, opened, mapping.offset)
+                    _or_end(map_emptiness_over, mapping.start, num_bytes)
         yield
+
+
+def _mapped_from(mappings: Iterable[Mapping], file: FileId, inode: int) -> list[Mapping]:
+    """Where the file of that number is mapped still. Some file systems show another device in a mapping."""
+    now = current()
+    return [
+        one
+        for one in mappings
+        if one.file.is_same(file) and one.file.inode == inode and covers(now, one.start, one.end, one.file, one.base)
+    ]
 
 
 def _or_end(lay: Callable[..., None], *where: int) -> None:

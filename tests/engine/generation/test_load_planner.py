@@ -43,6 +43,12 @@ def test_what_could_not_be_packed_is_not_planned_so_again(planner, tiny_model):
     assert not planner.plan(tiny_model, None).demand.is_packable
 
 
+def test_what_could_not_be_copied_to_a_device_is_not_planned_so_again(planner, tiny_model):
+    assert planner.plan(tiny_model, None).demand.can_copy_streamed
+    planner.premises.not_copied.add(tiny_model)
+    assert not planner.plan(tiny_model, None).demand.can_copy_streamed
+
+
 def test_what_is_bound_to_come_takes_of_the_room_until_it_is_there(planner, tiny_model):
     plan, ledger = planner.plan(tiny_model, None), planner.premises.ledger
 

@@ -88,6 +88,17 @@ def test_a_model_without_a_faster_order_is_streamed_from_its_file_and_planned_so
     desk.close(weights)
 
 
+def test_layers_that_no_device_can_copy_are_planned_so_from_then_on(desk: Desk) -> None:
+    # None of them turns out to lie on a device.
+    weights = desk.open(**IN_FILE_ORDER, n_gpu_layers=3, copies_streamed=True)
+    assert weights.stream is not None
+    assert not weights.stream.can_copy
+    assert not weights.plan.spec.op_offload
+    assert (weights.plan.placement.copies_streamed, weights.plan.demand.can_copy_streamed) == (False, False)
+    assert not weights.plan.demand_by(Settings()).can_copy_streamed
+    desk.close(weights)
+
+
 def test_where_no_copy_can_be_written_layers_are_read_from_the_model_s_file(desk: Desk) -> None:
     desk.failing = NotStreamable("The disk is full.")
     weights = desk.open(**PACKED)

@@ -198,6 +198,8 @@ def test_each_way_has_its_pause():
     assert reloaded == pytest.approx(0.4 + shape.weight_bytes / 1e9)
     assert pause_seconds(here, replace(here, is_repacked=False), profile, shape) == reloaded
     assert pause_seconds(here, streamed, profile, shape) == reloaded
+    beside = replace(streamed, n_gpu_layers=4)
+    assert pause_seconds(beside, replace(beside, copies_streamed=True), profile, shape) == 0.4
 
 
 def test_a_placement_exceeds_a_budget_that_was_lowered():

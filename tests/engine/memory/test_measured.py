@@ -113,6 +113,18 @@ def test_weights_that_are_not_repacked_are_never_the_faster_ones():
     assert one.factor("write", 4, is_repacked=True) == pytest.approx(5.0)
 
 
+def test_what_a_device_computes_of_streamed_layers_is_measured_by_itself():
+    copying = Split(12, is_repacked=False, copies_streamed=True)
+    both = corrections(point(64, 9.0, "read", PLAIN), point(64, 4.0, "read", copying))
+    assert both.factor("read", 64, is_repacked=False) == pytest.approx(9.0)
+    assert both.factor("read", 64, is_repacked=False, copies_streamed=True) == pytest.approx(4.0)
+    assert not copying.is_near(Split(12, is_repacked=False), 32)
+    # What was never measured so is as what was measured at all.
+    one = corrections(point(64, 4.0, "read", copying))
+    assert one.factor("read", 64, is_repacked=False) == pytest.approx(4.0)
+    assert one.factor("read", 64, is_repacked=True) == pytest.approx(4.0)
+
+
 def test_an_infeasible_size_is_planned_with_by_nobody_who_has_a_choice():
     factors = corrections(point(4, 1.0), point(8, None))
     assert factors.factor("write", 8, is_repacked=True) == pytest.approx(INFEASIBLE)

@@ -21,7 +21,7 @@ from engine.memory.placement import Placement
 from engine.memory.planner import plan, predicted, renewed
 from engine.memory.profile import Profile
 from engine.memory.room import Room, room_of
-from engine.memory.terms import homes_of, split_of
+from engine.memory.terms import Frame, Terms, homes_of, split_of
 from engine.memory.wording import reworded
 from tests.helpers import machines
 from tests.helpers.machines import DESKTOP, GIB, MIB, MODELS, machine, sharing, wanted
@@ -532,6 +532,18 @@ def test_a_card_keeps_room_for_the_experts_that_are_copied_to_it():
     assert buffer_bytes(mixture, 12, wishes) == buffer_bytes(plain, 12, wishes) + 300 * MIB
     whole = replace(wishes, n_gpu_layers=None)
     assert buffer_bytes(mixture, 48, whole) == buffer_bytes(plain, 48, whole)
+
+
+def test_a_card_keeps_room_for_the_cells_of_a_layer_in_memory_whose_attention_is_computed_there():
+    many_heads = replace(THIRTY, kv_cell_bytes=tuple(8 * num_bytes for num_bytes in THIRTY.kv_cell_bytes))
+
+    def buffer_bytes(shape: ModelShape, n_gpu_layers: int) -> int:
+        frame = Frame("f16", 1, 8192, 512, kv_on_gpu=True, embedder_on_gpu=False, n_gpu_layers=n_gpu_layers)
+        return Terms(wanted(shape)).workspace_gpu_bytes(frame)
+
+    more_bytes = 7 * THIRTY.kv_cell_bytes[0] * 8192
+    assert buffer_bytes(many_heads, 10) - buffer_bytes(THIRTY, 10) == more_bytes
+    assert buffer_bytes(many_heads, 65) == buffer_bytes(THIRTY, 65)
 
 
 def test_a_tied_head_is_paid_for_on_the_device_too():

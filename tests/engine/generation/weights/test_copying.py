@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from engine.generation.weights.copying import copied_too_early
 from engine.generation.weights.stages import Node, Stages, whole_layers
@@ -27,8 +27,8 @@ def layer_of_large_batches(layer: int) -> Iterator[Node]:
     yield node(f"attn_norm-{layer}", tensor(layer, "attn_norm"))
     yield node(f"Qcur-{layer}", tensor(layer, "attn_q"))
     yield node(f"Vcur-{layer}", tensor(layer, "attn_v"))
-    yield node(f"cache_k-{layer}", device="", others=("Kcur",))
-    yield node(f"kqv-{layer}", others=("cache_k",))
+    yield node(f"cache_k-{layer}", device="", others=(f"Kcur-{layer}",))
+    yield node(f"kqv-{layer}", others=(f"cache_k-{layer}",))
     yield node(f"attn_out-{layer}", tensor(layer, "attn_output"))
     yield node(f"ffn_norm-{layer}", tensor(layer, "ffn_norm"))
     yield node(f"ffn_up-{layer}", tensor(layer, "ffn_up"))
@@ -51,49 +51,65 @@ def stages(*ends: str) -> Stages:
     return Stages(marks, tuple(range(layer * count, (layer + 1) * count) for layer in range(LAYERS)), by_tensor)
 
 
+WEIGHTS = {name for step in graph() for name in step.weights if name.startswith("blk.")} | {"rope_freqs.weight"}
+
+
+def early(nodes: Sequence[Node], stages: Stages, in_memory: Collection[int] = range(LAYERS)) -> str:
+    return copied_too_early(nodes, stages, in_memory, WEIGHTS)
+
+
+def replaced(name: str, by: Node) -> list[Node]:
+    return [by if one.name == name.encode() else one for one in graph()]
+
+
 def test_a_weight_is_copied_when_the_step_that_reads_it_begins():
-    for ends in ((), ("Vcur",), ("Qcur", "Vcur", "attn_out"), ("attn_norm", "ffn_up")):
-        assert copied_too_early(graph(), stages(*ends), range(LAYERS)) == "", ends
+    for ends in ((), ("Vcur",), ("Qcur", "Vcur", "kqv", "attn_out"), ("attn_norm", "ffn_up")):
+        assert early(graph(), stages(*ends)) == "", ends
 
 
-def test_the_first_of_a_stretch_is_copied_where_the_stretch_begins():
+def test_the_first_of_a_split_that_takes_nothing_else_is_copied_where_the_split_begins():
+    nodes = replaced("kqv-0", node("kqv-0"))
     # What is left of the stage before is computed there, before the weight is read.
-    assert copied_too_early(graph(), stages("kqv"), range(LAYERS)) == tensor(0, "attn_output")
-    assert copied_too_early(graph(), stages("kqv"), ()) == ""
+    assert early(nodes, stages("kqv")) == tensor(0, "attn_output")
+    assert early(nodes, stages("Vcur")) == ""
+    assert early(nodes, stages("kqv"), ()) == ""
 
 
-def test_views_neither_begin_nor_end_a_stretch():
-    nodes = graph()
-    at = next(place for place, one in enumerate(nodes) if one.name == b"attn_norm-1")
-    nodes.insert(at, node("l_out-0 (view)", device="", is_view=True))
-    assert copied_too_early(nodes, stages("Vcur"), range(LAYERS)) == ""
-    # Were it computed, what follows would be copied for a stretch that begins with it.
-    nodes[at] = node("l_out-0 (copy)", device="")
-    assert copied_too_early(nodes, stages("Vcur"), range(LAYERS)) == ""
+def test_a_weight_that_is_there_begins_a_split_as_well_which_the_next_one_is_copied_for():
+    def roped(layer: int) -> list[Node]:
+        q, rope, v = (f"{name}-{layer}" for name in ("Qcur", "Qrope", "Vcur"))
+        return [
+            node(q, tensor(layer, "attn_q")),
+            node(rope, "rope_freqs.weight"),
+            node(v, tensor(layer, "attn_v")),
+            node(f"l_out-{layer}"),
+        ]
+
+    marks = (b"Qrope-0", b"l_out-0", b"Qrope-1", b"l_out-1")
+    late = Stages(marks, (range(2), range(2, 4)), {tensor(0, "attn_v"): 1, tensor(1, "attn_v"): 3})
+    assert early([*roped(0), *roped(1)], late) == tensor(1, "attn_v")
+    # Where it is copied for the first time, the split takes something.
+    assert early(roped(0), late) == ""
 
 
-def test_what_was_copied_before_does_not_count_as_the_first_of_a_stretch():
-    nodes = [
-        node("Qcur-0", tensor(0, "attn_q")),
-        node("cache_k-0", device=""),
-        # It is there; what follows is the first that is copied for this stretch, when this step begins.
-        node("again-0", tensor(0, "attn_q")),
-        node("attn_out-0", tensor(0, "attn_output")),
-        node("l_out-0"),
-    ]
-    late = Stages((b"again-0", b"l_out-0"), (range(2),), {tensor(0, "attn_output"): 1})
-    assert copied_too_early(nodes, late, (0,)) == tensor(0, "attn_output")
+def test_views_neither_begin_nor_end_a_split():
+    viewed = replaced("kqv-0", node("kqv-0"))
+    at = next(place for place, one in enumerate(viewed) if one.name == b"kqv-0")
+    viewed.insert(at + 1, node("kqv-0 (view)", device="", is_view=True))
+    assert early(viewed, stages("kqv")) == tensor(0, "attn_output")
+    # Were it computed by the processor, what follows would be copied for a split that begins with it.
+    viewed[at + 1] = node("kqv-0 (copy)", device="")
+    assert early(viewed, stages("kqv")) == ""
 
 
 def test_on_the_processor_nothing_is_copied():
     nodes = [node(one.name.decode(), *one.weights, device="") for one in graph()]
-    assert copied_too_early(nodes, stages("kqv"), range(LAYERS)) == ""
+    assert early(nodes, stages("kqv")) == ""
 
 
 def test_layers_that_are_one_stage_are_copied_in_their_turn():
-    assert copied_too_early(graph(), whole_layers(LAYERS), range(LAYERS)) == ""
-    # But not where a stretch goes on over the end of one without a weight of its own.
-    nodes = [one for one in graph() if one.name not in (b"ffn_norm-0", b"ffn_up-0", b"attn_out-0")]
-    end = next(place for place, one in enumerate(nodes) if one.name == b"l_out-0")
-    nodes[end] = node("l_out-0")
-    assert copied_too_early(nodes, whole_layers(LAYERS), range(LAYERS)) == tensor(1, "attn_norm")
+    assert early(graph(), whole_layers(LAYERS)) == ""
+    # But not where a split that takes nothing goes on over the end of one.
+    nodes = [one for one in replaced("kqv-0", node("kqv-0")) if b"ffn" not in one.name and one.name != b"attn_out-0"]
+    nodes = [node("l_out-0") if one.name == b"l_out-0" else one for one in nodes]
+    assert early(nodes, whole_layers(LAYERS)) == tensor(1, "attn_norm")

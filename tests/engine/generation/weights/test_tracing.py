@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from engine.errors import NotStreamable
 from engine.generation.model import Model
-from engine.generation.weights.tracing import fault_of, graphs_of
+from engine.generation.weights import tracing
+from engine.generation.weights.mappings import Mapping, covers, current
+from engine.generation.weights.memory_map import MappingLost, bytes_at
+from engine.generation.weights.tracing import emptied, fault_of, graphs_of
 from tests.helpers.tiny_gguf import write_tiny_lfm2, write_tiny_mamba, write_tiny_model
 
 ALL = frozenset(range(3))
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="layers are streamed on Linux only")
 
 
 def graph(num_layers: int = 3) -> list[bytes]:
@@ -56,3 +63,75 @@ def test_the_graph_of_a_model_is_looked_at_without_computing_it(tmp_path: Path, 
             graphs_of(model, 3, range(3))
     finally:
         model.close()
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> Iterator[Model]:
+    """A model whose file is mapped."""
+    path = write_tiny_model(tmp_path / "tiny.gguf")
+    with ThreadPoolExecutor(1) as thread:
+        # As in the engine: a thread's first allocations are mappings that appear meanwhile, too.
+        model = thread.submit(Model, path, 0, lambda _: True, is_repacked=False).result()
+        yield model
+    model.close()
+
+
+def of_file(model: Model) -> list[Mapping]:
+    return [mapping for mapping in model.mappings if mapping.file.path == str(model.path)]
+
+
+def seen(model: Model) -> list[bytes]:
+    found = [bytes_at(mapping.start, mapping.end - mapping.start).raw for mapping in of_file(model)]
+    assert found
+    return found
+
+
+@ON_LINUX
+def test_a_file_is_empty_memory_for_a_while_and_then_itself_again(mapped: Model) -> None:
+    before = seen(mapped)
+    assert any(any(content) for content in before)
+    with emptied(mapped):
+        assert not any(any(content) for content in seen(mapped))
+    assert seen(mapped) == before
+    assert all(covers(current(), one.start, one.end, one.file, one.base) for one in of_file(mapped))
+
+
+@ON_LINUX
+def test_a_file_that_is_another_by_now_is_left_as_it_is(mapped: Model) -> None:
+    before = seen(mapped)
+    mapped.path.rename(mapped.path.with_suffix(".old"))
+    with emptied(mapped):
+        assert seen(mapped) == before
+    mapped.path.write_bytes(b"another")
+    with emptied(mapped):
+        assert seen(mapped) == before
+    assert seen(mapped) == before
+
+
+@ON_LINUX
+def test_a_mapping_that_is_lost_ends_the_process(mapped: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = list[str]()
+
+    def lose(address: int, num_bytes: int) -> None:
+        raise MappingLost("it is gone")
+
+    monkeypatch.setattr(tracing, "map_emptiness_over", lose)
+    monkeypatch.setattr(tracing, "end_process", ended.append)
+    with emptied(mapped):
+        assert ended == ["The engine ends itself: it is gone."]
+
+
+def test_nodes_tell_where_they_are_computed_and_which_compute_nothing(mapped: Model) -> None:
+    nodes = graphs_of(mapped, 2, range(2))[1]
+    assert {node.device for node in nodes} == {""}
+    assert {node.copied for node in nodes} == {()}
+    views = [node.name for node in nodes if node.is_view]
+    assert any(b"reshaped" in name or b"view" in name for name in views)
+    assert not any(node.is_view for node in nodes if any(name.startswith("blk.") for name in node.weights))
+
+
+def test_whoever_asks_for_a_node_that_lies_otherwise_gets_its_name(
+    mapped: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing, "_NAME", 264)
+    assert {node.weights for node in graphs_of(mapped, 2, range(2))[0]} == {()}
