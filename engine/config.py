@@ -6,13 +6,15 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from engine.core import MAX_INSTRUCTIONS, KVType, SamplingParams
 from engine.errors import DiskFull, HomeUnusable, is_disk_full
@@ -148,17 +150,45 @@ class GenerationSettings(_Table):
         return SamplingParams(max_tokens=self.max_answer_tokens, **{name: getattr(self, name) for name in same})
 
 
+HUGGING_FACE = "https://huggingface.co"
+
+
+def hub_address(typed: object) -> object:
+    """The address of a hub as a person types it, in full; "" is the usual one. Raises what pydantic tells on."""
+    if not isinstance(typed, str):
+        return typed
+    address = typed.strip() or HUGGING_FACE
+    address = address if "://" in address else f"https://{address}"
+    with suppress(ValueError):
+        there = urlsplit(address)
+        # Asked for, because it is checked only then.
+        _ = there.port
+        is_plain = not (there.query or there.fragment) and address.split() == [address]
+        if there.scheme in ("http", "https") and there.hostname and is_plain:
+            return address.rstrip("/")
+    raise PydanticCustomError("hub_address", "{typed} is no address of a hub", {"typed": repr(typed)})
+
+
 class ModelsSettings(_Table):
     """`current` is the GGUF that answers, "" for extractive answers only; `known` is what the picker offers.
 
     Models that the user wants to get are fetched from `hub`, the address of the Hugging Face hub or of a mirror, into
-    `folder`; "" is one among our data. Nothing else is ever asked of it.
+    `folder`; "" is one among our data. Nothing else is ever asked of it. What came to `earlier_folders` stays there.
     """
 
     current: str = ""
     known: tuple[str, ...] = ()
-    hub: str = Field("https://huggingface.co", pattern=r"^https?://[^\s/]+")
+    hub: Annotated[str, BeforeValidator(hub_address)] = HUGGING_FACE
     folder: str = ""
+    earlier_folders: tuple[str, ...] = ()
+
+    def changes_to(self, folder: str) -> dict[str, object]:
+        """What is to be changed by name, so that models are fetched to another folder and those here are found."""
+        earlier = dict.fromkeys((self.folder, *self.earlier_folders))
+        return {
+            "models.folder": folder,
+            "models.earlier_folders": tuple(one for one in earlier if one not in ("", folder)),
+        }
 
 
 class MemorySettings(_Table):
@@ -252,7 +282,14 @@ class Home:
 
     def models(self, settings: ModelsSettings) -> Path:
         """Where models are fetched to."""
-        return Path(settings.folder).expanduser().absolute() if settings.folder else self.data / "models"
+        return self._models(settings.folder)
+
+    def model_folders(self, settings: ModelsSettings) -> tuple[Path, ...]:
+        """That one, and behind it those where models may lie that were fetched before."""
+        return tuple(dict.fromkeys(map(self._models, (settings.folder, *settings.earlier_folders, ""))))
+
+    def _models(self, folder: str) -> Path:
+        return Path(folder).expanduser().absolute() if folder else self.data / "models"
 
     @property
     def settings_file(self) -> Path:

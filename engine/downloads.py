@@ -28,8 +28,12 @@ WINDOW_SECONDS, JUDGE_SECONDS = 10.0, 1.0
 STOP_SECONDS = 1.0
 # One that gave up for want of a connection is tried again after these, the last of them again and again.
 AGAIN_SECONDS = (60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0)
+# However long a pause the hub asks for, by a clock that may be wrong.
+LONGEST_PAUSE_SECONDS = 6 * 3600.0
 # So often it is looked whether the time has come: a machine that slept does not count its sleep as waiting.
 LOOK_SECONDS = 30.0
+# A clock that is put right by less is let be.
+_TELL_SHIFT_SECONDS = 1.0
 
 # What is fetched: a file, or all that is needed of a repository.
 Wanted = TypeVar("Wanted", Source, Folder)
@@ -58,13 +62,22 @@ class Speed:
 
 @dataclass(slots=True, eq=False)
 class _Job(Generic[Wanted]):
-    """`due`: not before then, in seconds of the epoch; `num_cuts` of its tries ended since `num_bytes` were there."""
+    """`num_cuts` of its tries ended since `num_bytes` were there, and the next is not before `due` or `due_at`.
+
+    `due` is of the clock that only goes on, and stands still while the machine sleeps; `due_at` of the epoch, by a
+    clock that goes on then, and may be set.
+    """
 
     source: Wanted
     is_cancelled: threading.Event = field(default_factory=threading.Event)
-    due: float = 0.0
+    due: float = -math.inf
+    due_at: float = -math.inf
     num_cuts: int = 0
     num_bytes: int = 0
+
+    def wait_s(self, now: float, now_at: float) -> float:
+        """How long it is to wait, by whichever clock says less: one that was set back holds nothing up."""
+        return min(self.due - now, self.due_at - now_at)
 
 
 class Downloads(Generic[Wanted]):
@@ -77,17 +90,22 @@ class Downloads(Generic[Wanted]):
         clock: Callable[[], float] = time.monotonic,
         again_s: Sequence[float] = AGAIN_SECONDS,
         told_as: Callable[[tuple[Download, ...]], Event] = DownloadsChanged,
+        wall_clock: Callable[[], float] = time.time,
+        look_s: float = LOOK_SECONDS,
     ) -> None:
         """Prepares.
 
         Args:
             fetch: Brings a file here and does all that makes it one of ours; its pauses end when it is cancelled.
             publish: Hears how they stand.
-            clock: Seconds, for rates.
+            clock: Seconds, for rates and pauses.
             again_s: What is waited before one that was cut is tried again, the first time, the second, and so on.
             told_as: Makes the event of how they stand.
+            wall_clock: Seconds of the epoch, by a clock that may be set.
+            look_s: So often it is looked whether a pause is over.
         """
         self._fetch: Fetch[Wanted] = fetch
+        self._wall_clock, self._look_s = wall_clock, look_s
         self._publish, self._told_as, self._clock, self._again_s = publish, told_as, clock, again_s
         self._lock, self._telling = threading.Lock(), threading.Lock()
         # Something waits, or need not be waited for any more.
@@ -102,7 +120,7 @@ class Downloads(Generic[Wanted]):
         """Fetches it behind those that were asked for before; one under way goes on, at once if it was cut."""
         with self._lock:
             if source in self._jobs:
-                self._jobs[source].due = 0.0
+                self._jobs[source].due = -math.inf
                 self._changed.notify()
                 return
             self._jobs[source] = job = _Job(source)
@@ -167,18 +185,33 @@ class Downloads(Generic[Wanted]):
 
     def _next(self) -> _Job[Wanted] | None:
         """The first whose time has come; None when nothing waits any more."""
-        with self._changed:
-            while waiting := [job for job in self._waiting if not job.is_cancelled.is_set()]:
-                now, soonest = time.time(), min(waiting, key=lambda job: job.due)
-                job = next((job for job in waiting if job.due <= now), None)
+        while True:
+            with self._changed:
+                waiting = [job for job in self._waiting if not job.is_cancelled.is_set()]
+                if not waiting:
+                    self._waiting.clear()
+                    self._thread = None
+                    return None
+                now, now_at = self._clock(), self._wall_clock()
+                pauses_s = [job.wait_s(now, now_at) for job in waiting]
+                job = next((job for job, wait_s in zip(waiting, pauses_s, strict=True) if wait_s <= 0), None)
                 if job is not None:
                     self._waiting.remove(job)
                     self._told[job.source] = replace(self._told[job.source], again_at=None)
                     return job
-                self._changed.wait(min(soonest.due - now, LOOK_SECONDS))
-            self._waiting.clear()
-            self._thread = None
-            return None
+                was_set_back = self._follow_clock(waiting, now, now_at)
+                if not was_set_back:
+                    self._changed.wait(min(*pauses_s, self._look_s))
+            if was_set_back:
+                self._tell()
+
+    def _follow_clock(self, waiting: Sequence[_Job[Wanted]], now: float, now_at: float) -> bool:
+        """Has those that wait say when they are tried by a clock that was set back; whether any says so now."""
+        were_late = [job for job in waiting if job.due_at - now_at > job.due - now + _TELL_SHIFT_SECONDS]
+        for job in were_late:
+            job.due_at = now_at + job.due - now
+            self._told[job.source] = replace(self._told[job.source], again_at=job.due_at)
+        return bool(were_late)
 
     def _carry_out(self, job: _Job[Wanted]) -> None:
         speed, told_at = Speed(self._clock), -math.inf
@@ -205,9 +238,11 @@ class Downloads(Generic[Wanted]):
                 return
             told = self._told[job.source]
             job.num_cuts = 0 if told.num_bytes > job.num_bytes else job.num_cuts
-            pause_s = max(self._again_s[min(job.num_cuts, len(self._again_s) - 1)], cut.wait_s or 0.0)
-            job.due, job.num_bytes, job.num_cuts = time.time() + pause_s, told.num_bytes, job.num_cuts + 1
-            self._told[job.source] = _cut(cut, told, job.due)
+            asked_s = min(cut.wait_s or 0.0, LONGEST_PAUSE_SECONDS)
+            pause_s = max(self._again_s[min(job.num_cuts, len(self._again_s) - 1)], asked_s)
+            job.due, job.due_at = self._clock() + pause_s, self._wall_clock() + pause_s
+            job.num_bytes, job.num_cuts = told.num_bytes, job.num_cuts + 1
+            self._told[job.source] = _cut(cut, told, job.due_at)
             self._waiting.append(job)
         self._tell()
 

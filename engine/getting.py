@@ -5,8 +5,9 @@ The hub is asked for nothing unless somebody wants a model of it, or a list of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from engine.errors import BadRequest, ModelError, ModelFileInvalid
 from engine.events import Publish
 from engine.models.catalogue import CATALOGUE, in_repository, named
 from engine.models.deleting import Deletable, deletable
-from engine.models.download import Fetched, begun_below, fetch, parts_of
+from engine.models.download import Fetched, begun_below, carry, fetch, parts_of
 from engine.models.hub import Hub, Offer
 from engine.models.source import Folder, Source, meant_by
 from engine.protocol import CatalogueEntry, HubFiles, ModelEntry
@@ -63,7 +64,7 @@ class Getting:
     def others(self) -> tuple[CatalogueEntry, ...]:
         """Models that are not in the catalogue and are on their way here, were stopped on it, or are here in part."""
         told, known = self._downloads.now(), {one.source for one in CATALOGUE}
-        begun = {*map(Source.parse, told), *begun_below(self._folder)}
+        begun = {*map(Source.parse, told), *(source for folder in self._folders for source in begun_below(folder))}
         entries = [self._described(Offer(source, 0)) for source in sorted(begun, key=str) if str(source) not in known]
         return tuple(one for one in entries if one.download.problem or one.download.state not in ("absent", "there"))
 
@@ -90,14 +91,14 @@ class Getting:
         self._downloads.cancel(self._source(name))
 
     def discard(self, name: str) -> None:
-        """Removes what was fetched of a model that is not whole."""
+        """Removes what was fetched of a model that is not whole, wherever it lies."""
         source = self._source(name)
         self._downloads.forget(source)
-        places = self._places_of(source)
-        is_whole = all(place.is_file() for place in places)
-        for place in places:
-            for part in (*parts_of(place), *(() if is_whole else (place,))):
-                part.unlink(missing_ok=True)
+        is_whole = all(place.is_file() for place in self._places_of(source))
+        for folder in self._folders:
+            for place in source.pieces_below(folder):
+                for part in (*parts_of(place), *(() if is_whole else (place,))):
+                    part.unlink(missing_ok=True)
 
     def get(self, name: str, pause: Pause) -> Generator[Fetched, None, Path]:
         """Fetches a model and tells how far it is; closed in between, it keeps what is there.
@@ -113,7 +114,7 @@ class Getting:
         """
         source = self._source(name)
         yield from self._fetched(source, pause)
-        return source.below(self._folder)
+        return self._places_of(source)[0]
 
     def on_shelf(self) -> tuple[ModelEntry, ...]:
         """The models on the shelf, and what deleting each would free."""
@@ -157,9 +158,13 @@ class Getting:
     def _folder(self) -> Path:
         return self._home.models(self._settings())
 
+    @property
+    def _folders(self) -> tuple[Path, ...]:
+        """That one, and those before it: what was got before the folder was changed stays where it is."""
+        return self._home.model_folders(self._settings())
+
     def _deletable(self, path: Path) -> Deletable | None:
-        # What was got before the folder was changed stays where it is.
-        return deletable(path, (self._folder, self._home.models(ModelsSettings())))
+        return deletable(path, self._folders)
 
     def _is_let_go(self, path: Path) -> bool:
         reply = self._let_go(path)
@@ -180,12 +185,17 @@ class Getting:
         return meant
 
     def _places_of(self, source: Source) -> list[Path]:
-        return [piece.below(self._folder) for piece in source.pieces]
+        """Where its files are, or parts of them, or else will be."""
+        return [_where_it_lies(places) for places in zip(*map(source.pieces_below, self._folders), strict=True)]
 
     def _fetched(self, source: Source, pause: Pause) -> Generator[Fetched, None, None]:
-        folder, places = self._folder, self._places_of(source)
+        places, folder = self._places_of(source), self._folder
         was_here = all(place.is_file() for place in places)
-        yield from fetch(Hub(self._settings().hub), source, folder, pause)
+        if not was_here or len({place.parent for place in places}) > 1:
+            yield from self._brought(places, source.pieces_below(folder))
+            yield from fetch(Hub(self._settings().hub), source, folder, pause)
+            places = source.pieces_below(folder)
+            self._tidy(source)
         try:
             self._choice.take_in(places[0])
         except ModelFileInvalid as error:
@@ -195,6 +205,25 @@ class Getting:
             for place in places:
                 place.unlink(missing_ok=True)
             raise ModelFileInvalid(f"{error.sentence} It was removed again.", error.way_out) from error
+
+    def _tidy(self, source: Source) -> None:
+        """Removes what else was begun of a model that is whole, where the system lets us."""
+        for folder in self._folders:
+            for part in (part for place in source.pieces_below(folder) for part in parts_of(place)):
+                with suppress(OSError):
+                    part.unlink()
+
+    def _brought(self, places: Iterable[Path], targets: Iterable[Path]) -> Generator[Fetched, None, None]:
+        """Moves what lies in an earlier folder, where its disk may have no room for the rest."""
+        moves = [
+            (file, target.with_name(file.name))
+            for place, target in zip(places, targets, strict=True)
+            if place != target
+            for file in (place, *parts_of(place))
+            if file.is_file()
+        ]
+        if moves:
+            yield from carry(moves)
 
     def _standing(self, source: Source, told: dict[str, Download], pattern: str) -> tuple[Path, Download]:
         """Where its file is or will be, and how far it is on its way; `pattern` is how one on the shelf ends."""
@@ -224,6 +253,12 @@ class Getting:
             )
             for one, told in zip(entries, self._choice.to_be_had(shapes), strict=True)
         ]
+
+
+def _where_it_lies(places: Sequence[Path]) -> Path:
+    """The first of them with the file, or else with a part of it, or else the first."""
+    whole = (place for place in places if place.is_file())
+    return next(whole, None) or next((place for place in places if parts_of(place)), places[0])
 
 
 def _as_it_lies(places: list[Path], told: Download) -> Download:

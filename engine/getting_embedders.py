@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +17,9 @@ from engine.core import Download
 from engine.downloads import Downloads, Pause
 from engine.embedder import catalogue, repository, resolve
 from engine.embedder.loadable import tried
-from engine.errors import BadRequest, EmbedderUnavailable
+from engine.errors import BadRequest, EmbedderUnavailable, ModelError
 from engine.events import EmbedderDownloadsChanged, Publish
-from engine.models.download import Fetched, bring, is_as_told
+from engine.models.download import Fetched, bring, carry, is_as_told
 from engine.models.hub import Hub, HubFile
 from engine.models.source import Folder, meant_by
 from engine.protocol import EmbedderEntry
@@ -37,6 +37,7 @@ class GettingEmbedders:
         home: Home,
         settings: Callable[[], ModelsSettings],
         use: Callable[[str], object],
+        used: Callable[[], Iterable[str]],
         publish: Publish,
     ) -> None:
         """Prepares.
@@ -45,9 +46,10 @@ class GettingEmbedders:
             home: Our folders.
             settings: Those in force.
             use: Makes the model in a folder that of the library.
+            used: What the library is searched with or moves to, as the settings name models.
             publish: Where events go.
         """
-        self._home, self._settings, self._use = home, settings, use
+        self._home, self._settings, self._use, self._used = home, settings, use, used
         self._downloads: Downloads[Folder] = Downloads(self._fetched, publish, told_as=EmbedderDownloadsChanged)
 
     def entries(self) -> tuple[EmbedderEntry, ...]:
@@ -65,10 +67,40 @@ class GettingEmbedders:
         self._downloads.cancel(self._meant(name))
 
     def discard(self, name: str) -> None:
-        """Removes what was fetched of a model that is not whole."""
+        """Removes what was fetched of a model that is not whole, wherever it lies."""
         folder = self._meant(name)
         self._downloads.forget(folder)
-        shutil.rmtree(self._coming(folder), ignore_errors=True)
+        for begun in self._begun(folder):
+            shutil.rmtree(begun, ignore_errors=True)
+
+    def delete(self, name: str) -> None:
+        """Deletes what was fetched of a model that is whole.
+
+        Raises:
+            BadRequest: Nothing is called so, it is not here, it is in use, or lies elsewhere.
+            ModelError: The system does not let us.
+        """
+        if name.startswith("~") or Path(name).is_absolute():
+            raise _lies_elsewhere(name)
+        folder = self._meant(name)
+        place = self._place(folder)
+        if not _is_whole(place):
+            raise BadRequest(f"{folder} is not here.", "Name one of those that are: OWNER/NAME.")
+        if not self._is_ours(place):
+            raise _lies_elsewhere(str(place))
+        if self._is_used(place):
+            raise BadRequest(
+                f"{folder} is in use: the library is searched with it, or moves to it.",
+                "Use another one, and wait until all files have moved to that; then delete it.",
+            )
+        self._downloads.forget(folder)
+        try:
+            _delete(place)
+        except OSError as error:
+            raise ModelError(
+                f"{folder} could not be deleted: {error.strerror or error}.",
+                "Look whether another program uses it, and whether the folder may be written to.",
+            ) from error
 
     def get(self, name: str, pause: Pause) -> Generator[Fetched, None, Path]:
         """Fetches a model and uses it; tells how far it is, and where it is at the end. Closed, it keeps what is there.
@@ -88,17 +120,28 @@ class GettingEmbedders:
 
     @property
     def _folder(self) -> Path:
-        return self._home.models(self._settings()) / _FOLDER
+        return self._folders[0]
+
+    @property
+    def _folders(self) -> list[Path]:
+        """Where models are fetched to, and behind it where they were before."""
+        return [folder / _FOLDER for folder in self._home.model_folders(self._settings())]
 
     def _place(self, folder: Folder) -> Path:
-        return self._folder / str(folder)
+        """Where it lies, or else will."""
+        places = [base / str(folder) for base in self._folders]
+        return next((place for place in places if place.is_dir()), places[0])
 
     def _coming(self, folder: Folder) -> Path:
         return self._folder / _COMING / str(folder)
 
+    def _begun(self, folder: Folder) -> list[Path]:
+        """Where it may be on its way, or was before the folder of models was changed."""
+        return [base / _COMING / str(folder) for base in self._folders]
+
     def _on_disk(self) -> set[str]:
         """Repositories of which something is here."""
-        found = (*self._folder.glob("*/*"), *(self._folder / _COMING).glob("*/*"))
+        found = [path for base in self._folders for path in (*base.glob("*/*"), *(base / _COMING).glob("*/*"))]
         names = {"/".join(path.parts[-2:]) for path in found if path.is_dir() and path.parent.name != _COMING}
         return {name for name in names if self._is_name(name)}
 
@@ -117,13 +160,14 @@ class GettingEmbedders:
     def _fetched(self, folder: Folder, pause: Pause) -> Generator[Fetched, None, None]:
         place, coming = self._place(folder), self._coming(folder)
         if not _is_whole(place):
-            if place.is_dir() and not coming.exists():
-                # Somebody took files out of it: the rest need not be fetched again.
-                coming.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(place, coming)
+            # Where somebody took files out of it, the rest need not be fetched again.
+            for left in (*self._begun(folder), place):
+                if left != coming and self._is_ours(left):
+                    yield from _carried(left, coming)
             yield from self._brought(folder, pause)
             repository.say_prompts(coming, catalogue.prompts_of(folder.repo))
             yield from self._tried(coming)
+            place = self._folder / str(folder)
             place.parent.mkdir(parents=True, exist_ok=True)
             os.replace(coming, place)
         self._use(str(place))
@@ -177,13 +221,61 @@ class GettingEmbedders:
             num_bytes=known.num_bytes if known is not None else told.total_bytes,
             is_multilingual=known.is_multilingual if known is not None else None,
             download=download,
+            deletable_bytes=self._deletable_bytes(place) if download.state == "there" else 0,
         )
+
+    def _deletable_bytes(self, place: Path) -> int:
+        return _bytes_below(place) if self._is_ours(place) and not self._is_used(place) else 0
+
+    def _is_ours(self, place: Path) -> bool:
+        """Whether it lies where we put it: by links of folders one may come to a place of somebody else."""
+        with suppress(OSError, RuntimeError):
+            base = next(base for base in self._folders if place.is_relative_to(base))
+            return place.is_dir() and place.resolve() == base.resolve() / place.relative_to(base)
+        return False
+
+    def _is_used(self, place: Path) -> bool:
+        return any(_leads_to(model, place) for model in self._used() if model)
 
     def _as_it_lies(self, folder: Folder, told: Download) -> Download:
         if _is_whole(self._place(folder)):
             return replace(told, state="there", problem="", way_out="")
-        num_bytes = _bytes_below(self._coming(folder))
+        num_bytes = sum(map(_bytes_below, self._begun(folder)))
         return replace(told, state="part" if num_bytes else "absent", num_bytes=num_bytes)
+
+
+def _carried(left: Path, coming: Path) -> Generator[Fetched, None, None]:
+    """Moves the files of a folder to another, except such as are there."""
+    files = [(file, coming / file.relative_to(left)) for file in left.rglob("*") if file.is_file()]
+    if moves := [(file, target) for file, target in files if not target.exists()]:
+        yield from carry(moves)
+    shutil.rmtree(left, ignore_errors=True)
+
+
+def _delete(place: Path) -> None:
+    """What cannot be deleted of it lies with what is on its way, where it can be removed. Raises OSError."""
+    going = place.parents[1] / _COMING / place.parent.name / place.name
+    if going.exists():
+        shutil.rmtree(going)
+    going.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(place, going)
+    shutil.rmtree(going)
+    for owner in (place.parent, going.parent):
+        with suppress(OSError):
+            owner.rmdir()
+
+
+def _leads_to(model: str, place: Path) -> bool:
+    with suppress(OSError, RuntimeError, ValueError):
+        return Path(model).expanduser().resolve() == place.resolve()
+    return False
+
+
+def _lies_elsewhere(name: str) -> BadRequest:
+    return BadRequest(
+        f"{name} is not in the folder of models, or only a link to it is, and it stays where it is.",
+        "Delete it yourself, once another one is in use.",
+    )
 
 
 def _bytes_below(folder: Path) -> int:

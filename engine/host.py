@@ -315,6 +315,7 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | Awaited | None]] = {
     protocol.EMBEDDERS.name: lambda engine, _: protocol.EmbeddersReply(embedders=engine.getting_embedders.entries()),
     protocol.EMBEDDERS_GET.name: lambda engine, params: engine.getting_embedders.start(params.source),
     protocol.EMBEDDERS_CANCEL_GETTING.name: lambda engine, params: engine.getting_embedders.cancel(params.source),
+    protocol.EMBEDDERS_DELETE.name: lambda engine, params: engine.delete_embedder(params.source),
     protocol.EMBEDDERS_DISCARD_PART.name: lambda engine, params: engine.getting_embedders.discard(params.source),
     protocol.MEMORY.name: lambda engine, _: engine.memory(),
 }

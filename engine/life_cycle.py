@@ -96,6 +96,7 @@ class LifeCycle:
                 home,
                 lambda: self.settings.models,
                 lambda model: self.change_settings({"embedder.model": model}),
+                self._embedders_used,
                 self._listeners.publish,
             )
             self._taking_in = TakingIn(self._questions, self._choice, self._parts, self._listeners.publish)
@@ -156,6 +157,8 @@ class LifeCycle:
         """
         if isinstance(model := changes.get("embedder.model"), str):
             resolve(EmbedderSettings(model=model))
+        if isinstance(folder := changes.get("models.folder"), str) and folder != self.settings.models.folder:
+            changes = {**self.settings.models.changes_to(folder), **changes}
         before = self._settings.settings.embedder.model
         settings = self._settings.change(changes)
         self._parts.stores.apply_settings()
@@ -186,6 +189,11 @@ class LifeCycle:
         """Where the settings could not be read, the library stays with the embedding model that it has."""
         if not self._settings.knows("embedder.model") and (table := self._catalog.active_table()) is not None:
             self._settings.assume({"embedder.model": table.model})
+
+    def _embedders_used(self) -> tuple[str, ...]:
+        """As the settings name them: the one that they name now, and what the library is searched with or moves to."""
+        tables = self._catalog.active_table(), self._catalog.next_table()
+        return (self.settings.embedder.model, *(table.model for table in tables if table is not None))
 
     def _picture(self) -> MemoryReply:
         """Who holds what; what has to be measured is a second old at most."""

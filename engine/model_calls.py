@@ -142,3 +142,12 @@ class ModelCalls(LifeCycle):
             Its folder.
         """
         return self._getting_embedders.get(name, pause)
+
+    def delete_embedder(self, name: str) -> None:
+        """Deletes the files of one that was got, unless it is in use.
+
+        Raises:
+            BadRequest: Nothing is called so, it is not here, it is in use, or it is none that was got.
+            ModelError: The system does not let us delete them.
+        """
+        self._getting_embedders.delete(name)

@@ -15,6 +15,7 @@ from pathlib import Path
 from engine.catalog import Catalog, VectorTable
 from engine.config import EmbedderSettings, Settings
 from engine.embedder import EmbedderSpec, resolve
+from engine.embedder.spec import as_indexed
 from engine.errors import EmbedderUnavailable
 
 log = logging.getLogger(__name__)
@@ -95,8 +96,9 @@ class Tables:
         wanted = self._wanted()
         if wanted is None and not identity:
             resolve(settings)
-        if wanted is not None and (not identity or wanted.identity == identity):
-            table = VectorTable(FIRST_FOLDER, wanted.identity, settings.model, wanted.dimensions)
+        known = wanted if wanted is None or not identity else as_indexed(wanted, identity)
+        if known is not None:
+            table = VectorTable(FIRST_FOLDER, known.identity, settings.model, known.dimensions)
         else:
             table = self._recognised(identity)
         self._catalog.set_active_table(table)
@@ -109,22 +111,22 @@ class Tables:
                 spec = resolve(EmbedderSettings(model=model))
             except EmbedderUnavailable:
                 continue
-            if spec.identity == identity:
+            if as_indexed(spec, identity) is not None:
                 return VectorTable(FIRST_FOLDER, identity, model, spec.dimensions)
         raise _gone(identity)
 
     def _spec_of(self, table: VectorTable) -> EmbedderSpec:
         wanted = self._wanted()
-        if wanted is not None and wanted.identity == table.identity:
-            return wanted
+        if wanted is not None and (known := as_indexed(wanted, table.identity)) is not None:
+            return known
         try:
             spec = resolve(EmbedderSettings(model=table.model))
         except EmbedderUnavailable:
             if wanted is None:
                 raise
         else:
-            if spec.identity == table.identity:
-                return spec
+            if (known := as_indexed(spec, table.identity)) is not None:
+                return known
             if wanted is None:
                 raise _gone(table.identity)
         return EmbedderSpec(table.name, table.identity, Path(table.model), table.dimensions, None, False, is_gone=True)

@@ -56,6 +56,10 @@ class EmbeddersModel(QObject):
         """Removes what was fetched of a model."""
         self._wish(protocol.EMBEDDERS_DISCARD_PART, source)
 
+    def delete(self, source: str) -> None:
+        """Deletes what was fetched of a model that is not in use."""
+        self._wish(protocol.EMBEDDERS_DELETE, source)
+
     def _wish(self, method: protocol.Method[protocol.HubEmbedder, protocol.Nothing], source: str) -> None:
         wanted = protocol.HubEmbedder(source=source)
         self._client.request(method, wanted, lambda _: self.refresh(), self._on_error)

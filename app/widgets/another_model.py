@@ -8,12 +8,12 @@ from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 
 from app.widgets import bits
+from app.widgets.catalogue_row import CatalogueRow
 from app.widgets.catalogue_rows import CatalogueRows
 
 if TYPE_CHECKING:
     from app.models.catalogue import CatalogueModel
     from app.models.hub_files import HubFilesModel
-    from app.widgets.catalogue_row import CatalogueRow
 
 
 class AnotherModel(QWidget):
@@ -49,7 +49,7 @@ class AnotherModel(QWidget):
         line.addWidget(self.hide_button)
         self._head = QWidget()
         self._head.setLayout(line)
-        self._rows = CatalogueRows(catalogue)
+        self._rows = CatalogueRows(catalogue, CatalogueRow)
         self.setLayout(bits.column(card, self._head, self._rows, spacing=12))
         self.field.returnPressed.connect(self._look_up)
         self.field.textEdited.connect(self._on_edited)
@@ -93,7 +93,8 @@ class AnotherModel(QWidget):
         self._show_downloads()
 
     def _show_downloads(self) -> None:
-        self._rows.show_downloads(self._found.download_of)
+        for row in self.rows():
+            row.show_download(self._found.download_of(row.entry))
 
     def _look_up(self) -> None:
         if self.field.text().strip():

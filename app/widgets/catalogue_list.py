@@ -8,12 +8,12 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.widgets import bits
 from app.widgets.another_model import AnotherModel
+from app.widgets.catalogue_row import CatalogueRow
 from app.widgets.catalogue_rows import CatalogueRows
 
 if TYPE_CHECKING:
     from app.models.catalogue import CatalogueModel
     from app.models.hub_files import HubFilesModel
-    from app.widgets.catalogue_row import CatalogueRow
 
 
 class CatalogueList(QWidget):
@@ -22,7 +22,7 @@ class CatalogueList(QWidget):
     def __init__(self, catalogue: CatalogueModel, found: HubFilesModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._catalogue = catalogue
-        self._rows = CatalogueRows(catalogue)
+        self._rows = CatalogueRows(catalogue, CatalogueRow)
         self.another = AnotherModel(catalogue, found)
         words = self.tr(
             "Comes from the Hugging Face hub when you press Get, and stays on this computer. "
@@ -56,4 +56,5 @@ class CatalogueList(QWidget):
         self.setVisible(bool(self._catalogue.entries))
 
     def _show_downloads(self) -> None:
-        self._rows.show_downloads(self._catalogue.download_of)
+        for row in self.rows():
+            row.show_download(self._catalogue.download_of(row.entry))

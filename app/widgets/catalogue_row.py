@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from engine.protocol import CatalogueEntry, Download
 
 
-class CatalogueRow(DownloadRow):
-    """Of one `CatalogueEntry`; what is told of its download is shown in its place, many times a second."""
-
-    entry: CatalogueEntry
+class CatalogueRow(DownloadRow["CatalogueEntry"]):
+    """What is told of its download is shown in its place, many times a second."""
 
     def __init__(self) -> None:
         super().__init__()

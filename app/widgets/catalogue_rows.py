@@ -1,34 +1,43 @@
-"""Cards of models that can be got, one below the other; each stays in its place while it is told of anew."""
+"""Cards of what can be got, one below the other; each stays in its place while it is told of anew."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from PySide6.QtWidgets import QWidget
 
 from app.widgets import bits
-from app.widgets.catalogue_row import CatalogueRow
+from app.widgets.download_row import DownloadRow
 
 if TYPE_CHECKING:
-    from app.models.catalogue import CatalogueModel
-    from engine.protocol import CatalogueEntry, Download
+    from engine.protocol import CatalogueEntry, EmbedderEntry
+
+Row = TypeVar("Row", bound=DownloadRow[Any])
 
 
-class CatalogueRows(QWidget):
-    """Hands what is wished at a row to a CatalogueModel."""
+class Getting(Protocol):
+    """Carries out what is wished at a row, by its source."""
 
-    def __init__(self, catalogue: CatalogueModel, parent: QWidget | None = None) -> None:
+    def get(self, source: str) -> None: ...
+    def cancel(self, source: str) -> None: ...
+    def discard(self, source: str) -> None: ...
+
+
+class CatalogueRows(QWidget, Generic[Row]):
+    """Hands what is wished at a row to a model; hidden while there is none."""
+
+    def __init__(self, getting: Getting, make_row: Callable[[], Row], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._catalogue = catalogue
-        self._rows: dict[str, CatalogueRow] = {}
+        self._getting, self._make = getting, make_row
+        self._rows: dict[str, Row] = {}
         self._column = bits.column(spacing=12)
         self.setLayout(self._column)
 
-    def rows(self) -> tuple[CatalogueRow, ...]:
+    def rows(self) -> tuple[Row, ...]:
         return tuple(self._rows.values())
 
-    def show_entries(self, entries: Iterable[CatalogueEntry]) -> None:
+    def show_entries(self, entries: Iterable[CatalogueEntry | EmbedderEntry]) -> None:
         known, self._rows = self._rows, {}
         for position, entry in enumerate(entries):
             row = known.pop(entry.source, None) or self._make_row()
@@ -40,13 +49,9 @@ class CatalogueRows(QWidget):
         bits.drop(self._column, known.values())
         self.setVisible(bool(self._rows))
 
-    def show_downloads(self, download_of: Callable[[CatalogueEntry], Download]) -> None:
-        for row in self._rows.values():
-            row.show_download(download_of(row.entry))
-
-    def _make_row(self) -> CatalogueRow:
-        row = CatalogueRow()
-        row.get_wanted.connect(self._catalogue.get)
-        row.cancel_wanted.connect(self._catalogue.cancel)
-        row.discard_wanted.connect(self._catalogue.discard)
+    def _make_row(self) -> Row:
+        row = self._make()
+        row.get_wanted.connect(self._getting.get)
+        row.cancel_wanted.connect(self._getting.cancel)
+        row.discard_wanted.connect(self._getting.discard)
         return row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from PySide6.QtCore import QCoreApplication, Qt, Signal
 from PySide6.QtWidgets import QFrame, QProgressBar
@@ -13,13 +13,17 @@ from app.widgets.elided import ElidedLabel
 from app.widgets.figures import bytes_text, clock_text, seconds_text
 
 if TYPE_CHECKING:
-    from engine.protocol import Download
+    from engine.protocol import CatalogueEntry, Download, EmbedderEntry
 
 _STEPS = 1000
 
+Entry = TypeVar("Entry", "CatalogueEntry", "EmbedderEntry")
 
-class DownloadRow(QFrame):
-    """What rows of models and of embedding models have in common; each arranges it, and says what it is."""
+
+class DownloadRow(QFrame, Generic[Entry]):
+    """What rows of models and of embedding models have in common; each arranges it, and says what its `entry` is."""
+
+    entry: Entry
 
     get_wanted = Signal(str)  # source
     cancel_wanted = Signal(str)
@@ -45,6 +49,9 @@ class DownloadRow(QFrame):
         self.action = bits.button("", clicked=self._on_action)
         self.discard = bits.button(self.tr("Remove"), "ghost", clicked=self._on_discard)
         self.discard.setToolTip(self.tr("Removes what was fetched, and frees the space"))
+
+    def show_entry(self, entry: Entry) -> None:
+        raise NotImplementedError
 
     @property
     def progress(self) -> str:

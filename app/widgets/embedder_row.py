@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout
 
 from app.widgets import bits
@@ -14,15 +15,16 @@ if TYPE_CHECKING:
     from engine.protocol import Download, EmbedderEntry
 
 
-class EmbedderRow(DownloadRow):
-    """Of one `EmbedderEntry`; who has the keyboard on its button keeps it while it is told of anew."""
+class EmbedderRow(DownloadRow["EmbedderEntry"]):
+    """Who has the keyboard on its button keeps it while it is told of anew."""
 
-    entry: EmbedderEntry
+    delete_wanted = Signal(object)  # the EmbedderEntry
 
     def __init__(self) -> None:
         super().__init__()
         self._good_for = bits.label("", wraps=True)
-        foot = bits.row(self._facts, self._progress, self.discard, self.action, spacing=12)
+        self.delete = bits.button(self.tr("Delete…"), "ghost", clicked=lambda: self.delete_wanted.emit(self.entry))
+        foot = bits.row(self._facts, self._progress, self.discard, self.delete, self.action, spacing=12)
         foot.setStretch(0, 1)
         foot.setStretch(1, 1)
         layout = QVBoxLayout(self)
@@ -41,6 +43,9 @@ class EmbedderRow(DownloadRow):
         self._good_for.setText(entry.good_for)
         self._good_for.setVisible(bool(entry.good_for))
         self._facts.setText(" · ".join(fact for fact in self._facts_of(entry) if fact))
+        self.delete.setAccessibleName(self.tr("Delete %1").replace("%1", entry.name))
+        size = bytes_text(entry.deletable_bytes)
+        self.delete.setToolTip(self.tr("Deletes its files, and frees %1").replace("%1", size))
 
     def show_download(self, download: Download, *, is_current: bool) -> None:
         """Shows how far it is; `is_current`: the settings name it."""
@@ -51,6 +56,10 @@ class EmbedderRow(DownloadRow):
         getting = self.tr("Get and use"), self.tr("Get %1 and use it")
         using = self.tr("Use"), self.tr("Use %1")
         self._show_buttons(download, using if is_there else getting, is_listed=bool(self.entry.licence))
+        can_be_deleted = is_there and not is_current and bool(self.entry.deletable_bytes)
+        if self.delete.hasFocus() and not can_be_deleted:
+            self.setFocus()
+        self.delete.setVisible(can_be_deleted)
         is_used = is_there and is_current
         if is_used and self.action.hasFocus():
             self.setFocus()

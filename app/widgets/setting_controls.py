@@ -183,6 +183,33 @@ class Paragraph(Control):
             self._field.setPlainText(str(value))
 
 
+class Line(Control):
+    """A text in a line, changed when the line is left or Enter is pressed; `nothing` is what none means."""
+
+    is_typed = True
+
+    def __init__(self, nothing: str) -> None:
+        self._field = QLineEdit()
+        self._field.setPlaceholderText(nothing)
+        self._field.setAcceptDrops(False)
+        super().__init__(self._field, self._value, self._put)
+        self._field.editingFinished.connect(self._on_edited)
+        self._shown = ""
+
+    def _value(self) -> str:
+        return self._field.text().strip()
+
+    def _on_edited(self) -> None:
+        # The line is left also by who only looked at it.
+        if (value := self._value()) != self._shown:
+            self._shown = value
+            self.changed.emit()
+
+    def _put(self, value: object) -> None:
+        self._shown = str(value or "")
+        self._field.setText(self._shown)
+
+
 class Words(Control):
     """Several words in a line, changed when the line is left or Enter is pressed; `nothing` is what none means."""
 

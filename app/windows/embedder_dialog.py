@@ -9,12 +9,16 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLineEdit, QScrollArea, QWidget
 
 from app.widgets import bits
+from app.widgets.catalogue_rows import CatalogueRows
 from app.widgets.embedder_row import EmbedderRow
+from app.widgets.figures import bytes_text, printable
 from app.windows import file_choices
+from app.windows.questions import ask_first
 
 if TYPE_CHECKING:
     from app.models.embedders import EmbeddersModel
     from app.models.engine_settings import EngineSettingsModel
+    from engine.protocol import EmbedderEntry
 
 SETTING = "embedder.model"
 _SIZE_PX = (700, 720)
@@ -36,7 +40,7 @@ class EmbedderDialog(QDialog):
         self.resize(*_SIZE_PX)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._engine, self._embedders = engine, embedders
-        self._rows: dict[str, EmbedderRow] = {}
+        self._rows = CatalogueRows(embedders, self._make_row)
         layout = bits.column(bits.label(self.tr("Another embedding model"), "heading"), spacing=12)
         layout.addWidget(bits.label(self._consequence(), "small", wraps=True))
         layout.addWidget(self._make_list(), 1)
@@ -62,20 +66,17 @@ class EmbedderDialog(QDialog):
         embedders.refresh()
 
     def rows(self) -> tuple[EmbedderRow, ...]:
-        return tuple(self._rows.values())
+        return self._rows.rows()
 
     # --- building ---
 
     def _make_list(self) -> QScrollArea:
         inner = QWidget()
         inner.setObjectName("column")
-        self._column = bits.column(spacing=12)
-        self._column.setContentsMargins(0, 0, 8, 0)
-        outer = bits.column(spacing=0)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addLayout(self._column)
-        outer.addStretch(1)
-        inner.setLayout(outer)
+        column = bits.column(self._rows, spacing=0)
+        column.setContentsMargins(0, 0, 8, 0)
+        column.addStretch(1)
+        inner.setLayout(column)
         scroll = QScrollArea()
         scroll.setWidget(inner)
         scroll.setWidgetResizable(True)
@@ -116,32 +117,37 @@ class EmbedderDialog(QDialog):
         return str(self._engine.value(SETTING) or "")
 
     def _show_entries(self) -> None:
-        known, self._rows = self._rows, {}
-        for position, entry in enumerate(self._embedders.entries):
-            row = known.pop(entry.source, None) or self._make_row()
-            row.show_entry(entry)
-            if self._column.indexOf(row) != position:
-                self._column.removeWidget(row)
-                self._column.insertWidget(position, row)
-            self._rows[entry.source] = row
-        bits.drop(self._column, known.values())
+        self._rows.show_entries(self._embedders.entries)
         self._show_downloads()
 
     def _make_row(self) -> EmbedderRow:
         row = EmbedderRow()
-        row.get_wanted.connect(self._get)
-        row.cancel_wanted.connect(self._embedders.cancel)
-        row.discard_wanted.connect(self._embedders.discard)
+        row.get_wanted.connect(lambda: self._show_problem(""))
+        row.delete_wanted.connect(self._ask_about_deleting)
         return row
 
+    def _ask_about_deleting(self, entry: EmbedderEntry) -> None:
+        freed = self.tr("%1 come free. To use it again, you have to get it again.")
+        ask_first(
+            self,
+            self.tr("Delete the files of %1?").replace("%1", entry.name),
+            f"{printable(entry.path)}\n\n{freed.replace('%1', bytes_text(entry.deletable_bytes))}",
+            self.tr("Delete"),
+            lambda: self._delete(entry),
+        )
+
+    def _delete(self, entry: EmbedderEntry) -> None:
+        self._show_problem("")
+        self._embedders.delete(entry.source)
+
     def _show_downloads(self) -> None:
-        for row in self._rows.values():
+        for row in self.rows():
             row.show_download(self._embedders.download_of(row.entry), is_current=row.entry.path == self._current)
         self.built_in.setVisible(bool(self._current))
 
     def _on_message(self, severity: str, sentence: str, way_out: str) -> None:
         """What went wrong with a row stands there; this is about what was asked for."""
-        is_told = any(row.problem.startswith(sentence) for row in self._rows.values())
+        is_told = any(row.problem.startswith(sentence) for row in self.rows())
         self._show_problem("" if severity != "error" or is_told else f"{sentence} {way_out}".strip())
 
     def _show_problem(self, words: str) -> None:
@@ -159,12 +165,9 @@ class EmbedderDialog(QDialog):
         super().accept()
 
     def _on_get(self) -> None:
-        self._get(self.field.text().strip())
-        self.field.clear()
-
-    def _get(self, source: str) -> None:
         self._show_problem("")
-        self._embedders.get(source)
+        self._embedders.get(self.field.text().strip())
+        self.field.clear()
 
     def _on_typed(self, text: str) -> None:
         text = text.strip()

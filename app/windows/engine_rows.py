@@ -12,6 +12,7 @@ from app.widgets.setting_controls import (
     Control,
     Decimal,
     Gibibytes,
+    Line,
     Number,
     Paragraph,
     Switch,
@@ -22,12 +23,13 @@ from app.widgets.setting_controls import (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One setting by its dotted name; the control is made when the page is."""
+    """One setting by its dotted name; the control is made when the page is, and stands below where it `is_wide`."""
 
     setting: str
     name: str
     words: str
     make_control: Callable[[], Control]
+    is_wide: bool = False
 
 
 def answers() -> tuple[Row, ...]:
@@ -35,7 +37,7 @@ def answers() -> tuple[Row, ...]:
         Row(
             "generation.instructions", _tr("Instructions"),
             _tr("What you want of every answer. Models are told it beside what Ragdoll tells them anyway."),
-            lambda: Paragraph(_tr("Answer in German, in three sentences at most.")),
+            lambda: Paragraph(_tr("Answer in German, in three sentences at most.")), is_wide=True,
         ),
         Row(
             "generation.max_answer_tokens", _tr("Longest answer"),
@@ -196,6 +198,16 @@ def search() -> tuple[Row, ...]:
             "memory.index_budget_bytes", _tr("Memory for the index"),
             _tr("What does not fit is read from disk during a search, which takes longer and finds the same."),
             lambda: Gibibytes(1024.0, 0.25, nothing=_tr("automatic")),
+        ),
+    )  # fmt: skip
+
+
+def models() -> tuple[Row, ...]:
+    return (
+        Row(
+            "models.hub", _tr("Where models come from"),
+            _tr("The address of the Hugging Face hub, or of a mirror of it. It is asked only when you get a model."),
+            lambda: Line("https://huggingface.co"), is_wide=True,
         ),
     )  # fmt: skip
 

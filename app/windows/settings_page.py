@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
     QLineEdit,
-    QPlainTextEdit,
     QScrollArea,
     QSpinBox,
     QVBoxLayout,
@@ -88,7 +87,8 @@ class SettingsPage(Page):
         library = self._add_rows(self.tr("Library"), engine_rows.library())
         self._add_embedder(library)
         self._add_rows(self.tr("Search"), engine_rows.search())
-        self._add_models_folder(os.path.join(data_folder, "models"))
+        section = self._add_rows(self.tr("Models"), engine_rows.models())
+        self._add_models_folder(section, os.path.join(data_folder, "models"))
         self._add_server(LocalServerModel(models.client, self))
         self._add_data(data_folder, models.exports)
         self._column.addStretch(1)
@@ -163,7 +163,8 @@ class SettingsPage(Page):
             control.widget.setObjectName(row.setting)
             control.changed.connect(partial(self._on_engine_control, row.setting))
             self._controls[row.setting] = control
-            self._lines[row.setting] = self._line(section, row.name, row.words, control.widget)
+            line = self._line(section, row.name, row.words, control.widget, is_wide=row.is_wide)
+            self._lines[row.setting] = line
         return section
 
     def _add_answers_per_question(self, section: QVBoxLayout) -> None:
@@ -193,7 +194,7 @@ class SettingsPage(Page):
         more = self.embedder_name, self.embedder_coming
         self._lines[_EMBEDDER] = self._line(section, name, words, self.embedder, *more)
 
-    def _add_models_folder(self, usual: str) -> None:
+    def _add_models_folder(self, section: QVBoxLayout, usual: str) -> None:
         self._usual_models_folder = usual
         self.models_folder = bits.button(self.tr("Change…"), clicked=self._choose_models_folder)
         words = self.tr("Models that you get are kept there. Those that you have stay where they are.")
@@ -204,7 +205,7 @@ class SettingsPage(Page):
         back = QWidget()
         back.setLayout(bits.row(self.usual_models_folder, None))
         self._lines[_MODELS_FOLDER] = self._line(
-            self._section(self.tr("Models")),
+            section,
             self.tr("Folder of models"),
             words,
             self.models_folder,
@@ -245,15 +246,22 @@ class SettingsPage(Page):
         self._column.addWidget(card)
         return layout
 
-    def _line(self, section: QVBoxLayout, name: str, words: str, control: QWidget, *more: QWidget) -> QWidget:
+    def _line(
+        self,
+        section: QVBoxLayout,
+        name: str,
+        words: str,
+        control: QWidget,
+        *more: QWidget,
+        is_wide: bool = False,
+    ) -> QWidget:
         control.setAccessibleName(name)
         control.setAccessibleDescription(words)
-        if isinstance(control, QAbstractSpinBox | QComboBox | QLineEdit):
+        if isinstance(control, QAbstractSpinBox | QComboBox | QLineEdit) and not is_wide:
             control.setFixedWidth(_CONTROL_PX)
         text = bits.column(bits.label(name), spacing=2)
         if words:
             text.addWidget(bits.label(words, "small", wraps=True))
-        is_wide = isinstance(control, QPlainTextEdit)
         for part in more:
             text.addWidget(part)
         if is_wide:

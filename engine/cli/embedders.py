@@ -1,4 +1,4 @@
-"""The command `embedders`: which models can turn text into vectors, getting one of the hub, and which one does."""
+"""The command `embedders`: which models can turn text into vectors, getting and deleting them, and which one does."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.cli.progress import bar
 from engine.errors import BadRequest
+from engine.protocol import EmbedderEntry
 
 _BUILT_IN = "built-in"
 
@@ -23,7 +24,9 @@ def embedders(options: argparse.Namespace, out: Output) -> None:
             _get(engine, _named(options), out)
         elif options.action == "use":
             engine.change_settings({"embedder.model": _folder(engine, _named(options))})
-        if options.action != "list":
+        elif options.action == "delete":
+            engine.delete_embedder(_source(engine, _named(options)))
+        if options.action in ("get", "use"):
             carry_on(engine, out.is_json)
         entries, current = engine.embedders(), engine.settings.embedder.model
     if out.is_json:
@@ -58,8 +61,23 @@ def _folder(engine: Commanded, name: str) -> str:
     """What the settings call a model: one that was got by its name, any other as it is named."""
     if name == _BUILT_IN:
         return ""
+    entry = _here(engine, name)
+    return entry.path if entry is not None else name
+
+
+def _source(engine: Commanded, name: str) -> str:
+    """What the hub calls one that was got; any other as it is named."""
+    if name == _BUILT_IN:
+        raise BadRequest("The embedding model that comes with Ragdoll is a part of it, and stays.")
+    entry = _here(engine, name)
+    return entry.source if entry is not None else name
+
+
+def _here(engine: Commanded, name: str) -> EmbedderEntry | None:
     there = (entry for entry in engine.embedders() if entry.download.state == "there")
-    return next((entry.path for entry in there if name.casefold() in (entry.name.casefold(), entry.source)), name)
+    return next(
+        (one for one in there if name.casefold() == one.name.casefold() or name in (one.source, one.path)), None
+    )
 
 
 def _named(options: argparse.Namespace) -> str:

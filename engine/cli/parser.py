@@ -110,11 +110,11 @@ def _declare_models(command: AddCommand) -> None:
     )  # fmt: skip
 
     meaning = command("embedders", embedders.embedders, "The embedding models, which find passages by what they mean.")
-    meaning.add_argument("action", nargs="?", choices=("list", "get", "use"), default="list")
+    meaning.add_argument("action", nargs="?", choices=("list", "get", "use", "delete"), default="list")
     meaning.add_argument(
         "name", nargs="?", metavar="NAME",
         help='one of the list, or of the Hugging Face hub a link or OWNER/NAME (for get); a folder or "built-in" (for '
-        "use)",
+        "use); one that was got (for delete)",
     )  # fmt: skip
 
     knobs = command("settings", settings.settings, "All settings of the engine, or those that are named or changed.")

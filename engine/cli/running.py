@@ -54,6 +54,7 @@ from engine.protocol import (
     EmbedderEntry,
     EmbedderState,
     Folder,
+    HubEmbedder,
     HubFiles,
     HubModel,
     MemoryReply,
@@ -285,6 +286,9 @@ class RunningEngine:
             "Ragdoll is already open, and gets embedding models by itself.",
             "Get it in the settings of the window, under Library, or close the window.",
         )
+
+    def delete_embedder(self, name: str) -> None:
+        self._caller.request(protocol.EMBEDDERS_DELETE, HubEmbedder(source=name))
 
     def measure_model(self) -> Iterator[MeasuringProgressed]:
         raise LibraryHeld(

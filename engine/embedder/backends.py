@@ -213,7 +213,7 @@ def load_libraries(spec: EmbedderSpec) -> None:
     """Imports what the model needs, which takes seconds; nothing where it cannot be, and `load` tells why."""
     _prepare_imports()
     with suppress(ImportError, OSError):
-        if bert.read(spec.folder) is None:
+        if _shape_of_plain(spec) is None:
             load_whole_libraries()
         else:
             import_module("engine.embedder.bert_torch")
@@ -247,10 +247,15 @@ def _prepare_imports() -> None:
         os.environ.setdefault(name, str(_NUM_KERNELS_KEPT))
 
 
+def _shape_of_plain(spec: EmbedderSpec) -> bert.Shape | None:
+    """None where it is no plain BERT, or is given prompts."""
+    return None if spec.prompts else bert.read(spec.folder)
+
+
 def load_light(spec: EmbedderSpec) -> NumpyBert | None:
     """The model in float32 without torch, in a tenth of a second; None where it is no plain BERT, or broken."""
     _prepare_imports()
-    shape = bert.read(spec.folder)
+    shape = _shape_of_plain(spec)
     if shape is None:
         return None
     try:
@@ -268,7 +273,7 @@ def load(spec: EmbedderSpec) -> Model:
     """
     load_libraries(spec)
     try:
-        shape = bert.read(spec.folder)
+        shape = _shape_of_plain(spec)
         if shape is not None:
             from engine.embedder import bert_torch
 
@@ -294,7 +299,8 @@ def load_whole(spec: EmbedderSpec) -> Model:
         transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         # Even a bar that is never shown starts a thread to watch over it.
         tqdm.monitor_interval = 0
-        model = SentenceTransformer(str(spec.folder), device="cpu", local_files_only=True).eval()
+        prompts = dict(spec.prompts) or None
+        model = SentenceTransformer(str(spec.folder), device="cpu", local_files_only=True, prompts=prompts).eval()
     except Exception as error:  # the edge to libraries that raise what they like of a broken file
         raise EmbedderUnavailable(
             f"The embedding model {spec.name!r} cannot be loaded: {first_line(error)}",

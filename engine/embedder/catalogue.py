@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 # Trained with these before every text; what is made without them is found worse, and no file of theirs says so.
-_E5 = re.compile(r"intfloat/(multilingual-)?e5-(small|base|large)(-v2)?")
+_E5 = re.compile(r"(intfloat/)?(multilingual-)?e5-(small|base|large)(-v2)?", re.IGNORECASE)
 _E5_PROMPTS = {"query": "query: ", "document": "passage: "}
 
 
@@ -67,9 +67,9 @@ def named(name: str) -> str:
     return next((one.repo for one in CATALOGUE if name.casefold() == one.name.casefold()), name)
 
 
-def prompts_of(repo: str) -> Mapping[str, str]:
-    """What a model of the hub wants before questions ("query") and passages ("document"), where its files do not say.
+def prompts_of(name: str) -> Mapping[str, str]:
+    """What a model wants before questions ("query") and passages ("document"), where its files do not say.
 
-    Empty for nearly all.
+    It is called OWNER/NAME as on the hub, or NAME. Empty for nearly all.
     """
-    return _E5_PROMPTS if _E5.fullmatch(repo) else {}
+    return _E5_PROMPTS if _E5.fullmatch(name) else {}

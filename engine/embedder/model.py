@@ -151,7 +151,13 @@ class Embedder:
         models = self._models
         if not models:
             return ""
-        return " ".join([self._setup.describe(models[0].max_tokens) + ".", *self._setup.refusals]).removesuffix(".")
+        words = [self._setup.describe(models[0].max_tokens) + ".", *self._setup.refusals]
+        if prompts := self.spec.prompts:
+            words.append(
+                f"It wants “{prompts['query'].strip()}” before questions and “{prompts['document'].strip()}” before "
+                "passages, and is given them."
+            )
+        return " ".join(words).removesuffix(".")
 
     @property
     def weights_name(self) -> str:

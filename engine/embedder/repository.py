@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.embedder.prompts import FILE as PROMPTS_FILE
+from engine.embedder.prompts import are_said
 from engine.errors import EmbedderUnavailable
 
 MODULES = "modules.json"
-_PROMPTS_FILE = "config_sentence_transformers.json"
 _CARD = "README.md"
 # The best first: what is loaded as it lies, and what is unpacked. Large ones are in several files, with a list of them.
 _WEIGHTS = (
@@ -71,9 +72,9 @@ def say_prompts(folder: Path, prompts: Mapping[str, str]) -> None:
 
     They are of the files that make its identity then: vectors that were made with others are not compared.
     """
-    file = folder / _PROMPTS_FILE
+    file = folder / PROMPTS_FILE
     said = _read(folder.name, file)
-    if prompts and not any((said.get("prompts") or {}).values()):
+    if prompts and not are_said(said):
         file.write_text(json.dumps({**said, "prompts": dict(prompts)}, indent=2), encoding="utf-8")
 
 

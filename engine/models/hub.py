@@ -171,7 +171,7 @@ class Hub:
         try:
             with requests.get(url, headers=headers, stream=True, timeout=times, auth=_as_nobody) as response:
                 if not response.ok:
-                    raise _refusal(wanted, self._name, response.status_code, response.headers.get("Retry-After", ""))
+                    raise _refusal(wanted, self._name, response.status_code, _seconds_asked(response.headers))
                 yield response
         except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
             if isinstance(error, requests.exceptions.SSLError) and "certificate" in str(error).casefold():
@@ -185,7 +185,8 @@ class Hub:
             ) from error
         except requests.RequestException as error:
             raise DownloadFailed(
-                f"{self._name} cannot be asked: {error}.", "Look at the address in the setting models.hub."
+                f"{self._name} cannot be asked: {error}.",
+                "Look at its address in the settings, under Models (models.hub).",
             ) from error
 
     def _something_else(self, what: str) -> DownloadFailed:
@@ -235,7 +236,7 @@ def _is_of(wanted: HubFile, start: int, headers: Mapping[str, str]) -> bool:
     return headers.get("Content-Length", str(wanted.num_bytes)) == str(wanted.num_bytes)
 
 
-def _refusal(wanted: Source | Folder, hub: str, status: int, retry_after: str) -> DownloadFailed:
+def _refusal(wanted: Source | Folder, hub: str, status: int, wait_s: float | None) -> DownloadFailed:
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return DownloadFailed(
             f"{hub} gives {wanted.repo} only to people with an account who accepted its licence, or it is not there.",
@@ -244,11 +245,9 @@ def _refusal(wanted: Source | Folder, hub: str, status: int, retry_after: str) -
     if status == HTTPStatus.NOT_FOUND:
         return _missing(wanted, hub)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return _pause_asked(hub, _seconds(retry_after))
+        return _pause_asked(hub, wait_s)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return DownloadCut(
-            f"{hub} has a fault of its own ({status}).", f"Try again later. {_KEPT}", _seconds(retry_after)
-        )
+        return DownloadCut(f"{hub} has a fault of its own ({status}).", f"Try again later. {_KEPT}", wait_s)
     return DownloadFailed(f"{hub} refused to give {_what(wanted)} ({status}).", "Choose another model.")
 
 
@@ -269,11 +268,21 @@ def _what(wanted: Source | Folder) -> str:
     return str(wanted) if isinstance(wanted, Folder) else f"{wanted.file} in {wanted.repository}"
 
 
-def _seconds(retry_after: str) -> float | None:
-    """What Retry-After says: seconds, or a time; None where it says neither."""
-    if retry_after.isdecimal():
-        return float(retry_after)
-    try:
-        return max(0.0, (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):
-        return None
+def _seconds_asked(headers: Mapping[str, str]) -> float | None:
+    """What Retry-After says: seconds, or a time by the clock of the hub; None where it says neither."""
+    asked = headers.get("Retry-After", "")
+    if asked.isdecimal():
+        return float(asked)
+    until = _time(asked)
+    return None if until is None else max(0.0, (until - (_time(headers.get("Date", "")) or _now())).total_seconds())
+
+
+def _time(text: str) -> datetime | None:
+    with suppress(TypeError, ValueError):
+        told = parsedate_to_datetime(text)
+        return told if told.tzinfo is not None else told.replace(tzinfo=UTC)
+    return None
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

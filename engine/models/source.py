@@ -72,6 +72,10 @@ class Source:
         folder, slash, name = self.file.rpartition("/")
         return tuple(replace(self, file=f"{folder}{slash}{piece}") for piece in pieces_of(name))
 
+    def pieces_below(self, folder: Path) -> list[Path]:
+        """Where all of its files belong."""
+        return [piece.below(folder) for piece in self.pieces]
+
     def below(self, folder: Path) -> Path:
         """Where it belongs: files of different owners often have the same name."""
         return folder / self.repository / self.file

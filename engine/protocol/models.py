@@ -92,7 +92,8 @@ class EmbedderEntry(Message):
     """An embedding model that can be got, or was: it will be in the folder `path`, which the settings name to use it.
 
     Of one that is in no catalogue little is known: texts are "", figures 0, and `is_multilingual` is None.
-    `num_bytes` is about what is fetched.
+    `num_bytes` is about what is fetched. `deletable_bytes` come free if it is deleted, which one in use cannot be, nor
+    one that lies elsewhere: of those it is 0.
     """
 
     source: str
@@ -104,6 +105,7 @@ class EmbedderEntry(Message):
     num_bytes: int = 0
     is_multilingual: bool | None = None
     download: Download
+    deletable_bytes: int = 0
 
 
 class EmbeddersReply(Message):
@@ -209,6 +211,7 @@ MODELS_DISCARD_PART = Method("models.discard_part", HubModel, Nothing, is_repeat
 MODELS_CANCEL_GETTING = Method("models.cancel_getting", HubModel, Nothing)
 EMBEDDERS = Method("embedders.list", Nothing, EmbeddersReply)
 EMBEDDERS_GET = Method("embedders.get", HubEmbedder, Nothing, is_repeatable=True)
+EMBEDDERS_DELETE = Method("embedders.delete", HubEmbedder, Nothing)
 EMBEDDERS_DISCARD_PART = Method("embedders.discard_part", HubEmbedder, Nothing, is_repeatable=True)
 EMBEDDERS_CANCEL_GETTING = Method("embedders.cancel_getting", HubEmbedder, Nothing)
 MEMORY = Method("memory.get", Nothing, MemoryReply)

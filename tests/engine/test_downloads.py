@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 import pytest
 
 from engine.core import Download
-from engine.downloads import AGAIN_SECONDS, JUDGE_SECONDS, WINDOW_SECONDS, Downloads, Speed
+from engine.downloads import AGAIN_SECONDS, JUDGE_SECONDS, LONGEST_PAUSE_SECONDS, WINDOW_SECONDS, Downloads, Speed
 from engine.errors import DownloadCut, DownloadFailed
 from engine.events import DownloadsChanged
 from engine.models.download import Fetched
@@ -223,6 +223,61 @@ def test_each_try_that_brings_nothing_makes_the_next_pause_longer_and_the_hub_ma
     network.step()
     assert network.wait_until(lambda: pause_s() > 4900.0)
     downloads.stop()
+
+
+class Clocks:
+    """What the clock that only goes on says, and that of the epoch."""
+
+    def __init__(self) -> None:
+        self.now, self.now_at = 5.0, 1e9
+
+
+@pytest.fixture
+def clocks() -> Clocks:
+    return Clocks()
+
+
+@pytest.fixture
+def timed(network: Network, clocks: Clocks) -> Iterator[Downloads]:
+    """Tries again after a minute, by clocks that the test sets."""
+    made = Downloads(
+        network.fetch, network.hear, lambda: clocks.now, (60.0,), wall_clock=lambda: clocks.now_at, look_s=0.01
+    )
+    yield made
+    made.stop()
+
+
+def cut_once(network: Network, downloads: Downloads, error: DownloadCut = CUT) -> float:
+    """Has one cut, and says when it is to be tried again."""
+    network.error = error
+    downloads.start(A)
+    network.step()
+    again_at = network.wait_for(A, "cut").again_at
+    assert again_at is not None
+    network.error = None
+    network.step(10)
+    return again_at
+
+
+def test_a_clock_that_is_set_back_holds_nothing_up_and_what_is_told_follows_it(
+    network: Network, timed: Downloads, clocks: Clocks
+):
+    assert cut_once(network, timed) == clocks.now_at + 60.0
+    clocks.now, clocks.now_at = clocks.now + 20.0, clocks.now_at - 3600.0
+    assert network.wait_until(lambda: network.told[-1][str(A)].again_at == clocks.now_at + 40.0)
+    clocks.now += 40.0
+    network.wait_for(A, "there")
+
+
+def test_a_machine_that_slept_tries_again_when_it_wakes(network: Network, timed: Downloads, clocks: Clocks):
+    cut_once(network, timed)
+    clocks.now_at += 60.0
+    network.wait_for(A, "there")
+
+
+def test_no_hub_is_given_more_than_some_hours(network: Network, timed: Downloads, clocks: Clocks):
+    again_at = cut_once(network, timed, DownloadCut("Later.", wait_s=1e9))
+    assert again_at == clocks.now_at + LONGEST_PAUSE_SECONDS
 
 
 def test_one_that_was_cut_can_be_cancelled_and_is_tried_no_more(network: Network, downloads: Downloads):

@@ -238,6 +238,101 @@ def test_a_model_that_is_in_no_catalogue_is_told_of_while_it_is_not_whole(engine
     assert engine.models_begun() == ()
 
 
+def begun_before_the_folder_was_changed(engine: Engine, tmp_path: Path) -> Path:
+    """The folder that it was changed to."""
+    steps = engine.get_model("owner/name/other.gguf")
+    next(steps)
+    steps.close()
+    new = tmp_path / "large disk"
+    # Another one lies between.
+    engine.change_settings({"models.folder": str(tmp_path / "small disk")})
+    engine.change_settings({"models.folder": str(new)})
+    return new
+
+
+def test_what_was_begun_before_the_folder_was_changed_is_listed_and_gone_on_with(
+    engine: Engine, hub: ModelHub, tmp_path: Path
+):
+    new = begun_before_the_folder_was_changed(engine, tmp_path)
+    [begun] = engine.models_begun()
+    assert (begun.source, begun.download.state) == ("owner/name/other.gguf", "part")
+    hub.asked.clear()
+    got(engine, begun.source)
+    [asked] = hub.asked_for_files
+    assert asked == f"bytes={begun.download.num_bytes}-"
+    assert [Path(one.path) for one in engine.models()] == [new / begun.source]
+    assert engine.models_begun() == ()
+    assert list((engine.home.data / "models").rglob("*.part")) == []
+
+
+def test_what_was_begun_in_any_earlier_folder_can_be_removed(engine: Engine, tmp_path: Path):
+    engine.change_settings({"models.folder": str(tmp_path / "first")})
+    begun_before_the_folder_was_changed(engine, tmp_path)
+    # The usual one, where nothing was begun, is not the one that it lies in.
+    assert len(list((tmp_path / "first").rglob("*.part"))) == 1
+    engine.change_settings({"models.folder": ""})
+    [begun] = engine.models_begun()
+    engine.discard_part_of_model(begun.source)
+    assert engine.models_begun() == ()
+    assert list((tmp_path / "first").rglob("*.part")) == []
+
+
+def test_what_was_begun_twice_is_done_with_once_it_is_whole(engine: Engine, hub: ModelHub, tmp_path: Path):
+    new = begun_before_the_folder_was_changed(engine, tmp_path)
+    [old] = (engine.home.data / "models").rglob("*.part")
+    begun = new / old.relative_to(engine.home.data / "models")
+    begun.parent.mkdir(parents=True)
+    begun.write_bytes(old.read_bytes()[:1000])
+    hub.asked.clear()
+    got(engine, "owner/name/other.gguf")
+    assert hub.asked_for_files == ["bytes=1000-"]
+    assert not old.exists()
+
+
+def test_earlier_folders_are_known_once_and_without_the_one_in_force(engine: Engine, tmp_path: Path):
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    for folder in (first, second, first, first, ""):
+        engine.change_settings({"models.folder": folder})
+    assert engine.settings.models.earlier_folders == (first, second)
+    engine.change_settings({"models.folder": second})
+    assert engine.settings.models.earlier_folders == (first,)
+
+
+def test_a_model_that_lies_whole_in_an_earlier_folder_is_not_fetched_again(
+    engine: Engine, hub: ModelHub, tmp_path: Path
+):
+    got(engine, KNOWN.name)
+    path = place(engine, KNOWN.source)
+    engine.forget_model(path)
+    engine.change_settings({"models.folder": str(tmp_path / "large disk")})
+    hub.asked.clear()
+    got(engine, KNOWN.name)
+    assert hub.asked == []
+    assert [Path(one.path) for one in engine.models()] == [path]
+
+
+def test_a_model_in_several_files_is_brought_together_in_the_folder_in_force(
+    engine: Engine, hub: ModelHub, tmp_path: Path
+):
+    files = write_split_model(tmp_path)
+    for file in files:
+        hub.put("owner/name", file.name, file.read_bytes())
+    source = f"owner/name/{files[0].name}"
+    steps = engine.get_model(source)
+    before = place(engine, source)
+    while not before.is_file():
+        next(steps)
+    steps.close()
+    engine.change_settings({"models.folder": str(tmp_path / "large disk")})
+    hub.asked.clear()
+    got(engine, source)
+    assert not any(path.endswith(files[0].name) for path, _ in hub.asked if "/resolve/" in path)
+    assert sorted(path.name for path in (tmp_path / "large disk" / "owner" / "name").iterdir()) == sorted(
+        file.name for file in files
+    )
+    assert not before.exists()
+
+
 def test_what_went_wrong_with_it_is_told_until_it_is_removed(engine: Engine, hub: ModelHub):
     hub.instead = Refusal(403)
     ended: queue.Queue[Download] = queue.Queue()

@@ -15,7 +15,7 @@ from engine.core import Download
 from engine.embedder import Embedder, resolve
 from engine.embedder.catalogue import CATALOGUE
 from engine.engine import Engine
-from engine.errors import BadRequest, DiskFull, DownloadFailed, EmbedderUnavailable
+from engine.errors import BadRequest, DiskFull, DownloadFailed, EmbedderUnavailable, ModelError
 from engine.events import EmbedderDownloadsChanged
 from engine.memory.ledger import Ledger
 from engine.models import download
@@ -161,6 +161,130 @@ def test_what_is_here_of_a_model_can_be_removed(engine: Engine, hub: ModelHub):
     stopped_in_weights(engine, OTHER)
     engine.getting_embedders.discard(OTHER)
     assert [one.source for one in engine.getting_embedders.entries()] == [known.repo for known in CATALOGUE]
+
+
+def test_what_was_begun_before_the_folder_was_changed_is_listed_and_gone_on_with(
+    engine: Engine, hub: ModelHub, tmp_path: Path
+):
+    hub.piece_bytes = 1 << 18
+    num_bytes = stopped_in_weights(engine, OTHER)
+    engine.change_settings({"models.folder": str(tmp_path / "large disk")})
+    begun = entry(engine, OTHER).download
+    assert (begun.state, begun.num_bytes) == ("part", num_bytes)
+    hub.asked.clear()
+    got(engine, OTHER)
+    [(path, wanted)] = [asked for asked in hub.asked if "/resolve/" in asked[0]]
+    assert path.endswith("model.safetensors")
+    assert wanted.startswith("bytes=")
+    assert engine.settings.embedder.model == str(tmp_path / "large disk" / "embedders" / OTHER)
+    assert not [path for path in place(engine, OTHER).parents[1].rglob("*") if path.is_file()]
+
+
+def test_what_was_begun_in_an_earlier_folder_can_be_removed(engine: Engine, hub: ModelHub, tmp_path: Path):
+    hub.piece_bytes = 1 << 18
+    stopped_in_weights(engine, OTHER)
+    engine.change_settings({"models.folder": str(tmp_path / "large disk")})
+    engine.getting_embedders.discard(OTHER)
+    assert OTHER not in [one.source for one in engine.getting_embedders.entries()]
+    assert not [path for path in place(engine, OTHER).parents[1].rglob("*") if path.is_file()]
+
+
+def test_one_that_was_got_before_the_folder_was_changed_is_used_where_it_lies(
+    engine: Engine, hub: ModelHub, tmp_path: Path
+):
+    got(engine, OTHER)
+    engine.change_settings({"models.folder": str(tmp_path / "large disk"), "embedder.model": ""})
+    assert entry(engine, OTHER).download.state == "there"
+    hub.asked.clear()
+    got(engine, OTHER)
+    assert (hub.asked, engine.settings.embedder.model) == ([], str(place(engine, OTHER)))
+
+
+# --- deleting ---
+
+
+def move_to_the_built_in_one(engine: Engine) -> None:
+    engine.change_settings({"embedder.model": ""})
+    engine.start_moving().wait()
+
+
+def test_one_that_is_not_in_use_is_deleted_and_can_be_got_again(engine: Engine, hub: ModelHub):
+    got(engine, OTHER)
+    # The library is searched with it, once it is opened.
+    assert entry(engine, OTHER).deletable_bytes == 0
+    with pytest.raises(BadRequest, match="owner/name is in use") as error:
+        engine.delete_embedder(OTHER)
+    assert "Use another one" in error.value.way_out
+    move_to_the_built_in_one(engine)
+    folder = place(engine, OTHER)
+    num_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    assert entry(engine, OTHER).deletable_bytes == num_bytes
+    engine.delete_embedder(OTHER)
+    assert OTHER not in [one.source for one in engine.getting_embedders.entries()]
+    assert not [path for path in folder.parents[1].rglob("*") if path.is_file()]
+    with pytest.raises(BadRequest, match="owner/name is not here"):
+        engine.delete_embedder(OTHER)
+    hub.asked.clear()
+    got(engine, OTHER)
+    assert any(path.endswith("model.safetensors") for path, _ in hub.asked)
+
+
+def test_one_that_answers_until_all_files_have_moved_is_not_deleted_before(engine: Engine, tmp_path: Path):
+    (tmp_path / "lease.txt").write_text("The notice period of the flat is three months.", encoding="utf-8")
+    got(engine, OTHER)
+    engine.add([tmp_path / "lease.txt"])
+    engine.pause_indexing()
+    engine.change_settings({"embedder.model": ""})
+    with pytest.raises(BadRequest, match="is in use"):
+        engine.delete_embedder(OTHER)
+    engine.resume_indexing()
+    engine.start_moving().wait()
+    engine.delete_embedder(OTHER)
+    assert engine.search("The notice period", top_k=1).passages
+
+
+def test_a_folder_of_ones_own_stays_where_it_is(engine: Engine, tiny: Path):
+    for own in (str(tiny), "~nobody/tiny"):
+        with pytest.raises(BadRequest, match="not in the folder of models") as error:
+            engine.delete_embedder(own)
+        assert "Delete it yourself" in error.value.way_out
+    link = place(engine, OTHER)
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tiny, target_is_directory=True)
+    assert (entry(engine, OTHER).download.state, entry(engine, OTHER).deletable_bytes) == ("there", 0)
+    with pytest.raises(BadRequest, match="only a link to it"):
+        engine.delete_embedder(OTHER)
+    assert (tiny / "modules.json").is_file()
+
+
+def test_one_that_may_not_be_deleted_says_so(engine: Engine, monkeypatch: pytest.MonkeyPatch):
+    got(engine, OTHER)
+    move_to_the_built_in_one(engine)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("engine.getting_embedders.os.replace", refuse)
+    with pytest.raises(ModelError, match="owner/name could not be deleted: Permission denied"):
+        engine.delete_embedder(OTHER)
+    assert entry(engine, OTHER).download.state == "there"
+
+
+def test_what_is_left_of_one_that_was_deleted_in_part_can_be_removed(engine: Engine, monkeypatch: pytest.MonkeyPatch):
+    got(engine, OTHER)
+    move_to_the_built_in_one(engine)
+
+    def refuse(folder: Path) -> None:
+        (folder / "modules.json").unlink()
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("engine.getting_embedders.shutil.rmtree", refuse)
+        with pytest.raises(ModelError, match="could not be deleted"):
+            engine.delete_embedder(OTHER)
+    assert entry(engine, OTHER).download.state == "part"
+    engine.getting_embedders.discard(OTHER)
+    assert OTHER not in [one.source for one in engine.getting_embedders.entries()]
 
 
 def test_a_small_file_that_arrives_damaged_is_told_and_not_kept(engine: Engine, hub: ModelHub):

@@ -21,6 +21,35 @@ def test_a_change_is_in_force_and_on_disk(tmp_path: Path):
     assert (again.generation.temperature, again.models.known) == (0.9, ("/a.gguf",))
 
 
+@pytest.mark.parametrize(
+    ("typed", "address"),
+    [
+        ("", "https://huggingface.co"),
+        (" https://huggingface.co/ ", "https://huggingface.co"),
+        ("hf-mirror.com", "https://hf-mirror.com"),
+        ("http://127.0.0.1:8080/huggingface", "http://127.0.0.1:8080/huggingface"),
+        ("localhost:8080", "https://localhost:8080"),
+        ("https://[::1]:80", "https://[::1]:80"),
+    ],
+)
+def test_the_address_of_a_hub_is_taken_as_people_type_it(tmp_path: Path, typed: str, address: str):
+    assert SettingsStore(tmp_path / "engine.toml").change({"models.hub": typed}).models.hub == address
+    assert SettingsStore(tmp_path / "engine.toml").settings.models.hub == address
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["ftp://mirror", "https://", "https:///models", "a nice mirror", "https://mirror:port", "https://mirror:99999",
+     "https://mirror?x=1", "https://mirror#top", "https://[::1", "https://mirror/a b"],
+)  # fmt: skip
+def test_what_is_no_address_of_a_hub_is_told_as_it_was_typed(tmp_path: Path, typed: str):
+    store = SettingsStore(tmp_path / "engine.toml")
+    with pytest.raises(BadRequest) as error:
+        store.change({"models.hub": typed})
+    assert error.value.sentence == f"That setting cannot be used: models.hub: {typed!r} is no address of a hub."
+    assert store.settings.models.hub == "https://huggingface.co"
+
+
 def test_unknown_keys_and_comments_of_the_file_are_kept(tmp_path: Path):
     file = tmp_path / "engine.toml"
     file.write_text('# mine\n[future]\nkey = "kept"\n[generation]\ntemperature = 0.5\n')

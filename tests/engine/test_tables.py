@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from engine import tables
 from engine.catalog import Catalog, VectorTable
 from engine.config import EmbedderSettings, Settings
 from engine.core import Chunk, FoundFile, ReadDocument
-from engine.embedder import EmbedderSpec
+from engine.embedder import EmbedderSpec, spec
 from engine.errors import EmbedderUnavailable
 from engine.tables import Tables
+from tests.helpers.small_embedder import write_small_model
 
 
 @dataclass
@@ -67,6 +69,29 @@ def test_an_empty_library_changes_its_model_at_once(machine: Machine) -> None:
 
     assert table.identity == spec.identity == "two@1"
     assert machine.tables.following() is None
+
+
+def test_what_was_embedded_without_prompts_is_searched_so_until_it_has_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_small_model(tmp_path / "multilingual-e5-small")
+    with closing(Catalog.open(tmp_path)) as catalog:
+        catalog.add_root("Documents", "/d", is_folder=True, device=1)
+        machine = Machine(tmp_path, catalog, wanted=str(folder))
+        with monkeypatch.context() as before:
+            before.setattr(spec, "unsaid", lambda *_: {})
+            table, bare = machine.tables.active()
+        machine.index_something(table.identity)
+
+        assert machine.tables.active() == (table, bare)
+        following = machine.tables.following()
+
+        assert following is not None
+        assert following[1].prompts == {"query": "query: ", "document": "passage: "}
+        assert following[0].identity == following[1].identity != bare.identity
+        # Also where the settings name another one by then.
+        machine.wanted = ""
+        assert machine.tables.active() == (table, bare)
 
 
 def test_a_library_from_before_is_recognised_by_its_identity(machine: Machine) -> None:

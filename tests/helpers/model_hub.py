@@ -111,14 +111,15 @@ class ModelHub:
                     self._send_file()
 
             def _answer(self, answer: Refusal) -> None:
-                self._begin(answer.status)
+                self._begin(answer.status, answer.headers.get("Date"))
                 for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(answer.body)
 
-            def _begin(self, status: int) -> None:
-                self.send_response(status)
+            def _begin(self, status: int, date: str | None = None) -> None:
+                # Else it would say the time of this machine as well.
+                (self.send_response_only if date else self.send_response)(status)
                 # Said, so that nobody asks again on a connection that is about to end.
                 self.send_header("Connection", "close")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.widgets.setting_controls import Paragraph, Texts, Words, escaped, texts_of
+from app.widgets.setting_controls import Line, Paragraph, Texts, Words, escaped, texts_of
 
 AWKWARD = (" a, b ", "\n\n", "back\\slash", "\\n", "\ttab", ",", " ", "User:", "ends with \\")
 
@@ -28,6 +28,18 @@ def test_any_texts_stand_in_a_line_and_come_back():
 )
 def test_texts_are_read_from_what_is_typed(line: str, texts: tuple[str, ...]):
     assert texts_of(line) == texts
+
+
+def test_a_line_that_was_only_looked_at_tells_nothing(qtbot):
+    control = Line("none")
+    qtbot.addWidget(control.widget)
+    control.show_value("https://huggingface.co")
+    told: list[object] = []
+    control.changed.connect(lambda: told.append(control.value()))
+    control.widget.editingFinished.emit()
+    control.widget.setText(" ")
+    control.widget.editingFinished.emit()
+    assert told == [""]
 
 
 @pytest.mark.parametrize("kind", [Words, Texts])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QLabel, QMessageBox, QWidget
 
 from app.windows.embedder_dialog import EmbedderDialog
 from engine import protocol
@@ -105,6 +105,43 @@ def test_one_that_is_here_and_not_in_use_is_used_again_without_the_hub(dialog, c
     assert (many.chip, many.action.text()) == ("Here", "Use")
     many.action.click()
     assert [wanted.source for wanted in client.asked(protocol.EMBEDDERS_GET)] == [MANY.source]
+
+
+def test_one_that_is_not_in_use_is_deleted_once_that_is_confirmed(dialog, client):
+    here = {"download": Download(MANY.source, "there"), "deletable_bytes": 467 * MIB}
+    dialog._embedders.refresh()
+    tell_entries(client, entry(MANY.source, **here), ENGLISH)
+    many, english = dialog.rows()
+    assert (many.delete.isVisible(), english.delete.isVisible()) == (True, False)
+    assert many.delete.toolTip() == "Deletes its files, and frees 467 MiB"
+    many.delete.click()
+    (question,) = dialog.findChildren(QMessageBox)
+    assert question.text() == "Delete the files of many?"
+    assert question.informativeText() == (
+        f"{MANY.path}\n\n467 MiB come free. To use it again, you have to get it again."
+    )
+    assert question.defaultButton() is question.button(QMessageBox.StandardButton.Cancel)
+    assert client.asked(protocol.EMBEDDERS_DELETE) == []
+    next(button for button in question.buttons() if button.text() == "Delete").click()
+    assert [wanted.source for wanted in client.asked(protocol.EMBEDDERS_DELETE)] == [MANY.source]
+    client.answer(protocol.EMBEDDERS_DELETE, protocol.Nothing())
+    tell_entries(client)
+    assert not many.delete.isVisible()
+
+
+def test_one_in_use_cannot_be_deleted_and_why_another_cannot_is_told(dialog, page, client):
+    page.engine_settings.refresh()
+    tell_settings(client, MANY.path)
+    here = [entry(one.source, download=Download(one.source, "there"), deletable_bytes=MIB) for one in (MANY, ENGLISH)]
+    dialog._embedders.refresh()
+    tell_entries(client, *here)
+    many, english = dialog.rows()
+    assert (many.delete.isVisible(), english.delete.isVisible()) == (False, True)
+    english.delete.click()
+    (question,) = dialog.findChildren(QMessageBox)
+    next(button for button in question.buttons() if button.text() == "Delete").click()
+    client.refuse(protocol.EMBEDDERS_DELETE, "owner/english is in use.", way_out="Use another one.")
+    assert dialog.problem.text() == "owner/english is in use. Use another one."
 
 
 def test_what_comes_while_the_dialog_is_closed_stands_in_the_settings(dialog, page, client):

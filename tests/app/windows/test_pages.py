@@ -990,6 +990,29 @@ def test_the_folder_of_models_is_chosen_and_the_usual_one_taken_again(window, cl
     assert window.focusWidget() is page.models_folder
 
 
+def test_where_models_come_from_is_changed_and_an_address_that_is_none_refused(window, client, qtbot):
+    page = window.go_to("settings")
+    tables = {**ALL_SETTINGS, "models": {"folder": "", "hub": "https://huggingface.co"}}
+    client.answer(protocol.SETTINGS_GET, protocol.SettingsReply(settings=tables))
+    assert page.shows("models.hub")
+    field = page.engine_control("models.hub")
+    assert field.text() == "https://huggingface.co"
+    assert field.minimumWidth() < field.maximumWidth()
+    field.setFocus()
+    field.setText("ftp://mirror")
+    qtbot.keyClick(field, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: bool(client.asked(protocol.SETTINGS_SET)))
+    assert client.asked(protocol.SETTINGS_SET)[-1].changes == {"models.hub": "ftp://mirror"}
+    client.refuse(protocol.SETTINGS_SET, "'ftp://mirror' is no address of a hub.")
+    assert window.message_bar.sentence == "'ftp://mirror' is no address of a hub."
+    # What is shown is what is asked.
+    assert field.text() == "https://huggingface.co"
+    field.setText(" mirror.example ")
+    qtbot.keyClick(field, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: len(client.asked(protocol.SETTINGS_SET)) == 2)
+    assert client.asked(protocol.SETTINGS_SET)[-1].changes == {"models.hub": "mirror.example"}
+
+
 def test_as_many_answers_are_asked_for_as_the_settings_say(window, models, client):
     page = window.go_to("settings")
     page.answers_per_question.setValue(3)

@@ -53,6 +53,21 @@ def test_one_is_got_and_used_and_the_built_in_one_again(hub: ModelHub, tmp_path:
     assert f"In use: {tmp_path / 'made'}" in ragdoll("embedders", "use", str(tmp_path / "made"))
 
 
+def test_one_that_was_got_is_deleted_once_another_is_in_use(hub: ModelHub, tmp_path: Path):
+    ragdoll("embedders", "get", "owner/tiny")
+    with pytest.raises(BadRequest, match="owner/tiny is in use"):
+        ragdoll("embedders", "delete", "tiny")
+    ragdoll("embedders", "use", "built-in")
+    told = ragdoll("embedders", "delete", "Tiny")
+    assert "tiny  " not in told
+    with pytest.raises(BadRequest, match="names no embedding model of the hub"):
+        ragdoll("embedders", "delete", "tiny")
+    with pytest.raises(BadRequest, match="not in the folder of models"):
+        ragdoll("embedders", "delete", str(tmp_path / "made"))
+    with pytest.raises(BadRequest, match="comes with Ragdoll is a part of it"):
+        ragdoll("embedders", "delete", "built-in")
+
+
 def test_what_is_not_here_cannot_be_used():
     with pytest.raises(EmbedderUnavailable, match="not on this computer"):
         ragdoll("embedders", "use", "owner/nothing")

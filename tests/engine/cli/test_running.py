@@ -111,6 +111,7 @@ COMMANDS = {
     "a wrong setting": ["settings", "generation.temperature=hot"],
     "no such model": ["models", "use", "nowhere"],
     "not got": ["models", "delete", "nowhere"],
+    "an embedding model that was not got": ["embedders", "delete", "owner/name"],
     "no such file to ask": ["ask", "x", "--each-file", "--until", "1999-12-31"],
 }
 # Without --json.

@@ -16,19 +16,12 @@ from engine.embedder import Embedder, resolve
 from engine.embedder.spec import found_again
 from engine.errors import EmbedderUnavailable
 from engine.memory.ledger import Ledger
+from tests.helpers.small_embedder import write_small_model
 
 
 @pytest.fixture
 def small_model(tmp_path: Path) -> Path:
-    """A folder laid out like a sentence-transformers model, with a few bytes for weights."""
-    folder = tmp_path / "my-embedder"
-    (folder / "1_Pooling").mkdir(parents=True)
-    modules = [{"path": "", "type": "Transformer"}, {"path": "1_Pooling", "type": "Pooling"}, {"path": "2_Normalize"}]
-    (folder / "modules.json").write_text(json.dumps(modules))
-    (folder / "config.json").write_text(json.dumps({"hidden_size": 48}))
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 32}))
-    (folder / "model.safetensors").write_bytes(bytes(range(256)) * 4096)
-    return folder
+    return write_small_model(tmp_path / "my-embedder")
 
 
 def test_default_model_is_known_without_torch():
@@ -79,6 +72,7 @@ def test_identity_does_not_depend_on_where_the_folder_lies(small_model: Path, tm
         ("language:\n- en\n- de\n", False),
         ("language: [en, zh]", False),
         ("license: mit", False),
+        ("license: mit\n---\nlanguage: en", False),
     ],
 )
 def test_model_card_says_which_languages(small_model: Path, front_matter: str, is_english_only: bool):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
 import socket
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from engine.models.download import (
     Fetched,
     begun_below,
     bring,
+    carry,
     fetch,
     is_as_told,
     parts_of,
@@ -198,6 +200,47 @@ def test_a_page_of_the_network_is_no_model(hub: ModelHub, folder: Path, pauses: 
     assert not SOURCE.below(folder).exists()
 
 
+def on_another_disk(monkeypatch: pytest.MonkeyPatch, old: Path) -> None:
+    replace = os.replace
+
+    def refusing(file: Path, target: Path) -> None:
+        if file.is_relative_to(old):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        replace(file, target)
+
+    monkeypatch.setattr(download.os, "replace", refusing)
+
+
+@pytest.mark.parametrize("is_on_another_disk", [False, True])
+def test_what_lies_elsewhere_is_carried_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_on_another_disk: bool):
+    old, new = tmp_path / "old", tmp_path / "new" / "deeper"
+    old.mkdir()
+    if is_on_another_disk:
+        on_another_disk(monkeypatch, old)
+    for name in ("a", "b"):
+        (old / name).write_bytes(name.encode() * 1000)
+    steps = list(carry([(old / name, new / name) for name in ("a", "b")]))
+    assert steps == [Fetched(1000, 2000, is_new=False), Fetched(2000, 2000, is_new=False)]
+    assert {path.name: path.read_bytes() for path in new.iterdir()} == {"a": b"a" * 1000, "b": b"b" * 1000}
+    assert list(old.iterdir()) == []
+
+
+def test_what_is_carried_to_another_disk_stays_where_it_was_until_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    on_another_disk(monkeypatch, old)
+    (old / "a").write_bytes(b"a" * 1000)
+    steps = carry([(old / "a", new / "a")])
+    next(steps)
+    steps.close()
+    assert list(new.iterdir()) == []
+    with pytest.raises(DiskFull, match="no room"):
+        list(carry([(old / "a", new / "a")], free_bytes=lambda _: 10))
+    assert (old / "a").read_bytes() == b"a" * 1000
+
+
 def test_a_pause_that_is_asked_for_is_kept_unless_it_is_long(hub: ModelHub, folder: Path, pauses: list[float]):
     stopped_at(hub, folder, 400_000)
     hub.cuts = [100_000]
@@ -214,6 +257,23 @@ def test_a_pause_that_is_asked_for_is_kept_unless_it_is_long(hub: ModelHub, fold
             fetched(hub, folder / "other", pauses)
         assert not isinstance(error.value, DownloadCut)
         assert "minutes" in error.value.way_out
+
+
+def test_a_pause_until_a_time_is_told_by_the_clock_of_the_hub(hub: ModelHub, folder: Path, pauses: list[float]):
+    told_at = 1e9
+    until = {"Date": formatdate(told_at, usegmt=True), "Retry-After": formatdate(told_at + 7, usegmt=True)}
+    stopped_at(hub, folder, 400_000)
+    hub.refusals = [Refusal(503, until)]
+    with pytest.raises(DownloadCut) as error:
+        fetched(hub, folder, pauses)
+    assert error.value.wait_s == 7.0
+
+
+def test_who_is_to_wait_for_long_is_not_waited_for(hub: ModelHub, folder: Path, pauses: list[float]):
+    hub.instead = Refusal(503, {"Retry-After": "86400"})
+    with pytest.raises(DownloadCut) as error:
+        fetched(hub, folder, pauses)
+    assert (error.value.wait_s, pauses) == (86400.0, [])
 
 
 def _quiet(hub: ModelHub) -> None:

@@ -1,0 +1,57 @@
+"""Prompts that a model wants before its texts and that its files do not say: known by whose copy it is.
+
+What is embedded without them is found worse, and nothing tells of it. A model is recognised by the name that its card
+gives it, or else by that of its folder; one that was trained further is another model, and left as its files have it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.embedder import catalogue
+from engine.embedder.card import Card
+
+FILE = "config_sentence_transformers.json"
+_CACHED = "models--"
+
+
+def unsaid(folder: Path, card: Card, named: str) -> Mapping[str, str]:
+    """What the model in `folder` wants before questions ("query") and passages ("document").
+
+    Empty for nearly all, and for those that say it themselves.
+
+    Args:
+        folder: Where it lies.
+        card: What its card says.
+        named: How the settings name it.
+
+    Raises:
+        OSError, ValueError: A file of it cannot be read.
+    """
+    if card.is_derived or are_said(_json(folder / FILE)):
+        return {}
+    names = (card.name,) if card.name else _names(folder, named)
+    return next((prompts for prompts in map(catalogue.prompts_of, names) if prompts), {})
+
+
+def are_said(said: Mapping[str, Any]) -> bool:
+    """Whether what sentence-transformers saved beside a model has prompts; newer versions save empty ones with all."""
+    return any((said.get("prompts") or {}).values())
+
+
+def _names(folder: Path, named: str) -> Iterator[str]:
+    """What may be its name, the likeliest first."""
+    yield named
+    yield folder.name
+    # Of its snapshot in Hugging Face's cache.
+    if (cached := folder.parent.parent.name).startswith(_CACHED):
+        yield cached.removeprefix(_CACHED).replace("--", "/")
+    yield str(_json(folder / "config.json").get("_name_or_path", ""))
+
+
+def _json(file: Path) -> dict[str, Any]:
+    content = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return content if isinstance(content, dict) else {}
