@@ -198,7 +198,7 @@ class Session(QObject):
         self._client.start()
         self._tidying = ChatTidying(self._chats, self)
         if self._waiting_paths:
-            self.window.add(self._waiting_paths)
+            self.window.adding.add(self._waiting_paths)
             self._waiting_paths = ()
         startup_trace.tell("attached_s")
 
@@ -210,7 +210,7 @@ class Session(QObject):
         if self.models is None:
             self._waiting_paths += paths
         elif paths:
-            self.window.add(paths)
+            self.window.adding.add(paths)
 
     def _on_terminated(self) -> None:
         self.window.close()

@@ -44,7 +44,7 @@ class Attaching(QObject):
         """Attaches folders and files; models among them are opened."""
         if others := tuple(path for path in paths if not is_model(path)):
             self._attach(others)
-        self._window.add_models(models_among(paths))
+        self._window.adding.add_models(models_among(paths))
 
     def _attach(self, paths: tuple[str, ...]) -> None:
         self._models.attach(paths)

@@ -28,11 +28,11 @@ def commands_of(window: MainWindow, models: AppModels | None) -> list[Command]:
     commands += [
         Command(_tr("Attach files to this chat…"), window.attach_files, "attach"),
         Command(_tr("Instructions and settings of this chat…"), window.open_manner, "manner"),
-        Command(_tr("Add folder…"), window.add_folder, "folder-plus"),
-        Command(_tr("Add files…"), window.add_files, "file"),
-        Command(_tr("New collection…"), window.new_collection, "library"),
+        Command(_tr("Add folder…"), window.adding.add_folder, "folder-plus"),
+        Command(_tr("Add files…"), window.adding.add_files, "file"),
+        Command(_tr("New collection…"), window.adding.new_collection, "library"),
         Command(_tr("Get a model…"), window.get_model, "models"),
-        Command(_tr("Open a GGUF file…"), window.open_model, "models"),
+        Command(_tr("Open a GGUF file…"), window.adding.open_model, "models"),
         Command(_tr("Export this chat as Markdown…"), window.export_chat, "file-text"),
     ]
     if models is not None:

@@ -1,4 +1,4 @@
-"""The window: rail, pages, message bar, status line; it takes drops anywhere and owns shortcuts and dialogs.
+"""The window: rail, pages, message bar, status line; what is done by a shortcut, the palette or a button ends here.
 
 It is made without models, so that it is painted before anything is loaded; `attach` brings it to life. Pages other
 than the chat are made when they are first gone to, parts that the first paint does not show when they are first needed.
@@ -26,15 +26,13 @@ if TYPE_CHECKING:
     from app.models import AppModels
     from app.settings import SettingsStore, WindowSettings
     from app.widgets.chat_list_panel import ChatListPanel
-    from app.widgets.drop_overlay import DropOverlay
     from app.widgets.message_bar import MessageBar
+    from app.windows.adding import Adding
     from app.windows.attaching import Attaching
+    from app.windows.dropping import Dropping
     from app.windows.notices import Notices
     from app.windows.shortcuts import Shortcut
-    from engine.protocol import ModelEntry
 
-# What the engine calls the collection that dropped files go to; imported from its protocol only once models are here.
-_DEFAULT_COLLECTION = "Documents"
 _SIZE_PX = (1280, 800)
 _SMALLEST_PX = (760, 520)
 _NARROW_PX = 1040
@@ -103,10 +101,16 @@ class MainWindow(QMainWindow):
         return panel
 
     @cached_property
-    def overlay(self) -> DropOverlay:
-        from app.widgets.drop_overlay import DropOverlay
+    def adding(self) -> Adding:
+        from app.windows.adding import Adding
 
-        return DropOverlay(self._body)
+        return Adding(self)
+
+    @cached_property
+    def dropping(self) -> Dropping:
+        from app.windows.dropping import Dropping
+
+        return Dropping(self, self._body)
 
     # --- bringing to life ---
 
@@ -129,11 +133,11 @@ class MainWindow(QMainWindow):
         if not self.isVisible():
             self.apply_settings(models.settings.settings)
         models.settings.settings_changed.connect(self._on_settings_changed)
-        models.model_picker.added.connect(self._on_model_added)
         models.conversation.conversation_changed.connect(self._on_conversation_changed)
         models.conversation.conversation_saved.connect(lambda _id: self._on_conversation_changed())
         models.conversation.title_changed.connect(self._on_title_changed)
         self.notices.attach(models)
+        self.adding.attach(models)
         self.chats.attach(models.chat_list)
         self.chat.attach(models)
         self.attaching = Attaching(self, models)
@@ -183,16 +187,6 @@ class MainWindow(QMainWindow):
                 self._models.conversation.open(conversation_id)
             self.go_to("chats")
 
-    def add_folder(self, collection: str = "", *, is_asked: bool = False) -> None:
-        from app.windows import file_choices
-
-        file_choices.choose_folder(self, lambda paths: self.add(paths, collection, is_asked=is_asked))
-
-    def add_files(self, collection: str = "", *, is_asked: bool = False) -> None:
-        from app.windows import file_choices
-
-        file_choices.choose_files(self, lambda paths: self.add(paths, collection, is_asked=is_asked))
-
     def attach_files(self) -> None:
         """Asks for files that the next questions of the open chat are about."""
         if self.attaching is not None:
@@ -204,49 +198,12 @@ class MainWindow(QMainWindow):
         self.go_to("chats")
         self.chat.open_manner()
 
-    def new_collection(self, *, is_asked: bool = False) -> None:
-        """Asks for a name and for what the collection begins with; the open chat asks it then if it `is_asked`."""
-        from app.windows.collection_dialog import CollectionDialog
-
-        dialog = CollectionDialog(self)
-        dialog.folder_wanted.connect(lambda name: self.add_folder(name, is_asked=is_asked))
-        dialog.files_wanted.connect(lambda name: self.add_files(name, is_asked=is_asked))
-        dialog.open()
-
-    def add(self, paths: tuple[str, ...], collection: str = "", *, is_asked: bool = False) -> None:
-        """Puts folders and files into a collection, "" being the one that is asked, or the default.
-
-        The open chat asks that collection from now on if it `is_asked`.
-        """
-        if self._models is not None and paths:
-            collection = self._models.library.spelled(collection or self._target_collection())
-            self._models.library.add(paths, collection)
-            if is_asked:
-                self._models.conversation.set_collection(collection)
-
-    def open_model(self) -> None:
-        if self._models is not None:
-            from app.widgets.drop_overlay import without_later_parts
-            from app.windows import file_choices
-
-            file_choices.choose_models(self, lambda paths: self.add_models(without_later_parts(paths)))
-
     def get_model(self) -> None:
         """Goes to the models that can be got."""
         if self._models is not None:
             from app.windows.models_page import ModelsPage
 
             cast(ModelsPage, self.go_to("models")).show_catalogue()
-
-    def add_models(self, paths: tuple[str, ...]) -> None:
-        """Puts model files on the list; about one by itself it is asked whether it is to answer."""
-        if self._models is None or not paths:
-            return
-        if len(paths) == 1:
-            self._models.model_picker.add(paths[0])
-        else:
-            self._models.model_picker.add_all(paths)
-            self.go_to("models")
 
     def export_chat(self, conversation_id: str = "") -> None:
         """Writes the branch that is shown of a chat, the open one if none is told, to a Markdown file."""
@@ -299,27 +256,16 @@ class MainWindow(QMainWindow):
     # --- Qt ---
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        self.overlay.offer(event, self._target_collection(), attaches=self._is_for_chat(event))
+        self.dropping.offer(event)
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:
-        self.overlay.offer(event, self._target_collection(), attaches=self._is_for_chat(event))
+        self.dropping.offer(event)
 
     def dragLeaveEvent(self, _event: QDragLeaveEvent) -> None:
-        self.overlay.hide()
+        self.dropping.leave()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        from app.widgets.drop_overlay import dropped_paths, is_model, models_among
-
-        self.overlay.hide()
-        paths = dropped_paths(event)
-        if paths:
-            event.setDropAction(Qt.DropAction.CopyAction)
-            event.accept()
-            if self.attaching is not None and self._is_for_chat(event):
-                self.attaching.take(paths)
-            else:
-                self.add(tuple(path for path in paths if not is_model(path)))
-                self.add_models(models_among(paths))
+        self.dropping.take(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -367,18 +313,13 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         self.rail.chosen.connect(lambda place: self.go_to(cast("Place", place)))
         self.rail.new_chat_wanted.connect(self.new_chat)
-        self.chat.add_folder_wanted.connect(self.add_folder)
-        self.chat.new_collection_wanted.connect(lambda: self.new_collection(is_asked=True))
-        self.chat.add_files_wanted.connect(self.add_files)
-        self.chat.open_model_wanted.connect(self.open_model)
+        self.chat.add_folder_wanted.connect(lambda collection: self.adding.add_folder(collection))
+        self.chat.new_collection_wanted.connect(lambda: self.adding.new_collection(is_asked=True))
+        self.chat.add_files_wanted.connect(lambda collection: self.adding.add_files(collection))
+        self.chat.open_model_wanted.connect(lambda: self.adding.open_model())
         self.chat.get_model_wanted.connect(self.get_model)
         self.chat.sources_width_changed.connect(self._on_sources_width)
         self.status_line.restart_wanted.connect(self._restart_engine)
-
-    def _is_for_chat(self, event: QDropEvent) -> bool:
-        """Whether what is dragged is over the page of the open chat, whose next questions are then about it."""
-        where = self.chat.mapFrom(self, event.position().toPoint())
-        return self.chat.isVisible() and self.chat.has_prompt and self.chat.rect().contains(where)
 
     def _open_listed(self, conversation_id: str) -> None:
         """A chat of the list; where that is searched, at what was found in the chat."""
@@ -386,10 +327,6 @@ class MainWindow(QMainWindow):
         # Where it could not be read, the one before is open still.
         if self._models is not None and self._models.conversation.conversation_id == conversation_id:
             self.chat.seek(self._models.chat_list.filter)
-
-    def _target_collection(self) -> str:
-        chosen = self._models.conversation.collection if self._models is not None else None
-        return chosen or _DEFAULT_COLLECTION
 
     def _fit_rail(self) -> None:
         # A narrow window shows the icons alone, whatever is wished when there is room.
@@ -436,17 +373,6 @@ class MainWindow(QMainWindow):
 
     def _on_title_changed(self, title: str) -> None:
         self.setWindowTitle(f"{title} – Ragdoll" if title else "Ragdoll")
-
-    def _on_model_added(self, entry: ModelEntry) -> None:
-        from app.windows.model_dialog import ModelDialog
-
-        dialog = ModelDialog(entry, self)
-        if self._models is not None:
-            # Opened beside a chat, it is for that chat; elsewhere for those to come.
-            user = self._models.chat_model if self._place == "chats" else self._models.model_picker
-            dialog.use_wanted.connect(user.use)
-            dialog.allow_wanted.connect(self._models.model_picker.allow_losses)
-        dialog.open()
 
     def _show_problems(self) -> None:
         from app.windows.library_page import LibraryPage

@@ -41,9 +41,9 @@ def _library(window: MainWindow, models: AppModels) -> QWidget:
     from app.windows.library_page import LibraryPage
 
     page = LibraryPage(models.library)
-    page.add_folder_wanted.connect(window.add_folder)
-    page.new_collection_wanted.connect(window.new_collection)
-    page.add_files_wanted.connect(window.add_files)
+    page.add_folder_wanted.connect(window.adding.add_folder)
+    page.new_collection_wanted.connect(window.adding.new_collection)
+    page.add_files_wanted.connect(window.adding.add_files)
     page.ocr_languages_wanted.connect(lambda: window.go_to("settings"))
     return page
 
@@ -65,7 +65,7 @@ def _models(window: MainWindow, models: AppModels) -> QWidget:
     catalogue.message_told.connect(window.notices.tell)
     found = HubFilesModel(models.client, catalogue, models.model_picker, models)
     page = ModelsPage(models.model_picker, catalogue, found)
-    page.open_file_wanted.connect(window.open_model)
+    page.open_file_wanted.connect(window.adding.open_model)
     return page
 
 

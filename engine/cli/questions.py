@@ -15,9 +15,9 @@ from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.config import Settings
 from engine.core import Filters, SamplingParams
-from engine.engine import absolute
 from engine.errors import BadRequest
 from engine.library.parsers.sniff import FAMILY_OF_ENDING
+from engine.library.typed_paths import absolute
 from engine.retrieval.kinds import formats_named
 
 # Lines of a batch that are searched before the first is written; the engine makes its own sweeps of them.

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from engine import protocol
+from engine.askable import check_question
 from engine.cli.caller import Caller
 from engine.config import Home, Settings
 from engine.core import (
@@ -29,7 +30,6 @@ from engine.core import (
     Question,
 )
 from engine.each_file import ask_each, confined_to
-from engine.engine import absolute, check_question
 from engine.errors import Cancelled, DownloadFailed, EngineGone, LibraryHeld
 from engine.events import (
     AnswerCancelled,
@@ -43,6 +43,7 @@ from engine.events import (
     MeasuringProgressed,
     Publish,
 )
+from engine.library.typed_paths import absolute
 from engine.library.well_formed import well_formed
 from engine.models import shelf
 from engine.models.download import Fetched

@@ -81,7 +81,7 @@ class MemoryProbe(QObject):
         self._is_indexing = True
         copy = self._corpus.with_name(f"{self._corpus.name}-{time.monotonic_ns()}")
         copy.symlink_to(self._corpus, target_is_directory=True)
-        self._session.window.add((str(copy),))
+        self._session.window.adding.add((str(copy),))
         self._session.window.go_to("memory")
 
     def _ask(self) -> None:

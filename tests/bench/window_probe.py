@@ -93,7 +93,7 @@ class Probe(QObject):
         if phase == "" and self._phase == "starting" and self._models is not None:
             self._note_time("libraries_loaded_s")
             self._enter("working")
-            self._session.window.add((str(self._corpus),))
+            self._session.window.adding.add((str(self._corpus),))
             self._ask()
 
     def _ask(self) -> None:

@@ -4,49 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from app.chats import ChatStore
 from app.models.answering import SAVE_MS, Answering
 from app.models.conversation import ConversationModel
 from app.models.titles import title_from
-from app.models.turns import TurnView
 from engine import protocol
 from engine.protocol import Alternative, Filters, Manner
 from tests.helpers.answers import finished, found, passage, tokens
+from tests.helpers.chat_desk import Desk
 
 DEATH = "The engine crashed (SIGABRT). It is being started again."
-
-
-class Desk:
-    """A conversation with all it needs, and what it has said."""
-
-    def __init__(self, client, store: ChatStore) -> None:
-        self.client, self.store = client, store
-        self.answering = Answering(client, store.record, store.add_variant)
-        self.model = ConversationModel(self.answering, store)
-        self.said: list[tuple] = []
-        self.model.turn_added.connect(lambda turn_id: self.said.append(("added", turn_id)))
-        self.model.turn_changed.connect(lambda turn_id: self.said.append(("changed", self.view(turn_id).state)))
-        self.model.text_appended.connect(lambda turn_id, piece: self.said.append(("text", piece)))
-        self.model.conversation_changed.connect(lambda: self.said.append(("conversation",)))
-
-    def view(self, turn_id: str) -> TurnView:
-        return next(turn for turn in self.model.turns if turn.turn_id == turn_id)
-
-    def ask(self, text: str = "What notice applies?") -> str:
-        self.model.ask(text)
-        return self.model.turns[-1].turn_id
-
-    def asked(self) -> list[protocol.Ask]:
-        return self.client.asked(protocol.ASK)
-
-    def recorded(self, turn_id: str):
-        turns = self.store.turns(self.model.conversation_id)
-        return next(turn.outcome for turn in turns if turn.turn_id == turn_id)
-
-
-@pytest.fixture
-def desk(client, store) -> Desk:
-    return Desk(client, store)
 
 
 def test_an_answer_knows_whether_files_were_still_being_read(client, store):
@@ -575,35 +541,6 @@ def test_notices_for_questions_of_nobody_are_passed_over(desk):
     assert desk.view(turn_id).text == ""
 
 
-def test_a_new_chat_is_not_stored_until_something_is_asked(desk):
-    desk.model.new_chat()
-    assert desk.store.conversations() == ()
-    desk.ask()
-    assert len(desk.store.conversations()) == 1
-
-
-def test_the_chosen_collection_is_asked_in_and_remembered_by_the_chat(desk):
-    desk.model.set_collection("Flat")
-    desk.ask()
-    assert desk.asked()[-1].collection == "Flat"
-    chat = desk.model.conversation_id
-    desk.model.set_collection(None)
-    desk.ask("again")
-    assert desk.asked()[-1].collection is None
-    desk.model.set_collection("Tea")
-    desk.model.new_chat()
-    desk.model.set_collection("Flat")
-    desk.model.open(chat)
-    assert desk.model.collection == "Tea"
-
-
-def test_a_chat_can_be_renamed(desk, qtbot):
-    desk.ask()
-    with qtbot.wait_signals([desk.model.title_changed, desk.model.conversation_saved]):
-        desk.model.rename("  My   lease ")
-    assert desk.store.conversations()[0].title == desk.model.title == "My lease"
-
-
 def test_export_holds_the_branch_that_is_shown(desk):
     turn_id = desk.ask("one?")
     desk.client.tell(finished(turn_id, "The answer [1].", passages=(passage(),)))
@@ -791,29 +728,6 @@ def test_a_question_is_asked_again_as_it_was_where_an_engine_has_died_or_was_not
     desk.client.die(DEATH)
     desk.client.become_ready()
     assert [ask.manner for ask in desk.asked()] == [OWN, OWN]
-
-
-def test_what_a_chat_has_of_its_own_is_there_when_it_is_opened_again_and_not_in_others(desk, client, store, qtbot):
-    desk.model.set_manner(OWN)
-    desk.ask()
-    chat = desk.model.conversation_id
-    with qtbot.wait_signal(desk.model.manner_changed):
-        desk.model.new_chat()
-    assert desk.model.manner == Manner()
-    again = Desk(client, store)
-    again.model.open(chat)
-    assert again.model.manner == OWN
-    again.model.set_manner(Manner(max_tokens=64))
-    desk.model.open(chat)
-    assert desk.model.manner == Manner(max_tokens=64)
-    assert store.conversation(chat).manner == {"max_tokens": 64}
-
-
-def test_a_manner_of_an_other_version_leaves_the_chat_as_the_settings_say(desk, store):
-    desk.ask()
-    store.set_manner(desk.model.conversation_id, {"temperature": "warm"})
-    desk.model.open(desk.model.conversation_id)
-    assert desk.model.manner == Manner()
 
 
 def test_a_chat_knows_the_instructions_that_it_was_read_with(desk):

@@ -121,7 +121,7 @@ def test_a_drop_elsewhere_is_added_and_confines_nothing(window, chat, client, mo
 def test_the_first_folder_of_all_is_added_for_every_chat(window, client, models, tmp_path):
     tell_library(client)
     drag_over(window, window.chat.first_run, mime_of(tmp_path))
-    assert window.overlay.sentence == "Drop to add to Documents"
+    assert window.dropping.overlay.sentence == "Drop to add to Documents"
     drop_on(window, window.chat.first_run, mime_of(tmp_path))
     assert models.conversation.filters == Filters()
 

@@ -604,15 +604,6 @@ def test_a_job_without_problems_says_nothing(window, client):
     assert not window.message_bar.isVisible()
 
 
-def test_folders_are_chosen_in_a_dialog_of_the_window(window, client, tmp_path):
-    window.add_folder("Rust")
-    (dialog,) = window.findChildren(QFileDialog)
-    dialog.filesSelected.emit([str(tmp_path)])
-    dialog.close()
-    (added,) = client.asked(protocol.ADD)
-    assert (added.paths, added.collection) == ((str(tmp_path),), "Rust")
-
-
 def test_the_chat_is_exported_to_the_chosen_file(window, models, client, tmp_path):
     finish(client, ask(models, client, "Exported?"), "Yes. [1]")
     window.export_chat()

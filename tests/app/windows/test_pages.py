@@ -42,7 +42,7 @@ def test_before_the_library_is_known_a_question_can_already_be_written(window):
 
 def test_an_empty_library_shows_the_first_run_page(window, client, monkeypatch):
     asked = []
-    monkeypatch.setattr(window, "add_folder", asked.append)
+    monkeypatch.setattr(window.adding, "add_folder", asked.append)
     tell_library(client)
     assert window.chat.first_run.isVisible()
     assert not window.chat.prompt.isVisible()
@@ -185,19 +185,6 @@ def test_a_new_collection_gets_a_name_and_a_folder_and_is_asked_from_then_on(win
     tell_library(client, COLLECTION)
     assert models.conversation.collection == "Sales & Marketing"
     assert window.chat.collection_picker.text() == " Sales && Marketing"
-
-
-def test_a_collection_that_is_there_keeps_its_spelling(window, client, models):
-    tell_library(client, COLLECTION)
-    window.add(("/more",), "documents", is_asked=True)
-    assert client.asked(protocol.ADD)[-1].collection == models.conversation.collection == "Documents"
-
-
-def test_a_collection_that_could_not_be_made_is_not_asked(window, client, models):
-    tell_library(client, COLLECTION)
-    window.add(("/gone",), "New", is_asked=True)
-    client.refuse(protocol.ADD, "/gone does not exist.", "NothingThere", "")
-    assert models.conversation.collection is None
 
 
 def test_a_collection_that_is_gone_is_not_what_new_chats_ask(window, client, models):
@@ -685,7 +672,7 @@ def test_what_is_expected_of_a_model_stands_beside_its_name(values, chips):
 
 def test_several_files_are_opened_at_once_and_shown_on_the_list(window, client):
     tell_models(client)
-    window.open_model()
+    window.adding.open_model()
     (chooser,) = window.findChildren(QFileDialog)
     assert chooser.fileMode() == QFileDialog.FileMode.ExistingFiles
     chooser.filesSelected.emit(["/m/a-00002-of-00002.gguf", "/m/a-00001-of-00002.gguf", TINY.path, "/m/notes.txt"])
@@ -704,7 +691,7 @@ def test_several_files_are_opened_at_once_and_shown_on_the_list(window, client):
 
 
 def test_one_file_that_is_opened_is_asked_about(window, client):
-    window.open_model()
+    window.adding.open_model()
     (chooser,) = window.findChildren(QFileDialog)
     chooser.filesSelected.emit([TINY.path])
     chooser.reject()

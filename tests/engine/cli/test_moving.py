@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import assembly, stores, tables
-from engine import engine as engine_module
+from engine import assembly, life_cycle, stores, tables
 from engine.cli.output import Output
 from engine.cli.parser import make_parser
 from engine.config import EmbedderSettings, Home
@@ -38,7 +37,7 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A library of two files, indexed with the model "a"; the settings name "b" since."""
     monkeypatch.setenv("RAGDOLL_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(tables, "resolve", resolved)
-    monkeypatch.setattr(engine_module, "resolve", resolved)
+    monkeypatch.setattr(life_cycle, "resolve", resolved)
     monkeypatch.setattr(stores, "Embedder", LoadedEmbedder)
     monkeypatch.setattr(assembly, "ParserPool", Pool)
     docs = tmp_path / "docs"

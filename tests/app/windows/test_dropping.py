@@ -1,4 +1,4 @@
-"""Drops of folders and files, as the platform delivers them: to the window's own handle, over any widget."""
+"""Tests for app.windows.dropping: as the platform delivers drops, to the window's own handle, over any widget."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def test_a_drop_goes_to_the_collection_that_is_asked(window, client, models, fol
 def test_a_model_that_is_dropped_is_opened_and_the_rest_goes_to_the_library(window, client, folder):
     model = folder.parent / "tiny.GGUF"
     drag_over(window, window.chat.hero, mime_of(model))
-    assert window.overlay.sentence == "Drop to open this model"
+    assert window.dropping.overlay.sentence == "Drop to open this model"
     drag_over(window, window.chat.hero, mime_of(folder, model))
-    assert window.overlay.sentence == "Drop to open the model and attach the rest to this chat"
+    assert window.dropping.overlay.sentence == "Drop to open the model and attach the rest to this chat"
     drag_over(window, window.rail, mime_of(folder, model))
-    assert window.overlay.sentence == "Drop to open the model and add the rest to Documents"
+    assert window.dropping.overlay.sentence == "Drop to open the model and add the rest to Documents"
     drop_on(window, window.chat.hero, mime_of(folder, model))
     assert [added.paths for added in client.asked(protocol.ADD)] == [(str(folder),)]
     assert [added.path for added in client.asked(protocol.MODELS_ADD)] == [str(model)]
@@ -90,18 +90,18 @@ def test_the_overlay_says_where_it_would_go_and_leaves_with_the_drag(window, fol
     mime = mime_of(folder)
     _, is_taken = drag_over(window, window.chat.hero, mime)
     assert is_taken
-    assert window.overlay.isVisible()
-    assert window.overlay.sentence == "Drop to attach to this chat"
-    assert "added to Documents as well" in window.overlay.detail
+    assert window.dropping.overlay.isVisible()
+    assert window.dropping.overlay.sentence == "Drop to attach to this chat"
+    assert "added to Documents as well" in window.dropping.overlay.detail
     drag_over(window, window.rail, mime)
-    assert (window.overlay.sentence, window.overlay.detail) == ("Drop to add to Documents", "")
+    assert (window.dropping.overlay.sentence, window.dropping.overlay.detail) == ("Drop to add to Documents", "")
     QApplication.sendEvent(window.windowHandle(), QDragLeaveEvent())
-    assert not window.overlay.isVisible()
+    assert not window.dropping.overlay.isVisible()
 
 
 def test_the_overlay_leaves_with_the_drop(window, folder):
     drop_on(window, window.chat.hero, mime_of(folder))
-    assert not window.overlay.isVisible()
+    assert not window.dropping.overlay.isVisible()
 
 
 def test_text_and_web_addresses_are_not_taken(window, client):
@@ -112,7 +112,7 @@ def test_text_and_web_addresses_are_not_taken(window, client):
         assert not drag_over(window, window.chat.hero, mime)[1]
         drop_on(window, window.chat.hero, mime)
     assert client.asked(protocol.ADD) == []
-    assert not window.overlay.isVisible()
+    assert not window.dropping.overlay.isVisible()
 
 
 def test_no_widget_of_any_page_keeps_a_drop_for_itself(window):

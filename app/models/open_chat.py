@@ -1,0 +1,272 @@
+"""The open chat as it is kept: its title, and what its questions are asked with; what is chosen is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chats import Conversation
+from app.chats.records import NO_MODEL
+from app.models.question_filters import with_attached, without_paths
+from app.models.turn_records import filters_of, manner_of, stored_filters, stored_manner
+from engine.protocol import Filters, Manner, RagdollError
+
+if TYPE_CHECKING:
+    from app.chats import ChatStore
+
+
+@dataclass(slots=True)
+class _Chat:
+    """Which chat it is, also for what was begun before it had an id: it gets one when it is stored.
+
+    `before_attached` is its collection, and whether it searched, when nothing was attached to it yet.
+    """
+
+    conversation_id: str | None = None
+    before_attached: tuple[str | None, bool] | None = None
+
+
+class OpenChat(QObject):
+    """A chat that nobody has asked anything in is not stored, its `conversation_id` is None.
+
+    Attributes:
+        conversation_id: The open chat's, None for a new one.
+        title: Its title, "" for a new one.
+        collection: Where questions are searched; None searches all collections.
+        searches: Whether they are searched at all; else they are put to the model alone.
+        filters: What they are confined to besides.
+        model: The file of the model that answers them, "none" for quotes; "" for the one that is chosen at the time.
+        is_careful: Quotes answer, whatever the model, until somebody chooses one.
+        manner: How they are answered where that is not as the settings say.
+    """
+
+    title_changed = Signal(str)  # the new title
+    collection_changed = Signal()  # collection or searches
+    filters_changed = Signal()  # filters
+    model_changed = Signal()  # model
+    manner_changed = Signal()  # manner
+    conversation_saved = Signal(str)  # conversation id; lists of chats should look again
+    store_failed = Signal(str, str)  # a sentence, a way out
+
+    def __init__(
+        self,
+        store: ChatStore,
+        parent: QObject | None,
+        chosen_model: Callable[[], str | None],
+        new_manner: Callable[[], Manner],
+    ) -> None:
+        """A new one; arguments as those of `ConversationModel`."""
+        super().__init__(parent)
+        self._chosen_model, self._new_manner = chosen_model, new_manner
+        self._without_model: list[str] = []  # new chats, from before it was known what they begin with
+        self._store = store
+        self._chat = _Chat()
+        self.title = ""
+        self.collection: str | None = None
+        self.searches = True
+        self.filters = Filters()
+        self.model = ""
+        self.is_careful = False
+        self.manner = new_manner()
+
+    @property
+    def conversation_id(self) -> str | None:
+        return self._chat.conversation_id
+
+    # --- its title ---
+
+    def rename(self, title: str) -> None:
+        title = " ".join(title.split())
+        conversation_id = self.conversation_id
+        if title and conversation_id is not None and self._keep(lambda chat: self._store.rename(chat, title)):
+            self.take_title(conversation_id, title)
+            self.conversation_saved.emit(conversation_id)
+
+    def take_title(self, conversation_id: str, title: str) -> None:
+        """Shows a title that was given elsewhere."""
+        if conversation_id == self.conversation_id and title != self.title:
+            self.title = title
+            self.title_changed.emit(title)
+
+    # --- where its questions are searched ---
+
+    def set_collection(self, collection: str | None) -> None:
+        """Where the next questions of this chat are searched; None searches all."""
+        self._search_in(collection, searches=True)
+
+    def leave_files_out(self) -> None:
+        """Has the model alone answer the next questions of this chat."""
+        self._search_in(self.collection, searches=False)
+
+    def set_filters(self, filters: Filters) -> None:
+        """What the next questions of this chat are confined to."""
+        if filters == self.filters:
+            return
+        self.filters = filters
+        self._keep(lambda chat: self._store.set_filters(chat, stored_filters(filters)))
+        self.filters_changed.emit()
+
+    def attach(self, paths: Iterable[str]) -> None:
+        """Confines the next questions of this chat to these folders and files, beside those that it is confined to."""
+        self._search_in(self.collection, searches=True)
+        self.set_filters(with_attached(self.filters, paths))
+
+    def detach(self, paths: Collection[str]) -> None:
+        """Takes them off again; what is not among them stays."""
+        self.set_filters(without_paths(self.filters, paths))
+
+    def detaching(self) -> Callable[[Collection[str]], None]:
+        """What takes off this chat, whichever is open by then, what is about to be attached to it.
+
+        If it leaves files out now, it does so again when nothing is attached any more.
+        """
+        chat = self._chat
+        # Of several that are refused at once, the first one had the chat search already.
+        if chat.before_attached is None or not self.filters.paths:
+            chat.before_attached = (self.collection, self.searches)
+        scope = chat.before_attached
+        return lambda paths: self._detach_from(chat, paths, scope)
+
+    # --- who answers them, and how ---
+
+    def set_model(self, model: str) -> None:
+        """Which model answers the next questions of this chat; "none" for quotes."""
+        was_careful = self.is_careful
+        self.is_careful = was_careful and model == NO_MODEL
+        if model != self.model:
+            self._take_model(model)
+        elif was_careful != self.is_careful:
+            self.model_changed.emit()
+
+    def be_careful(self, is_careful: bool) -> None:
+        """Has quotes answer in all chats, or ends that, as choosing a model does."""
+        if is_careful != self.is_careful:
+            self.is_careful = is_careful
+            self.model_changed.emit()
+
+    def settle_models(self) -> None:
+        """Gives new chats that were asked in before it was known which model is chosen the one they began with."""
+        if (chosen := self._chosen_model()) is None:
+            return
+        waiting, self._without_model = self._without_model, []
+        for conversation_id in waiting if chosen else ():
+            self._settle_model(conversation_id, chosen)
+
+    def set_manner(self, manner: Manner) -> None:
+        """How the next questions of this chat are answered."""
+        if manner == self.manner:
+            return
+        self.manner = manner
+        self._keep(lambda chat: self._store.set_manner(chat, stored_manner(manner)))
+        self.manner_changed.emit()
+
+    # --- for those that inherit it ---
+
+    def _become(self, conversation: Conversation | None) -> Callable[[], None]:
+        """Is another chat from now on, and returns what tells of it; a new one is searched where the last one was."""
+        was_scope, was_filters = (self.collection, self.searches), self.filters
+        was_model, was_manner = self.model, self.manner
+        self._chat = _Chat(conversation.conversation_id if conversation else None)
+        self.title = conversation.title if conversation else ""
+        if conversation is not None:
+            self.collection, self.searches = conversation.collection, conversation.searches
+        self.filters = filters_of(conversation.filters) if conversation else Filters()
+        self.model = conversation.model if conversation else ""
+        self.manner = manner_of(conversation.manner) if conversation else self._new_manner()
+
+        def tell() -> None:
+            self.title_changed.emit(self.title)
+            if (self.collection, self.searches) != was_scope:
+                self.collection_changed.emit()
+            if self.filters != was_filters:
+                self.filters_changed.emit()
+            if self.model != was_model:
+                self.model_changed.emit()
+            if self.manner != was_manner:
+                self.manner_changed.emit()
+
+        return tell
+
+    def _stored(self, title: str) -> str:
+        """The id of this chat, which is stored with that title if it is new. Raises RagdollError."""
+        if self.conversation_id is not None:
+            return self.conversation_id
+        chosen = self._chosen_model()
+        model = self.model or chosen or ""
+        made = self._store.create_conversation(
+            title,
+            self.collection,
+            stored_filters(self.filters),
+            model,
+            searches=self.searches,
+            manner=stored_manner(self.manner),
+        )
+        if not model and chosen is None:
+            self._without_model.append(made.conversation_id)
+        self._chat.conversation_id, self.title = made.conversation_id, made.title
+        self.title_changed.emit(self.title)
+        if model != self.model:
+            self.model = model
+            self.model_changed.emit()
+        return made.conversation_id
+
+    def _keep(self, change: Callable[[str], None]) -> bool:
+        """Changes what is stored of this chat, if it is; returns whether that was done."""
+        conversation_id = self.conversation_id
+        return conversation_id is not None and self._try(lambda: change(conversation_id))
+
+    # --- inside ---
+
+    def _search_in(self, collection: str | None, *, searches: bool) -> None:
+        if (collection, searches) == (self.collection, self.searches):
+            return
+        self.collection, self.searches = collection, searches
+        self._keep(lambda chat: self._store.set_collection(chat, collection, searches=searches))
+        self.collection_changed.emit()
+
+    def _take_model(self, model: str) -> None:
+        self.model = model
+        self._keep(lambda chat: self._store.set_model(chat, model))
+        self.model_changed.emit()
+
+    def _settle_model(self, conversation_id: str, model: str) -> None:
+        def settle() -> None:
+            conversation = self._store.conversation(conversation_id)
+            # What was chosen for it meanwhile counts.
+            if conversation is not None and not conversation.model:
+                self._store.set_model(conversation_id, model)
+
+        if conversation_id == self.conversation_id:
+            self._take_model(self.model or model)
+        else:
+            self._try(settle)
+
+    def _detach_from(self, chat: _Chat, paths: Collection[str], scope: tuple[str | None, bool]) -> None:
+        """`scope` is the chat's collection, and whether it searched, before they were attached."""
+        conversation_id = chat.conversation_id
+        if chat is self._chat or (conversation_id is not None and conversation_id == self.conversation_id):
+            self.detach(paths)
+            if not self.filters.paths and scope == (self.collection, False):
+                self.leave_files_out()
+        elif conversation_id is not None:
+            self._try(lambda: self._detach_stored(conversation_id, paths, scope))
+
+    def _detach_stored(self, conversation_id: str, paths: Collection[str], scope: tuple[str | None, bool]) -> None:
+        conversation = self._store.conversation(conversation_id)
+        if conversation is None:
+            return
+        filters = without_paths(filters_of(conversation.filters), paths)
+        self._store.set_filters(conversation_id, stored_filters(filters))
+        if not filters.paths and scope == (conversation.collection, False):
+            self._store.set_collection(conversation_id, conversation.collection, searches=False)
+
+    def _try(self, change: Callable[[], None]) -> bool:
+        try:
+            change()
+        except RagdollError as error:
+            self.store_failed.emit(error.sentence, error.way_out)
+            return False
+        return True

@@ -1,0 +1,100 @@
+"""The branch of a chat that is shown: each turn as it stands by now, and its place among all turns of the chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from app.chats import Turn
+from app.models.turn_records import outcome_of, view_of
+from app.models.turn_tree import TurnTree
+from app.models.turns import TurnView
+
+
+class ShownBranch:
+    """Of one chat; another chat has another.
+
+    Attributes:
+        tree: All turns of the chat.
+    """
+
+    def __init__(self, turns: Iterable[Turn], latest: Callable[[str], TurnView | None]) -> None:
+        """Shows none of `turns` yet; `latest` knows a turn that is being answered, or that could not be saved."""
+        self._latest = latest
+        self._views: dict[str, TurnView] = {}
+        self.tree = TurnTree(tuple(map(self._as_ended, turns)))
+
+    @property
+    def views(self) -> list[TurnView]:
+        """Oldest first."""
+        return list(self._views.values())
+
+    @property
+    def last_id(self) -> str | None:
+        """The turn at its end; None where nothing has been asked."""
+        return next(reversed(self._views), None)
+
+    def view(self, turn_id: str) -> TurnView | None:
+        """A turn that is shown."""
+        return self._views.get(turn_id)
+
+    def ended(self) -> list[Turn]:
+        """What is shown, as it is to be stored."""
+        return [_ended(turn, view) for view in self._views.values() if (turn := self.tree.find(view.turn_id))]
+
+    def show(self, leaf_id: str | None) -> frozenset[str]:
+        """Shows the branch that ends with a turn, or the newest one; returns which turns are not seen any more."""
+        places, before = self.tree.places(), self._views
+        self._views = {
+            turn.turn_id: self._shown(turn, places[turn.turn_id], before) for turn in self.tree.branch(leaf_id)
+        }
+        return frozenset(before.keys() - self._views.keys())
+
+    def add(self, turn: Turn) -> frozenset[str]:
+        """Takes a new turn in and shows it; returns as `show`."""
+        self.tree = self.tree.with_added(turn)
+        return self.show(turn.turn_id)
+
+    def add_beside(self, turn: Turn, views: Iterable[TurnView]) -> str | None:
+        """Takes in other answers to a turn's question; returns the shown turn in its place, which counts them now."""
+        self.tree = self.tree.with_added(*(_ended(replace(turn, turn_id=view.turn_id), view) for view in views))
+        places = self.tree.places()
+        for shown_id, shown in self._views.items():
+            beside = self.tree.find(shown_id)
+            if beside is not None and beside.parent_id == turn.parent_id:
+                self._views[shown_id] = _numbered(shown, places[shown_id])
+                return shown_id
+        return None
+
+    def change(self, view: TurnView) -> bool:
+        """Takes the newer value; once it has ended, so that others can go on from it. Returns whether it is shown."""
+        turn = self.tree.find(view.turn_id)
+        if turn is not None and view.has_ended:
+            self.tree = self.tree.with_changed(_ended(turn, view))
+        return self.refresh(view)
+
+    def refresh(self, view: TurnView) -> bool:
+        """Takes the newer value of one that has not ended. Returns whether it is shown."""
+        shown = self._views.get(view.turn_id)
+        if shown is not None:
+            self._views[view.turn_id] = _numbered(view, (shown.branch_index, shown.num_branches))
+        return shown is not None
+
+    def _as_ended(self, turn: Turn) -> Turn:
+        """With the answer that has ended and could not be saved yet, as on a full disk."""
+        live = self._latest(turn.turn_id)
+        return turn if live is None or not live.has_ended else replace(turn, outcome=outcome_of(live))
+
+    def _shown(self, turn: Turn, place: tuple[int, int], before: dict[str, TurnView]) -> TurnView:
+        """As it stands by now; what is shown of an ended one says more than what is stored of it."""
+        known = self._latest(turn.turn_id) or before.get(turn.turn_id)
+        return view_of(turn, *place) if known is None else _numbered(known, place)
+
+
+def _numbered(view: TurnView, place: tuple[int, int]) -> TurnView:
+    """With its index among those in its place, and how many they are."""
+    return replace(view, branch_index=place[0], num_branches=place[1])
+
+
+def _ended(turn: Turn, view: TurnView) -> Turn:
+    return replace(turn, outcome=outcome_of(view))

@@ -1,0 +1,97 @@
+"""Adding: folders, files and models that are chosen, dropped or opened from outside, and what becomes of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+if TYPE_CHECKING:
+    from app.models import AppModels
+    from app.windows.main_window import MainWindow
+    from engine.protocol import ModelEntry
+
+# What the engine calls the collection that is there from the beginning; its protocol is imported once models are here.
+_DEFAULT_COLLECTION = "Documents"
+
+
+class Adding(QObject):
+    """Opens its dialogs over a window; until models are attached, nothing comes of them."""
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        self._models: AppModels | None = None
+
+    def attach(self, models: AppModels) -> None:
+        """Adds to these from now on; called once."""
+        self._models = models
+        models.model_picker.added.connect(self._on_model_added)
+
+    @property
+    def collection(self) -> str:
+        """Where files go if nobody says otherwise: into the collection that is asked, or the default."""
+        chosen = self._models.conversation.collection if self._models is not None else None
+        return chosen or _DEFAULT_COLLECTION
+
+    # --- files ---
+
+    def add_folder(self, collection: str = "", *, is_asked: bool = False) -> None:
+        from app.windows import file_choices
+
+        file_choices.choose_folder(self._window, lambda paths: self.add(paths, collection, is_asked=is_asked))
+
+    def add_files(self, collection: str = "", *, is_asked: bool = False) -> None:
+        from app.windows import file_choices
+
+        file_choices.choose_files(self._window, lambda paths: self.add(paths, collection, is_asked=is_asked))
+
+    def new_collection(self, *, is_asked: bool = False) -> None:
+        """Asks for a name and for what the collection begins with; the open chat asks it then if it `is_asked`."""
+        from app.windows.collection_dialog import CollectionDialog
+
+        dialog = CollectionDialog(self._window)
+        dialog.folder_wanted.connect(lambda name: self.add_folder(name, is_asked=is_asked))
+        dialog.files_wanted.connect(lambda name: self.add_files(name, is_asked=is_asked))
+        dialog.open()
+
+    def add(self, paths: tuple[str, ...], collection: str = "", *, is_asked: bool = False) -> None:
+        """Puts folders and files into a collection, "" being the one that is asked, or the default.
+
+        The open chat asks that collection from now on if it `is_asked`.
+        """
+        if self._models is not None and paths:
+            collection = self._models.library.spelled(collection or self.collection)
+            self._models.library.add(paths, collection)
+            if is_asked:
+                self._models.conversation.set_collection(collection)
+
+    # --- models ---
+
+    def open_model(self) -> None:
+        if self._models is not None:
+            from app.widgets.drop_overlay import without_later_parts
+            from app.windows import file_choices
+
+            file_choices.choose_models(self._window, lambda paths: self.add_models(without_later_parts(paths)))
+
+    def add_models(self, paths: tuple[str, ...]) -> None:
+        """Puts model files on the list; about one by itself it is asked whether it is to answer."""
+        if self._models is None or not paths:
+            return
+        if len(paths) == 1:
+            self._models.model_picker.add(paths[0])
+        else:
+            self._models.model_picker.add_all(paths)
+            self._window.go_to("models")
+
+    def _on_model_added(self, entry: ModelEntry) -> None:
+        from app.windows.model_dialog import ModelDialog
+
+        dialog = ModelDialog(entry, self._window)
+        if self._models is not None:
+            # Opened beside a chat, it is for that chat; elsewhere for those to come.
+            user = self._models.chat_model if self._window.place == "chats" else self._models.model_picker
+            dialog.use_wanted.connect(user.use)
+            dialog.allow_wanted.connect(self._models.model_picker.allow_losses)
+        dialog.open()

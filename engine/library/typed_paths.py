@@ -1,0 +1,14 @@
+"""Typed paths: what a person types or drops, as the name by which the library knows a file or folder."""
+
+from __future__ import annotations
+
+import os
+
+from engine.errors import BadRequest
+
+
+def absolute(path: str) -> str:
+    """A path as it was typed, as the library knows it. Raises BadRequest for an empty one, which names no folder."""
+    if not path:
+        raise BadRequest("A path is empty.")
+    return os.path.abspath(os.path.expanduser(path))

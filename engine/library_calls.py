@@ -1,0 +1,218 @@
+"""Calls about the library: what is read into it, how it stands, and what is shown of it.
+
+A call that `start`s something queues it, and its progress and end come as events; without the word, it is waited for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.accounts import bytes_below
+from engine.core import DEFAULT_COLLECTION, Collection, Document, DocumentState, PageView
+from engine.errors import NothingThere
+from engine.events import IndexFinished, ProblemFound
+from engine.library.typed_paths import absolute
+from engine.library.worker import IndexJob, not_added
+from engine.life_cycle import LifeCycle
+from engine.protocol import EmbedderState, Folder, PathState
+
+
+class LibraryCalls(LifeCycle):
+    """Safe from any thread."""
+
+    # --- reading files in ---
+
+    def add(self, paths: Sequence[str | Path], collection: str = DEFAULT_COLLECTION) -> IndexFinished:
+        """Indexes folders and files and waits for it.
+
+        Raises:
+            BadRequest: A path is empty.
+            NothingThere: A path does not exist.
+            LibraryError: Something that concerns all files (disk full, embedder missing); what is done stays.
+        """
+        return self.start_adding_all([str(path) for path in paths], collection).wait()
+
+    def start_adding_all(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:
+        """Queues the same; all or nothing. Raises as it does."""
+        return self._add([absolute(path) for path in paths], collection)
+
+    def start_adding(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:
+        """Queues what of it is there; progress and end come as events, and so does what is not there.
+
+        Raises:
+            NothingThere: No path exists.
+        """
+        wanted = [absolute(path) for path in paths]
+        there = [path for path in wanted if os.path.exists(path)]
+        if 0 < len(there) < len(wanted):
+            # Of three hundred files that were dropped, one may have vanished: the others are wanted all the same.
+            self._listeners.publish(ProblemFound(not_added([path for path in wanted if path not in there])))
+        return self._add(there or wanted, collection)
+
+    def _add(self, paths: Sequence[str], collection: str) -> IndexJob:
+        job = self._parts.indexer.add(paths, collection)
+        self._parts.watcher.wake()
+        return job
+
+    def rescan(self) -> IndexFinished:
+        """Looks at all linked folders for what is new, changed or gone, and waits for it. Raises LibraryError."""
+        return self.start_rescan().wait()
+
+    def start_rescan(self) -> IndexJob:
+        """Queues the same."""
+        return self._parts.indexer.rescan()
+
+    def start_reindexing(self, paths: Sequence[str]) -> IndexJob:
+        """Reads these documents again, also failed ones."""
+        return self._parts.indexer.reindex([absolute(path) for path in paths])
+
+    def unlock(self, paths: Sequence[str | Path], password: str, *, remember: bool = False) -> IndexFinished:
+        """Reads with a password what needs one at or below these paths, and waits for it.
+
+        Raises:
+            BadRequest: The password is empty.
+            NothingThere: No document there needs a password.
+            LibraryError: As `add`.
+        """
+        return self.start_unlocking([str(path) for path in paths], password, remember=remember).wait()
+
+    def start_unlocking(self, paths: Sequence[str], password: str, *, remember: bool = False) -> IndexJob:
+        """Queues the same. Unless it is remembered, the password is held until the engine closes, and not written."""
+        return self._parts.indexer.unlock([absolute(path) for path in paths], password, remember=remember)
+
+    def prioritise(self, paths: Sequence[str | Path]) -> IndexFinished | None:
+        """Reads what waits at or below these paths before all else, and waits for it.
+
+        None when nothing was left to do here: nothing waits there, or the running job reads it next.
+
+        Raises:
+            NothingThere: Nothing of the library lies at one of the paths.
+            LibraryError: As `add`.
+        """
+        job = self.start_prioritising([str(path) for path in paths])
+        return job.wait() if job is not None else None
+
+    def start_prioritising(self, paths: Sequence[str]) -> IndexJob | None:
+        """Has it read next; the job that does it, or None as above. Raises NothingThere as above."""
+        return self._parts.indexer.prioritise([absolute(path) for path in paths])
+
+    def pause_indexing(self) -> None:
+        self._parts.indexer.pause()
+
+    def resume_indexing(self) -> None:
+        self._parts.indexer.resume()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether indexing is paused, and what is added waits."""
+        return self._parts.indexer.is_paused
+
+    def cancel_indexing(self) -> None:
+        self._parts.indexer.cancel()
+
+    # --- what has changed outside, and what is to go ---
+
+    def settle_gone(self, folder: str, *, remove: bool) -> int:
+        """Decides about the documents of a folder that went missing at once: removed, or kept as they were read.
+
+        Returns:
+            How many were removed.
+
+        Raises:
+            NothingThere: No document of the folder waits for a decision.
+        """
+        return self._parts.indexer.settle_gone(absolute(folder), remove=remove)
+
+    def remove(self, paths: Sequence[str | Path]) -> int:
+        """Takes documents out of the library; returns how many. Raises NothingThere for what is not in it."""
+        removed = self._parts.indexer.remove([absolute(str(path)) for path in paths])
+        self._parts.watcher.wake()
+        return removed
+
+    # --- the embedding model ---
+
+    def embedder(self) -> EmbedderState:
+        """The embedding model at work, and how far the library has moved to another one."""
+        return self._parts.stores.state()
+
+    def start_moving(self) -> IndexJob:
+        """Moves the library to the embedding model that the settings name, when nothing else waits.
+
+        An engine that is not `warm` does so only when it is asked to. It ends at once where there is nothing to move,
+        and where the model is not on this computer; `embedder` says how far it is, an `IndexFailed` why it stopped.
+        """
+        return self._parts.indexer.consider_move()
+
+    # --- how it stands ---
+
+    def folders(self) -> tuple[Folder, ...]:
+        """The linked folders and files, and how each stands."""
+        return tuple(
+            Folder(
+                path=linked.root.path,
+                collection=linked.root.collection,
+                absence=linked.root.absence,
+                is_folder=linked.root.is_folder,
+                is_watched=self._parts.watcher.is_watched(linked.root),
+                num_documents=linked.num_documents,
+                num_gone=linked.num_gone,
+            )
+            for linked in self._catalog.linked_folders()
+        )
+
+    def path_states(self, paths: Sequence[str | Path]) -> tuple[PathState, ...]:
+        """Whether what lies at each path can be asked about, is still to be read, or cannot be had."""
+        return self._parts.indexer.path_states([absolute(str(path)) for path in paths])
+
+    @property
+    def index_problem(self) -> str:
+        """Why nothing is found though documents were read, in a sentence; "" where it is not so, or not opened yet."""
+        return self._parts.stores.index_problem()
+
+    def disk_bytes(self) -> int:
+        """What the library takes on disk."""
+        return bytes_below(self.home.library)
+
+    # --- what is shown of it ---
+
+    def collections(self) -> tuple[Collection, ...]:
+        return self._catalog.collections()
+
+    def documents(
+        self,
+        collection: str | None = None,
+        states: Sequence[DocumentState] = (),
+        offset: int = 0,
+        limit: int = 500,
+        name: str = "",
+        document_ids: Sequence[int] | None = None,
+    ) -> tuple[tuple[Document, ...], int]:
+        """One page of documents ordered by path, and how many there are in all; `name` is looked for in their paths."""
+        return self._catalog.documents(collection, states, offset, limit, name, document_ids)
+
+    def documents_by_state(
+        self, collection: str | None = None, name: str = "", document_ids: Sequence[int] | None = None
+    ) -> dict[str, int]:
+        """How many documents are in each state, of those that `documents` would give."""
+        return self._catalog.documents_by_state(collection, name, document_ids)
+
+    def document(self, document_id: int) -> Document:
+        """Raises NothingThere when it has been removed."""
+        document = self._catalog.document(document_id)
+        if document is None:
+            raise NothingThere("This document is no longer in the library.")
+        return document
+
+    def page(
+        self, document_id: int, page: int | None, start: int, end: int, width_px: int = 900, text: str = ""
+    ) -> PageView:
+        """A page with a passage marked, for the viewer; read anew from the file.
+
+        `text` is what was cited: where the file has changed since, it is looked for, and nothing else is marked.
+        """
+        path = self.document(document_id).path
+        passwords = self._catalog.passwords_of(document_id)
+        languages = self.settings.library.ocr_languages
+        return self._parts.viewer.page(path, page, start, end, width_px, passwords, languages, text)

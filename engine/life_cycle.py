@@ -1,0 +1,200 @@
+"""The life cycle of an engine: it takes the data folder, has the parts built and started, and gives everything back.
+
+What is of the whole engine lives here too: its settings, who hears of it, and what it holds of the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from engine.accounts import Accounts
+from engine.assembly import assemble
+from engine.catalog import Catalog
+from engine.choice import ModelChoice
+from engine.closing import close_all
+from engine.config import EmbedderSettings, Home, Settings
+from engine.embedder import resolve
+from engine.events import ProblemFound, Publish, SettingsChanged
+from engine.getting import Getting
+from engine.getting_embedders import GettingEmbedders
+from engine.library.reserve import Reserve
+from engine.listeners import Listeners
+from engine.lock import hold
+from engine.memory.hardware import Hardware, probe
+from engine.memory.ledger import Ledger
+from engine.memory.runtime import Runtime
+from engine.memory.snapshot import SnapshotTicker
+from engine.models.shelf import planning_by
+from engine.protocol import MemoryReply
+from engine.questions import OpenQuestions
+from engine.settings_file import SettingsStore
+from engine.taking_in import TakingIn
+
+
+class LifeCycle:
+    """Owns the parts from the constructor to `close`; what can be asked of them is said by those that inherit it."""
+
+    def __init__(
+        self,
+        home: Home,
+        listener: Publish | None = None,
+        *,
+        warm: bool = False,
+        watches: bool = False,
+        lock_patience_seconds: float = 0.0,
+    ) -> None:
+        """Takes the data folder and starts the workers; nothing heavy is loaded yet.
+
+        Args:
+            home: Our folders.
+            listener: Called with every event, on the thread where it happens.
+            warm: Load libraries and the chosen model in the background now, and go on with interrupted indexing.
+            watches: Keep linked folders in step from now on, beginning with what changed since the last time.
+            lock_patience_seconds: So long another process that has the folder is given to end.
+
+        Raises:
+            LibraryHeld: Another Ragdoll process has the folder.
+            HomeUnusable: It cannot be made, or a file of ours in it cannot be used.
+            CatalogBroken: The catalogue cannot be opened.
+            DiskFull: There is no room for the little that a start needs.
+        """
+        home.create()
+        self.home = home
+        self._questions = OpenQuestions()
+        self._listeners = Listeners(self._questions, listener)
+        self._lock_file = hold(home, lock_patience_seconds)
+        try:
+            self._settings = SettingsStore(home.settings_file)
+            self._ticker: SnapshotTicker | None = None
+            self.ledger = Ledger(self._note_change)
+            self._runtime = Runtime(self.ledger)
+            reserve = Reserve(home.library, self.settings.library.reserve_bytes)
+            self._catalog = reserve.lent(lambda: Catalog.open(home.library))
+            self._keep_embedder()
+            self._parts = assemble(
+                home, self._catalog, reserve, lambda: self.settings, self.ledger, self._runtime, self._listeners
+            )
+            self._accounts = Accounts(self.ledger, self._parts, lambda: self.settings.memory)
+            self._choice = ModelChoice(
+                lambda: self.settings,
+                self.change_settings,
+                self._parts.generation.use,
+                self._hardware,
+                planning_by(self._parts.profile),
+                self._parts.beside,
+            )
+            self._getting = Getting(
+                home,
+                lambda: self.settings.models,
+                self._choice,
+                self._listeners.publish,
+                self._parts.generation.let_go,
+            )
+            self._getting_embedders = GettingEmbedders(
+                home,
+                lambda: self.settings.models,
+                lambda model: self.change_settings({"embedder.model": model}),
+                self._listeners.publish,
+            )
+            self._taking_in = TakingIn(self._questions, self._choice, self._parts, self._listeners.publish)
+        except BaseException:
+            self._lock_file.release()
+            raise
+        if self._settings.problem:
+            self._listeners.publish(ProblemFound(self._settings.problem))
+        self._parts.start(self.settings.models.current, warm=warm, watches=watches)
+
+    @classmethod
+    def open(cls, home: Path | None = None) -> Self:
+        """An engine on `home`, or on the user's own data folder. Raises as the constructor does."""
+        return cls(Home.under(home) if home else Home.find())
+
+    def close(self) -> None:
+        """Cancels what runs, stops the workers, gives everything back. A second call does nothing.
+
+        Whatever goes wrong, nothing is left out; the first error is raised at the end.
+        """
+        self.begin_closing()
+        ticker = () if self._ticker is None else (self._ticker.stop,)
+        getting = self._getting_embedders.stop, self._getting.stop
+        close_all(*getting, self._parts.stop, *ticker, self._parts.close, self._lock_file.release)
+
+    def begin_closing(self) -> None:
+        """Cancels what runs and waits for nothing; the load of a model that is under way is ended on purpose by now."""
+        self._parts.trials.note_closing()
+        self._taking_in.cancel_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def subscribe(self, listener: Publish) -> Callable[[], None]:
+        """Calls `listener` with every event from now on; the returned function ends that."""
+        return self._listeners.subscribe(listener)
+
+    # --- settings ---
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings.settings
+
+    @property
+    def settings_problem(self) -> str:
+        """What of the settings' file is not used, in a sentence; "" where all of it is."""
+        return self._settings.problem
+
+    def change_settings(self, changes: Mapping[str, Any]) -> Settings:
+        """Applies and saves changes by dotted name. Another embedding model begins to move the library to it.
+
+        Raises:
+            BadRequest: A name or a value is none; then nothing has changed.
+            EmbedderUnavailable: The embedding model is not on this computer; likewise.
+        """
+        if isinstance(model := changes.get("embedder.model"), str):
+            resolve(EmbedderSettings(model=model))
+        before = self._settings.settings.embedder.model
+        settings = self._settings.change(changes)
+        self._parts.stores.apply_settings()
+        self._parts.generation.apply_settings()
+        self._parts.adapting.wake()
+        if "embedder.model" in changes or settings.embedder.model != before:
+            # It may have been written into the file by hand.
+            self._parts.indexer.consider_move()
+        self._parts.watcher.wake()
+        self._listeners.publish(SettingsChanged())
+        return settings
+
+    # --- memory ---
+
+    def memory(self) -> MemoryReply:
+        """Who holds what, now."""
+        self.ledger.look()
+        return self._picture()
+
+    def start_ticker(self, publish: Callable[[MemoryReply], None]) -> None:
+        """Hands a snapshot to `publish` when something changed (at most ten a second), and once a second."""
+        self._ticker = SnapshotTicker(self._picture, publish)
+        self._ticker.start()
+
+    # --- inside ---
+
+    def _keep_embedder(self) -> None:
+        """Where the settings could not be read, the library stays with the embedding model that it has."""
+        if not self._settings.knows("embedder.model") and (table := self._catalog.active_table()) is not None:
+            self._settings.assume({"embedder.model": table.model})
+
+    def _picture(self) -> MemoryReply:
+        """Who holds what; what has to be measured is a second old at most."""
+        self._runtime.settle()
+        return self._accounts.memory(self._hardware(), len(self._questions.all()))
+
+    def _hardware(self) -> Hardware:
+        return probe(self.home.data, self._parts.models.principal.loader.devices)
+
+    def _note_change(self) -> None:
+        if self._ticker is not None:
+            self._ticker.note_change()

@@ -1,0 +1,60 @@
+"""Tests for app.models.open_chat: what a chat is asked with is kept with it, and is there when it is opened again."""
+
+from __future__ import annotations
+
+from engine.protocol import Manner
+from tests.helpers.chat_desk import Desk
+
+OWN = Manner(instructions="In verse.", temperature=0.9, thinks=False)
+
+
+def test_a_new_chat_is_not_stored_until_something_is_asked(desk):
+    desk.model.new_chat()
+    assert desk.store.conversations() == ()
+    desk.ask()
+    assert len(desk.store.conversations()) == 1
+
+
+def test_the_chosen_collection_is_asked_in_and_remembered_by_the_chat(desk):
+    desk.model.set_collection("Flat")
+    desk.ask()
+    assert desk.asked()[-1].collection == "Flat"
+    chat = desk.model.conversation_id
+    desk.model.set_collection(None)
+    desk.ask("again")
+    assert desk.asked()[-1].collection is None
+    desk.model.set_collection("Tea")
+    desk.model.new_chat()
+    desk.model.set_collection("Flat")
+    desk.model.open(chat)
+    assert desk.model.collection == "Tea"
+
+
+def test_a_chat_can_be_renamed(desk, qtbot):
+    desk.ask()
+    with qtbot.wait_signals([desk.model.title_changed, desk.model.conversation_saved]):
+        desk.model.rename("  My   lease ")
+    assert desk.store.conversations()[0].title == desk.model.title == "My lease"
+
+
+def test_what_a_chat_has_of_its_own_is_there_when_it_is_opened_again_and_not_in_others(desk, client, store, qtbot):
+    desk.model.set_manner(OWN)
+    desk.ask()
+    chat = desk.model.conversation_id
+    with qtbot.wait_signal(desk.model.manner_changed):
+        desk.model.new_chat()
+    assert desk.model.manner == Manner()
+    again = Desk(client, store)
+    again.model.open(chat)
+    assert again.model.manner == OWN
+    again.model.set_manner(Manner(max_tokens=64))
+    desk.model.open(chat)
+    assert desk.model.manner == Manner(max_tokens=64)
+    assert store.conversation(chat).manner == {"max_tokens": 64}
+
+
+def test_a_manner_of_an_other_version_leaves_the_chat_as_the_settings_say(desk, store):
+    desk.ask()
+    store.set_manner(desk.model.conversation_id, {"temperature": "warm"})
+    desk.model.open(desk.model.conversation_id)
+    assert desk.model.manner == Manner()

@@ -1,0 +1,33 @@
+"""Tests for app.windows.adding; those of its dialogs are with the pages that open them."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QFileDialog
+
+from engine import protocol
+from engine.protocol import Collection
+from tests.helpers.told_library import tell_library
+
+COLLECTION = Collection("Documents", ("/docs",), {"indexed": 2, "failed": 1}, 6)
+
+
+def test_folders_are_chosen_in_a_dialog_of_the_window(window, client, tmp_path):
+    window.adding.add_folder("Rust")
+    (dialog,) = window.findChildren(QFileDialog)
+    dialog.filesSelected.emit([str(tmp_path)])
+    dialog.close()
+    (added,) = client.asked(protocol.ADD)
+    assert (added.paths, added.collection) == ((str(tmp_path),), "Rust")
+
+
+def test_a_collection_that_is_there_keeps_its_spelling(window, client, models):
+    tell_library(client, COLLECTION)
+    window.adding.add(("/more",), "documents", is_asked=True)
+    assert client.asked(protocol.ADD)[-1].collection == models.conversation.collection == "Documents"
+
+
+def test_a_collection_that_could_not_be_made_is_not_asked(window, client, models):
+    tell_library(client, COLLECTION)
+    window.adding.add(("/gone",), "New", is_asked=True)
+    client.refuse(protocol.ADD, "/gone does not exist.", "NothingThere", "")
+    assert models.conversation.collection is None
