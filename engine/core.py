@@ -441,7 +441,8 @@ class Answer:
 
     `alternatives` are the others, where several were asked for (`SamplingParams.num_answers`). `passages` are those
     that were found for the question, and behind them what `refreshes` brought, in the order in which it came.
-    `thoughts` are what the model thought before, "" where it did not.
+    `thoughts` are what the model thought before, "" where it did not. So many of the oldest turns of its conversation
+    as `turns_left_out` found no room in what the model read.
     """
 
     text: str
@@ -455,6 +456,7 @@ class Answer:
     alternatives: tuple[Alternative, ...] = ()
     refreshes: tuple[Refresh, ...] = ()
     thoughts: str = ""
+    turns_left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What other applications get: answers as OpenAI's API has them, whole or in pieces, and errors in its form.
 
 What they have no word for stands beside it, as others have it: `citations` with where each number leads,
-`reasoning_content` for what a model thought first, and `cached_tokens` for what of the prompt was not read again.
+`reasoning_content` for what a model thought first, `cached_tokens` for what of the prompt was not read again, and
+`turns_left_out` for how many of the oldest turns of a conversation found no room in it.
 """
 
 from __future__ import annotations
@@ -132,7 +133,8 @@ def _texts(answer: Answer) -> Iterator[tuple[str, str, str, Sequence[Citation]]]
 
 
 def _grounds(answer: Answer) -> Reply:
-    """What an answer from the user's files rests on; nothing where they were not searched."""
+    """What an answer rests on of the user's files, if they were searched, and what not of its conversation."""
+    left_out = {"turns_left_out": answer.turns_left_out} if answer.turns_left_out else {}
     if not answer.passages:
-        return {}
-    return {"citations": sources(answer.citations, answer.passages), "scope": asdict(answer.scope)}
+        return left_out
+    return {"citations": sources(answer.citations, answer.passages), "scope": asdict(answer.scope), **left_out}

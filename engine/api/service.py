@@ -29,7 +29,7 @@ from starlette.routing import Route
 
 from engine.api import naming, replies
 from engine.api.asking import AnswerEvents, asked
-from engine.api.history import Conversation, Conversations, Said, said
+from engine.api.history import Conversation, Conversations, Said, Searched, said
 from engine.api.requests import ChatRequest, SearchRequest
 from engine.core import Alternative, Answer, Question
 from engine.engine import Engine
@@ -173,16 +173,17 @@ class Service:
                 f"Choose one there, or ask {naming.CHOSEN}{naming.FILES}.",
             )
         words, usual = said(wanted.messages), engine.settings.generation
-        conversation = self._conversations.of(words, is_verbatim=not searches)
+        collection, filters = where.collection or named.collection, where.filters()
+        conversation = self._conversations.of(words, Searched(collection, filters) if searches else None)
         question = Question(
             question_id=uuid4().hex,
             text=words.question,
-            collection=where.collection or named.collection,
+            collection=collection,
             conversation_id=conversation.conversation_id,
             transcript=conversation.transcript,
             top_k=where.passages,
             sampling=wanted.sampling(usual.sampling()),
-            filters=where.filters(),
+            filters=filters,
             # Many at once are a script's, which can wait for somebody at the window.
             priority="interactive" if len(self._open) < MOST_IN_PERSON else "batch",
             model=model,

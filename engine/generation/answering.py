@@ -223,6 +223,7 @@ class Answering:
             alternatives=tuple(others),
             refreshes=(*(self._unfinished.refreshes if self._unfinished is not None else ()), *self.pieces.refreshes),
             thoughts=first.thoughts,
+            turns_left_out=self.prompt.turns_left_out,
         )
 
     def _scope(self) -> Scope:

@@ -83,14 +83,14 @@ class Prompt:
     turns, by their numbers (of several that stand there as one, the best), and `places_above` all of these places;
     `standing` is all that stands there, with its numbers. `quotable` are the tokens of all passages, newest first: what
     the answer is likely to quote. `messages` are what the segments were made of. `asked_on` is the day that the
-    question names, None where it names none. The last segment is what was `begun` of the answer, if anything was.
+    question names, None where it names none. The last segment is what was `begun` of the answer, if anything was. So
+    many of the oldest turns as `turns_left_out` found no room.
     """
 
     segments: tuple[Segment, ...]
     passages: tuple[EvidencePassage, ...]
     order: Order
     num_tokens: int
-    num_turns: int
     quotable: tuple[int, ...] = ()
     messages: tuple[Message, ...] = ()
     asked_on: date | None = None
@@ -99,6 +99,7 @@ class Prompt:
     places_above: frozenset[int] = frozenset()
     standing: tuple[tuple[int, EvidencePassage], ...] = ()
     begun: Begun | None = None
+    turns_left_out: int = 0
 
     @property
     def also(self) -> tuple[int, ...]:
@@ -177,7 +178,7 @@ def compose(
             speaker,
             passages=read,
             order=order,
-            num_turns=len(turns),
+            turns_left_out=len(history) - len(turns),
             asked_on=asked_on,
             first_number=first_number,
             above=above,
@@ -215,7 +216,7 @@ def opening(
         before = _as_given(wishes, question, speaker, budget)
     else:
         before = _instructions(_FROM_FILES if searches else _ALONE, wishes, question, speaker, budget)
-    turns = _turns_kept(before, history, question, speaker, budget, searches=searches)
+    turns = _turns_kept(before, history, question, speaker, budget, searches=searches, is_verbatim=is_verbatim)
     return [*before, *_messages(turns, speaker)], turns
 
 
@@ -312,9 +313,20 @@ def _turns_kept(
     budget: int,
     *,
     searches: bool,
+    is_verbatim: bool,
 ) -> tuple[Turn, ...]:
-    """The newest turns, cut in large steps (see `first_kept`); fewer where the question itself is long."""
-    bare_turns = [turn.bare() for turn in history]
+    """The newest turns, cut in large steps (see `first_kept`); fewer where the question itself is long.
+
+    Of what others answer for, all of it where it fits, and the newest turn at least.
+    """
+
+    def is_too_long(turns: Sequence[Turn], most: int) -> bool:
+        return _count([*before, *_messages(turns, speaker), question], speaker) > most
+
+    if is_verbatim and not is_too_long(history, budget):
+        return tuple(history)
+    # Where nothing is cited, there is nothing to take away.
+    bare_turns = history if is_verbatim else [turn.bare() for turn in history]
     lengths, bare_lengths = ([_turn_tokens(turn, speaker) for turn in turns] for turns in (history, bare_turns))
     bare = _count([*before, question], speaker)
     for_all_but_evidence = budget - int((budget - bare) * EVIDENCE_SHARE) if searches else budget
@@ -322,8 +334,9 @@ def _turns_kept(
     while True:
         first, first_whole = first_kept(lengths, bare_lengths, history_budget)
         turns = tuple(as_they_stand((*bare_turns[first:first_whole], *history[first_whole:])))
-        messages = [*before, *_messages(turns, speaker), question]
-        if not turns or _count(messages, speaker) <= for_all_but_evidence:
+        if not turns and is_verbatim and not is_too_long(history[-1:], budget):
+            return tuple(history[-1:])
+        if not turns or not is_too_long(turns, for_all_but_evidence):
             return turns
         history_budget //= 2
 

@@ -50,6 +50,15 @@ def test_an_answer_of_a_model_by_itself_has_no_sources():
     assert "scope" not in reply
 
 
+def test_turns_of_a_conversation_that_found_no_room_are_told():
+    alone = answer("Hello.", citations=(), passages=(), turns_left_out=3)
+    assert replies.completion(HEAD, alone, TIMINGS)["turns_left_out"] == 3
+    *_, last = replies.last_pieces(HEAD, alone, "Hello.")
+    assert last["turns_left_out"] == 3
+    assert replies.completion(HEAD, answer(turns_left_out=2), TIMINGS)["turns_left_out"] == 2
+    assert "turns_left_out" not in replies.completion(HEAD, answer(), TIMINGS)
+
+
 def test_other_answers_are_choices_with_sources_of_their_own():
     other = Alternative("Four [2].", (Citation("[2]", 1, 5),), "length", thoughts="Hm.")
     reply = replies.completion(HEAD, answer(alternatives=(other,)), TIMINGS)

@@ -23,7 +23,7 @@ from engine.core import Answer, Collection, Evidence, Question, Scope
 from engine.errors import BadRequest, DiskFull, ModelNotFound
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
 from engine.generation.conversation import Turn
-from engine.generation.transcript import transcript_of
+from engine.generation.transcript import transcript_of, turns_of_transcript
 from engine.metrics import Timings
 from engine.protocol import ServerState
 from tests.helpers.answers import passage
@@ -204,6 +204,19 @@ def test_a_conversation_goes_on_from_what_is_remembered(server: Server, engine: 
     first, second = engine.asked
     assert second.transcript == transcript_of(Turn("Hello?", (), "Hello.", searches=False))
     assert second.conversation_id == first.conversation_id
+
+
+def test_one_about_another_collection_is_told_only_what_was_said(server: Server, engine: Answering):
+    chat(server, model="ragdoll:files/Home")
+    words = [*HELLO, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And?"}]
+    for name in ("ragdoll:files/Work", "ragdoll:files/Home", "ragdoll:files"):
+        chat(server, words, model=name)
+    first, elsewhere, again, everywhere = engine.asked
+    assert [turn.searches for turn in turns_of_transcript(elsewhere.transcript, ())] == [False]
+    assert elsewhere.conversation_id != first.conversation_id
+    assert again.conversation_id == everywhere.conversation_id == first.conversation_id
+    chat(server, words, model="ragdoll:files/Home", ragdoll={"formats": ["pdf"]})
+    assert engine.asked[-1].conversation_id != first.conversation_id
 
 
 def test_so_does_one_whose_stream_was_left_at_its_last_word(engine: Answering):

@@ -302,6 +302,30 @@ def test_instructions_that_are_put_as_they_stand_are_whole_or_refused(speaker, w
         compose("Why?", (), (), speaker(800), 100, wishes="verse " * 1000, **as_it_stands)
 
 
+def said(num_turns: int, words_each: int) -> list[Turn]:
+    return [Turn(f"question{n}", (), "answer[1] " * words_each, searches=False) for n in range(num_turns)]
+
+
+def test_of_a_history_that_others_answer_for_nothing_is_left_out_that_fits(speaker, words):
+    as_it_stands = {"searches": False, "is_verbatim": True}
+    whole = compose("Why?", (), said(10, 55), speaker(800), 100, **as_it_stands)
+    assert whole.num_tokens > 600
+    assert whole.turns_left_out == 0
+    long_last = compose("Why?", (), [*said(9, 55), *said(1, 600)], speaker(800), 100, **as_it_stands)
+    assert words.text(long_last).count("answer[1]") == 600
+    assert long_last.turns_left_out == 9
+
+
+def test_how_many_turns_found_no_room_is_told_and_the_others_are_as_they_were_said(speaker, words):
+    prompt = compose("Why?", (), said(20, 55), speaker(800), 100, searches=False, is_verbatim=True)
+    text = words.text(prompt)
+    assert 0 < prompt.turns_left_out < 20
+    assert text.count("question") == 20 - prompt.turns_left_out
+    assert "question19" in text
+    assert text.count("answer[1]") == 55 * (20 - prompt.turns_left_out)
+    assert compose("Why?", (), said(30, 1), speaker(800), 100, searches=False, is_verbatim=True).turns_left_out == 0
+
+
 def test_passages_are_read_in_the_order_that_is_kept(speaker, words):
     model = speaker(4096)
     earlier = compose("One?", [PASSAGES[2], PASSAGES[0]], (), model, 100)
