@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QWidget
 
+from app.sentences import joined
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.windows.questions import ask_first
@@ -57,7 +58,8 @@ class ServerLines(QWidget):
     def _show(self) -> None:
         state, key = self._server.state, str(self._settings.value(_KEY) or "")
         needs_key = bool(self._settings.value("server.needs_key"))
-        self.problem.setText(state.problem)
+        again = self.tr("Ragdoll tries again every few seconds.")
+        self.problem.setText(joined(state.problem, again if state.problem else ""))
         self.address.setText(state.address)
         self.address.setAccessibleName(self.tr("Address: %1").replace("%1", state.address))
         self.key.setText(key)

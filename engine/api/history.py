@@ -23,6 +23,7 @@ from engine.errors import BadRequest
 from engine.generation.citations import without_markers
 from engine.generation.conversation import Turn
 from engine.generation.transcript import transcript_of
+from engine.retrieval.query import ANYWHERE
 
 # Conversations that go on: more than anybody has open, and some megabytes at most.
 MAX_REMEMBERED = 64
@@ -69,7 +70,7 @@ class Searched:
     """Where passages may come from: one collection, or all of them, and what filters leave of that."""
 
     collection: str | None = None
-    filters: Filters = Filters()
+    filters: Filters = ANYWHERE
 
     def holds(self, other: Searched) -> bool:
         """Whether whatever lies in the other lies in this one as well, as far as their words tell."""

@@ -501,6 +501,76 @@ def test_a_port_that_is_taken_is_told_with_a_way_out(engine: Answering):
         server.close()
 
 
+def listening(port: int = 0) -> socket.socket:
+    """Another program, at a port."""
+    other = socket.socket()
+    # As servers do, so that what was at this port a moment ago does not keep it.
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    other.bind(("127.0.0.1", port))
+    other.listen()
+    return other
+
+
+@pytest.mark.expects_warnings
+def test_a_port_is_had_as_soon_as_it_is_free(engine: Answering, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("engine.api.server.RETRY_S", 0.02)
+    told: list[ServerState] = []
+    was_told, tries = threading.Event(), threading.Semaphore(0)
+
+    def tell(state: ServerState) -> None:
+        told.append(state)
+        was_told.set()
+
+    def look(server: Server, settings: ServerSettings, started: Any = Server._started) -> ServerState:
+        tries.release()
+        return started(server, settings)
+
+    monkeypatch.setattr(Server, "_started", look)
+    server = Server(engine, tell)  # type: ignore[arg-type]
+    with listening() as other:
+        engine.settings = engine.settings.model_copy(
+            update={"server": ServerSettings(enabled=True, port=other.getsockname()[1], key=KEY)}
+        )
+        server.follow()
+        for _ in range(3):
+            assert tries.acquire(timeout=PATIENCE_S)
+        assert [bool(state.problem) for state in told] == [True], "it is told once"
+        was_told.clear()
+    assert was_told.wait(PATIENCE_S)
+    assert told[1:] == [server.state]
+    assert is_open(server.state.address)
+    server.close()
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("ends", [lambda server: server.follow(ServerSettings()), lambda server: server.close()])
+def test_nobody_tries_for_a_port_that_is_not_wanted_any_more(
+    engine: Answering, monkeypatch: pytest.MonkeyPatch, ends: Callable[[Server], object]
+):
+    timers: list[threading.Timer] = []
+
+    class Timer(threading.Timer):
+        """Comes when a test wants it to, and was cancelled too late."""
+
+        def start(self) -> None:
+            timers.append(self)
+
+        def cancel(self) -> None:
+            pass
+
+    monkeypatch.setattr("engine.api.server.RETRY_S", 0.0)
+    monkeypatch.setattr("engine.api.server.threading.Timer", Timer)
+    server = Server(engine)  # type: ignore[arg-type]
+    with listening() as other:
+        server.follow(ServerSettings(enabled=True, port=other.getsockname()[1], key=KEY))
+    ends(server)
+    (late,) = timers
+    threading.Thread.start(late)
+    late.join()
+    assert server.state == ServerState()
+    server.close()
+
+
 def test_who_waits_is_told_that_it_ends(engine: Answering):
     server = Server(engine)  # type: ignore[arg-type]
     server.follow(ServerSettings(enabled=True, port=0, key=KEY))
