@@ -7,16 +7,23 @@ What they have no word for stands beside it, as others have it: `citations` with
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.core import Answer, Citation, Passage
+from engine.embedding import Embedded
 from engine.errors import BadRequest, EmbedderUnavailable, ModelNotFound, NothingThere, PromptTooLong, RagdollError
 from engine.metrics import Timings
 
 Reply = dict[str, Any]
+Vector = NDArray[np.float32]
 _OWNER = "ragdoll"
 
 
@@ -102,6 +109,23 @@ def of_passage(passage: Passage) -> Reply:
         "text": passage.text,
         "score": round(passage.score, 4),
     }
+
+
+def embeddings(model: str, slices: Sequence[Embedded], *, in_base64: bool) -> bytes:
+    """The vectors of all slices in the form of JSON.
+
+    Made vector by vector: millions of numbers in one go would hold up every thread that writes an answer.
+    """
+    vectors = (vector for one in slices for vector in one.vectors)
+    data = b",".join(_embedding(place, vector, in_base64=in_base64) for place, vector in enumerate(vectors))
+    num_tokens = sum(one.num_tokens for one in slices)
+    told = {"object": "list", "model": model, "usage": {"prompt_tokens": num_tokens, "total_tokens": num_tokens}}
+    return json.dumps(told).encode().removesuffix(b"}") + b', "data": [' + data + b"]}"
+
+
+def _embedding(place: int, vector: Vector, *, in_base64: bool) -> bytes:
+    told = base64.b64encode(vector.astype("<f4").tobytes()).decode() if in_base64 else vector.tolist()
+    return json.dumps({"object": "embedding", "index": place, "embedding": told}).encode()
 
 
 def refusal(error: RagdollError) -> tuple[int, Reply]:

@@ -14,6 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from engine.core import Filters, PathText, SamplingParams
 from engine.errors import BadRequest
 
+# To be embedded with one request: as many as OpenAI takes, and about as long (8,192 tokens).
+MAX_TEXTS, MAX_TEXT_CHARACTERS = 2048, 32_768
+_IN_PARTS = "Send it in parts."
+
 
 class _Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -159,6 +163,39 @@ class ChatRequest(_Body):
 def _unless_negative(value: int | None) -> int | None:
     """Elsewhere -1 is a fresh seed, and leaves it to the server how long an answer may be."""
     return value if value is None or value >= 0 else None
+
+
+class EmbeddingsRequest(_Body):
+    """Texts whose vectors are wanted, as numbers or as OpenAI's clients ask for them: bytes of float32 in base64."""
+
+    model: str = ""
+    input: str | tuple[Any, ...]
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = None
+
+    def texts(self) -> tuple[str, ...]:
+        """What is to be embedded.
+
+        Raises:
+            BadRequest: It is no text, or more than is done at a time.
+        """
+        texts = (self.input,) if isinstance(self.input, str) else self.input
+        if not texts:
+            raise BadRequest("There is no text to embed.")
+        if not all(isinstance(text, str) for text in texts):
+            raise BadRequest(
+                "The input holds numbers of tokens, which mean something else to each model.",
+                "Send the texts themselves (in LangChain: check_embedding_ctx_length=False).",
+            )
+        if len(texts) > MAX_TEXTS:
+            raise BadRequest(f"These are {len(texts):,} texts; {MAX_TEXTS:,} can be embedded at a time.", _IN_PARTS)
+        for number, text in enumerate(texts, start=1):
+            if not text:
+                raise BadRequest(f"Text {number:,} of the input is empty.", "Leave it out.")
+            if (length := len(text)) > MAX_TEXT_CHARACTERS:
+                most = f"{MAX_TEXT_CHARACTERS:,} can be embedded"
+                raise BadRequest(f"Text {number:,} of the input has {length:,} characters; {most}.", _IN_PARTS)
+        return texts
 
 
 class SearchRequest(Where):

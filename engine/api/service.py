@@ -11,7 +11,7 @@ import hmac
 import json
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
@@ -30,8 +30,9 @@ from starlette.routing import Route
 from engine.api import naming, replies
 from engine.api.asking import AnswerEvents, asked
 from engine.api.history import Conversation, Conversations, Said, Searched, said
-from engine.api.requests import ChatRequest, SearchRequest
+from engine.api.requests import ChatRequest, EmbeddingsRequest, SearchRequest
 from engine.core import Alternative, Answer, Question
+from engine.embedding import Embedded, EmbeddingModel
 from engine.engine import Engine
 from engine.errors import BadRequest, Cancelled, ModelNotFound, NothingThere, RagdollError, first_fault
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, ThoughtsGenerated, TokensGenerated
@@ -42,6 +43,8 @@ MAX_BODY_BYTES = 16 * 2**20
 BEAT_S = 10.0
 # So many questions a person may have open: an editor that completes a line while a chat is written.
 MOST_IN_PERSON = 2
+# Of texts to be embedded: a few full batches, which take a slow computer seconds with a large model.
+SLICE_TEXTS, SLICE_CHARACTERS = 64, 16_384
 _HOSTS = ["127.0.0.1", "localhost", "[::1]"]
 _DONE = "data: [DONE]\n\n"
 _BEAT = ": waiting\n\n"
@@ -95,6 +98,7 @@ class Service:
         self._open = set[str]()
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._since = int(time.time())
+        self._is_ending = False
 
     def app(self) -> Starlette:
         def route(path: str, handler: Handler, method: str) -> Route:
@@ -109,6 +113,7 @@ class Service:
                 route("/v1/models", Service._models, "GET"),
                 route("/v1/models/{name:path}", Service._model, "GET"),
                 route("/v1/chat/completions", Service._chat, "POST"),
+                route("/v1/embeddings", Service._embeddings, "POST"),
                 route("/v1/search", Service._search, "POST"),
             ],
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS, www_redirect=False)],
@@ -117,6 +122,7 @@ class Service:
 
     def stop_all(self) -> None:
         """Has every question end, so that whoever asked is told so (from any thread)."""
+        self._is_ending = True
         for question_id in tuple(self._open):
             self._engine.cancel(question_id)
 
@@ -132,12 +138,12 @@ class Service:
 
     @_told
     async def _models(self, request: Request) -> Response:
-        return JSONResponse(replies.models(self._names(), self._since))
+        return JSONResponse(replies.models(await asyncio.to_thread(self._names), self._since))
 
     @_told
     async def _model(self, request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in self._names():
+        if name not in await asyncio.to_thread(self._names):
             raise _no_model(name)
         return JSONResponse(replies.models([name], self._since)["data"][0])
 
@@ -158,6 +164,36 @@ class Service:
         # A question that is refused is so before anything is sent.
         first = await _unless_left(request, anext(pieces))
         return StreamingResponse(_with(first, pieces), media_type="text/event-stream", headers=_FRESH)
+
+    @_told
+    async def _embeddings(self, request: Request) -> Response:
+        wanted = await _read(request, EmbeddingsRequest)
+        texts, model = wanted.texts(), await asyncio.to_thread(self._engine.embedding_model)
+        if model is None or wanted.model not in ("", model.name):
+            raise _no_embedder(wanted.model, model)
+        if wanted.dimensions not in (None, model.dimensions):
+            raise BadRequest(
+                f"Vectors of {model.name} have {model.dimensions} dimensions, and no other number of them can be had.",
+                "Send the request without dimensions.",
+            )
+        slices = await _unless_left(request, self._embedded(texts, model.name))
+        in_base64 = wanted.encoding_format == "base64"
+        reply = await asyncio.to_thread(replies.embeddings, model.name, slices, in_base64=in_base64)
+        return Response(reply, media_type="application/json")
+
+    async def _embedded(self, texts: Sequence[str], model: str) -> list[Embedded]:
+        """Some texts at a time: others come in between, and for who has left nothing more is done."""
+        slices = list[Embedded]()
+        for some in in_slices(texts):
+            if self._is_ending:
+                raise Cancelled("Ragdoll has stopped embedding.")
+            slices.append(await asyncio.wrap_future(self._engine.embed(some)))
+            if slices[-1].model != model or slices[-1].model_identity != slices[0].model_identity:
+                raise ModelNotFound(
+                    "The library has moved to another embedding model meanwhile.",
+                    "Embed all of the texts again, and those of before.",
+                )
+        return slices
 
     # --- a question ---
 
@@ -246,7 +282,22 @@ class Service:
 
     def _names(self) -> list[str]:
         models = [Path(path).stem for path in self._engine.settings.models.known]
-        return naming.offered(models, [collection.name for collection in self._engine.collections()])
+        collections = [collection.name for collection in self._engine.collections()]
+        embedder = self._engine.embedding_model()
+        return naming.offered(models, collections, embedder.name if embedder is not None else "")
+
+
+def in_slices(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Texts of which each some are embedded together; one that is longer than that by itself."""
+    some, num_characters = list[str](), 0
+    for text in texts:
+        if some and (len(some) >= SLICE_TEXTS or num_characters + len(text) > SLICE_CHARACTERS):
+            yield some
+            some, num_characters = [], 0
+        some.append(text)
+        num_characters += len(text)
+    if some:
+        yield some
 
 
 _FRESH = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -308,6 +359,12 @@ def _no_model(name: str) -> ModelNotFound:
     return ModelNotFound(f"There is no model called {name!r} here.", "/v1/models lists them.")
 
 
+def _no_embedder(name: str, model: EmbeddingModel | None) -> ModelNotFound:
+    if model is None:
+        return ModelNotFound("There is no embedding model here.", "Choose one in Ragdoll's settings.")
+    return ModelNotFound(f"There is no embedding model called {name!r} here.", f"There is {model.name!r}.")
+
+
 def _finished(end: AnswerFinished | AnswerCancelled | AnswerFailed) -> AnswerFinished:
     if isinstance(end, AnswerFinished):
         return end
@@ -320,7 +377,7 @@ def _event(reply: replies.Reply) -> str:
 
 async def _not_here(request: Request, error: Exception) -> Response:
     sentence = f"{request.method} {request.url.path} is nothing that Ragdoll answers."
-    ways = "It answers /v1/models, /v1/chat/completions and /v1/search."
+    ways = "It answers /v1/models, /v1/chat/completions, /v1/embeddings and /v1/search."
     _, reply = replies.refusal(NothingThere(sentence, ways))
     return JSONResponse(reply, getattr(error, "status_code", 404))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import requests
 
@@ -93,6 +94,20 @@ def test_instructions_that_do_not_fit_are_refused_not_cut(address: str):
     reply = requests.post(f"{address}/chat/completions", json=body, timeout=60)
     assert reply.status_code == 400
     assert reply.json()["error"]["code"] == "context_length_exceeded"
+
+
+def test_vectors_of_the_library_s_own_model_are_for_others_as_well(address: str):
+    names = [model["id"] for model in requests.get(f"{address}/models", timeout=60).json()["data"]]
+    texts = ["The lease ends in May.", "Threads share state.", "When does the lease end?"]
+    body = {"model": names[-1], "input": texts}
+    reply = requests.post(f"{address}/embeddings", json=body, timeout=60).json()
+    vectors = np.array([one["embedding"] for one in reply["data"]])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
+    assert vectors[2] @ vectors[0] > vectors[2] @ vectors[1] + 0.2
+    assert reply["model"] == names[-1]
+    assert reply["usage"]["prompt_tokens"] > len(" ".join(texts).split())
+    refused = requests.post(f"{address}/embeddings", json={**body, "model": "tiny"}, timeout=60)
+    assert refused.status_code == 404
 
 
 def test_several_ask_at_once(address: str):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.api import replies
 from engine.core import Alternative, Answer, Citation, Scope
+from engine.embedding import Embedded
 from engine.errors import BadRequest, DecodeFailed, ModelNotFound, NothingThere, PromptTooLong, RagdollError
 from engine.metrics import Timings
 from tests.helpers.answers import passage
@@ -48,6 +51,19 @@ def test_an_answer_of_a_model_by_itself_has_no_sources():
     reply = replies.completion(HEAD, answer("Hello.", citations=(), passages=(), scope=Scope(0, 0, 0)), TIMINGS)
     assert "citations" not in reply
     assert "scope" not in reply
+
+
+def test_vectors_come_as_numbers_or_as_bytes_in_the_order_of_the_texts():
+    vectors = np.array([[0.6, -0.8], [1.0, 0.0], [0.0, 1.0]], np.float32)
+    slices = [Embedded(vectors[:2], 7, "mini", "mini@1"), Embedded(vectors[2:], 4, "mini", "mini@1")]
+    numbers = json.loads(replies.embeddings("mini", slices, in_base64=False))
+    assert (numbers["object"], numbers["model"]) == ("list", "mini")
+    assert numbers["usage"] == {"prompt_tokens": 11, "total_tokens": 11}
+    assert [(one["object"], one["index"]) for one in numbers["data"]] == [("embedding", place) for place in range(3)]
+    assert np.array([one["embedding"] for one in numbers["data"]], np.float32).tolist() == vectors.tolist()
+    told = json.loads(replies.embeddings("mini", slices, in_base64=True))
+    packed = [np.frombuffer(base64.b64decode(one["embedding"]), "<f4").tolist() for one in told["data"]]
+    assert packed == vectors.tolist()
 
 
 def test_turns_of_a_conversation_that_found_no_room_are_told():

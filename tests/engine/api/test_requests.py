@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from engine.api.requests import ChatRequest, SearchRequest
+from engine.api.requests import MAX_TEXT_CHARACTERS, MAX_TEXTS, ChatRequest, EmbeddingsRequest, SearchRequest
 from engine.core import Filters, SamplingParams
 from engine.errors import BadRequest
 
@@ -92,6 +92,32 @@ def test_a_picture_is_refused_in_a_sentence():
     (message,) = request(messages=[{"role": "user", "content": parts}]).messages
     with pytest.raises(BadRequest, match="image_url"):
         message.text()
+
+
+def embeddings(**fields: Any) -> EmbeddingsRequest:
+    return EmbeddingsRequest.model_validate_json(json.dumps({"model": "m", **fields}))
+
+
+@pytest.mark.parametrize(
+    ("given", "texts"),
+    [("one", ("one",)), (["one", "two"], ("one", "two")), (" ", (" ",)), (["x"] * MAX_TEXTS, ("x",) * MAX_TEXTS)],
+)
+def test_texts_to_embed_are_one_or_several(given: object, texts: tuple[str, ...]):
+    assert embeddings(input=given, user="somebody", encoding_format=None).texts() == texts
+    assert embeddings(input="x" * MAX_TEXT_CHARACTERS).texts()
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        *[([], "no text"), ("", "Text 1 .* empty"), (["one", ""], "Text 2 .* empty")],
+        *[([1, 2, 3], "tokens"), ([[1, 2], [3]], "tokens"), (["one", 2], "tokens")],
+        *[(["x"] * (MAX_TEXTS + 1), "2,049 texts"), (["x", "y" * (MAX_TEXT_CHARACTERS + 1)], "Text 2 .* 32,769")],
+    ],
+)
+def test_what_cannot_be_embedded_is_refused_with_a_sentence(given: object, why: str):
+    with pytest.raises(BadRequest, match=why):
+        embeddings(input=given).texts()
 
 
 def test_a_request_without_messages_is_none():

@@ -7,19 +7,22 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import aclosing
+from itertools import count, repeat
 from typing import Any
 
+import numpy as np
 import pytest
 import requests
 
 from engine.api.requests import ChatRequest
 from engine.api.server import Server
-from engine.api.service import Service
+from engine.api.service import SLICE_CHARACTERS, SLICE_TEXTS, Service, in_slices
 from engine.config import ServerSettings, Settings
 from engine.core import Answer, Collection, Evidence, Question, Scope
+from engine.embedding import Embedded, EmbeddingModel
 from engine.errors import BadRequest, DiskFull, ModelNotFound
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
 from engine.generation.conversation import Turn
@@ -55,6 +58,10 @@ class Answering:
         self.goes_on.set()
         self.lies_there = threading.Event()
         self.listeners: list[Publish] = []
+        self.embedder: EmbeddingModel | None = EmbeddingModel("mini", 2)
+        self.embedded: list[list[str]] = []
+        self.embedding: list[Future[Embedded]] = []
+        self.identities: Iterator[int] = repeat(1)
 
     def subscribe(self, listener: Publish) -> Callable[[], None]:
         self.listeners.append(listener)
@@ -69,6 +76,19 @@ class Answering:
 
     def collections(self) -> tuple[Collection, ...]:
         return (Collection("Work", (), {}, 0), Collection("Home", (), {}, 0))
+
+    def embedding_model(self) -> EmbeddingModel | None:
+        return self.embedder
+
+    def embed(self, texts: Sequence[str]) -> Future[Embedded]:
+        """How long each text is."""
+        self.embedded.append(list(texts))
+        future = Future[Embedded]()
+        if self.goes_on.is_set():
+            vectors = np.array([[len(text), 0.0] for text in texts], np.float32)
+            future.set_result(Embedded(vectors, 2 * len(texts), "mini", f"mini@{next(self.identities)}"))
+        self.embedding.append(future)
+        return future
 
     def search(self, query: str, top_k: int, collection: str | None, filters: object) -> Evidence:
         return Evidence((passage(text=query),) * top_k, (), Scope(0, 0, 0))
@@ -352,10 +372,124 @@ def test_passages_can_be_searched_for(server: Server):
     assert [one["text"] for one in reply["passages"]] == ["notice"] * 2
 
 
+# --- vectors ---
+
+
+def embed(server: Server, texts: Any, **fields: Any) -> requests.Response:
+    return post(server, "/embeddings", {"model": "mini", "input": texts, **fields})
+
+
+def test_texts_are_embedded_in_their_order_and_others_come_in_between(server: Server, engine: Answering):
+    texts = ["x" * (1 + number % 7) for number in range(2 * SLICE_TEXTS + 1)]
+    reply = embed(server, texts, dimensions=2).json()
+    assert [one["embedding"] for one in reply["data"]] == [[float(len(text)), 0.0] for text in texts]
+    assert reply["usage"]["prompt_tokens"] == 2 * len(texts)
+    assert [len(some) for some in engine.embedded] == [SLICE_TEXTS, SLICE_TEXTS, 1]
+
+
+def test_texts_are_divided_by_how_long_they_are():
+    long, short = "x" * (SLICE_CHARACTERS + 1), "x" * (SLICE_CHARACTERS // 2)
+    assert [len(some) for some in in_slices([long, short, short, "x", long])] == [1, 2, 1, 1]
+    assert list(in_slices([])) == []
+
+
+def test_the_embedding_model_is_listed_and_can_be_left_unnamed(server: Server, engine: Answering):
+    headers = {"Authorization": f"Bearer {KEY}"}
+    listed = requests.get(f"{server.state.address}/models", headers=headers, timeout=PATIENCE_S).json()
+    assert listed["data"][-1]["id"] == "mini"
+    assert embed(server, "one", model="").json()["model"] == "mini"
+    assert requests.get(f"{server.state.address}/models/mini", headers=headers, timeout=PATIENCE_S).ok
+    engine.embedder = None
+    listed = requests.get(f"{server.state.address}/models", headers=headers, timeout=PATIENCE_S).json()
+    assert "mini" not in [model["id"] for model in listed["data"]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "why"),
+    [
+        ({"model": "ragdoll"}, 404, "'mini'"),
+        ({"model": "text-embedding-3-small"}, 404, "'text-embedding-3-small'"),
+        ({"dimensions": 1}, 400, "2 dimensions"),
+        ({"input": [1, 2]}, 400, "tokens"),
+        ({"input": None}, 400, "input"),
+        ({"encoding_format": "int8"}, 400, "encoding_format"),
+    ],
+)
+def test_vectors_that_are_not_to_be_had_are_refused(
+    server: Server, engine: Answering, fields: dict[str, Any], status: int, why: str
+):
+    response = embed(server, **{"texts": fields.pop("input", "one"), **fields})
+    assert response.status_code == status
+    assert why in response.json()["error"]["message"]
+    assert engine.embedded == []
+
+
+def test_without_an_embedding_model_there_is_a_way_out(server: Server, engine: Answering):
+    engine.embedder = None
+    response = embed(server, "one")
+    assert response.status_code == 404
+    assert "settings" in response.json()["error"]["message"]
+
+
+def test_vectors_of_two_models_are_not_mixed(server: Server, engine: Answering):
+    engine.identities = count()
+    response = embed(server, ["one"] * (SLICE_TEXTS + 1))
+    assert response.status_code == 404
+    assert "another embedding model" in response.json()["error"]["message"]
+
+
+def test_who_leaves_wants_no_more_vectors(server: Server, engine: Answering):
+    engine.goes_on.clear()
+    with pytest.raises(requests.exceptions.ReadTimeout):
+        requests.post(
+            f"{server.state.address}/embeddings",
+            json={"input": ["one"] * (SLICE_TEXTS + 1)},
+            headers={"Authorization": f"Bearer {KEY}"},
+            timeout=0.5,
+        )
+    (first,) = engine.embedding
+    with pytest.raises(CancelledError):
+        first.result(PATIENCE_S)
+    assert len(engine.embedded) == 1
+
+
+def test_vectors_that_take_long_hold_up_no_answer(server: Server, engine: Answering):
+    engine.goes_on.clear()
+    with ThreadPoolExecutor(40) as pool:
+        slow = [pool.submit(embed, server, "one") for _ in range(40)]
+        while len(engine.embedding) < 40:
+            time.sleep(0.01)
+        engine.goes_on.set()
+        assert chat(server).ok
+        for future in engine.embedding:
+            future.set_result(Embedded(np.zeros((1, 2), np.float32), 1, "mini", "mini@1"))
+        assert all(one.result().ok for one in slow)
+
+
+def test_who_waits_for_vectors_is_told_that_it_ends(engine: Answering):
+    server = Server(engine)  # type: ignore[arg-type]
+    server.follow(ServerSettings(enabled=True, port=0, key=KEY))
+    engine.goes_on.clear()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(embed, server, ["one"] * (SLICE_TEXTS + 1))
+        while not engine.embedding:
+            time.sleep(0.01)
+        server._running._service.stop_all()  # type: ignore[union-attr]
+        engine.embedding[0].set_result(Embedded(np.zeros((1, 2), np.float32), 1, "mini", "mini@1"))
+        assert waiting.result().json()["error"]["code"] == "Cancelled"
+    assert len(engine.embedded) == 1
+    engine.goes_on.set()
+    server.close()
+
+
+# --- who may ask ---
+
+
 @pytest.mark.parametrize("key", ["", "other"])
 def test_without_the_key_nothing_is_answered(server: Server, engine: Answering, key: str):
     assert post(server, "/chat/completions", {"messages": HELLO}, key=key).status_code == 401
     assert post(server, "/search", {"query": "a"}, key=key).status_code == 401
+    assert post(server, "/embeddings", {"input": "a"}, key=key).status_code == 401
     assert requests.get(f"{server.state.address}/models", timeout=PATIENCE_S).status_code == 401
     assert engine.asked == []
 
