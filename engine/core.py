@@ -375,7 +375,8 @@ class Question:
     "none" for quotes. `instructions` are what the user wants of every answer, beside what the model is told anyway.
     With `unfinished`, an answer to it that broke off goes on, and nothing is searched for.
     Unless it `searches`, it is put to the model alone, without the user's files; one that `is_verbatim` with nothing of
-    ours: its `instructions` are all that the model is told beside it.
+    ours: its `instructions` are all that the model is told beside it. One that `is_raw` is all that the model reads, as
+    it stands, and what is written goes on from there.
     """
 
     question_id: str
@@ -392,6 +393,7 @@ class Question:
     unfinished: Unfinished | None = None
     searches: bool = True
     is_verbatim: bool = False
+    is_raw: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from engine.generation.conversation import (
 )
 from engine.generation.evidence import EvidencePassage
 from engine.generation.ordering import Order, along_kept, follow_text, spread
-from engine.generation.segment import Segment
+from engine.generation.segment import Segment, tokens_of
 from engine.generation.speaker import Speaker
 from engine.generation.trail import Trail, after, whole
 
@@ -43,6 +43,8 @@ EVIDENCE_SHARE = 0.25
 HISTORY_SHARE_ALONE = 0.75
 # And what the user wants of every answer, with our own words, at most this share.
 WISHES_SHARE = 1 / 3
+# Of a prompt that somebody else has made.
+RAW_SEGMENT_TOKENS = 128
 # Our own words, the fullest first.
 _FROM_FILES = ("prompts/answer.txt", "prompts/answer_short.txt")
 _ALONE = ("prompts/chat.txt",)
@@ -233,6 +235,21 @@ def as_read(messages: tuple[Message, ...], speaker: Speaker, behind: Sequence[Pr
     )
 
 
+def as_it_stands(text: str, speaker: Speaker, reserve_tokens: int) -> Prompt:
+    """What somebody else has made, marks of the model and all: nothing of ours stands before it or behind.
+
+    Raises:
+        PromptTooLong: It does not fit.
+    """
+    tokens = tuple(tokens_of(speaker.segments([PromptPart(text, is_markup=True)])))
+    if len(tokens) > speaker.context_tokens - reserve_tokens:
+        raise _too_long("prompt", speaker)
+    # What begins the next one as well, and is kept, is found again by whole segments.
+    starts = range(0, len(tokens), RAW_SEGMENT_TOKENS)
+    segments = tuple(Segment(tokens[start : start + RAW_SEGMENT_TOKENS]) for start in starts)
+    return Prompt(segments, passages=(), order=(), num_tokens=len(tokens))
+
+
 def order_along(prompt: Prompt, evidence: Sequence[Passage], speaker: Speaker, reordering: Reordering) -> Order:
     """The `order` in which the passages of this prompt, which were made of that evidence, had better be read."""
     if len(prompt.order) < 2 or follow_text(evidence):
@@ -298,11 +315,15 @@ def _counted(what: str, messages: Sequence[Message], speaker: Speaker, budget: i
     """Their tokens. Raises PromptTooLong where that are more than `budget`."""
     num_tokens = _count(messages, speaker)
     if num_tokens > budget:
-        raise PromptTooLong(
-            f"The {what} is too long for this model, which reads {speaker.context_tokens:,} tokens at a time.",
-            "Shorten it or choose a model with a larger context.",
-        )
+        raise _too_long(what, speaker)
     return num_tokens
+
+
+def _too_long(what: str, speaker: Speaker) -> PromptTooLong:
+    return PromptTooLong(
+        f"The {what} is too long for this model, which reads {speaker.context_tokens:,} tokens at a time.",
+        "Shorten it or choose a model with a larger context.",
+    )
 
 
 def _turns_kept(

@@ -96,6 +96,26 @@ def test_instructions_that_do_not_fit_are_refused_not_cut(address: str):
     assert reply.json()["error"]["code"] == "context_length_exceeded"
 
 
+def test_a_prompt_is_read_as_it_was_sent_and_what_begins_like_another_is_not_read_again(address: str):
+    def complete(prompt: Any, **fields: Any) -> Any:
+        body = {"model": "tiny", "prompt": prompt, "max_tokens": 8, "temperature": 0, **fields}
+        reply = requests.post(f"{address}/completions", json=body, timeout=60)
+        assert reply.ok, reply.text
+        return reply.json()
+
+    one, two = (complete(text) for text in ("Tell me of bees.", "Tell me of ants."))
+    assert one["usage"]["prompt_tokens"] < chat(address, [asked("Tell me of bees.")])["usage"]["prompt_tokens"]
+    assert one["choices"][0]["finish_reason"] == "length"
+    both = complete(["Tell me of bees.", "Tell me of ants."])
+    assert [choice["text"] for choice in both["choices"]] == [reply["choices"][0]["text"] for reply in (one, two)]
+    long = "Bees and ants live in large groups. " * 20
+    complete(long + "Tell me of bees.")
+    usage = complete(long + "Tell me of ants.")["usage"]
+    assert usage["prompt_tokens_details"]["cached_tokens"] >= 128
+    refused = requests.post(f"{address}/completions", json={"model": "tiny", "prompt": "bees " * 4000}, timeout=60)
+    assert refused.json()["error"]["code"] == "context_length_exceeded"
+
+
 def test_vectors_of_the_library_s_own_model_are_for_others_as_well(address: str):
     names = [model["id"] for model in requests.get(f"{address}/models", timeout=60).json()["data"]]
     texts = ["The lease ends in May.", "Threads share state.", "When does the lease end?"]

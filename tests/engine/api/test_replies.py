@@ -66,6 +66,26 @@ def test_vectors_come_as_numbers_or_as_bytes_in_the_order_of_the_texts():
     assert packed == vectors.tolist()
 
 
+def test_texts_that_go_on_from_prompts_are_choices_one_after_the_other():
+    head = replies.Head("q", 1, "tiny", is_text=True)
+    one = answer(" upon", citations=(), passages=(), alternatives=(Alternative(" more", (), "length"),))
+    other = answer(" time.", citations=(), passages=())
+    reply = replies.continuations(head, [(one, TIMINGS), (other, TIMINGS)])
+    assert (reply["object"], reply["id"]) == ("text_completion", "cmpl-q")
+    told = [(choice["index"], choice["text"], choice["finish_reason"]) for choice in reply["choices"]]
+    assert told == [(0, " upon", "stop"), (1, " more", "length"), (2, " time.", "stop")]
+    assert reply["usage"]["total_tokens"] == 214
+
+
+def test_a_text_comes_in_pieces_of_text():
+    head = replies.Head("q", 1, "tiny", is_text=True)
+    assert replies.piece(head, content=" up")["choices"][0]["text"] == " up"
+    rest, last = replies.last_pieces(head, answer(" upon", citations=(), passages=()), " up")
+    assert rest["choices"][0] == {"index": 0, "text": "on", "finish_reason": None, "logprobs": None}
+    assert last["choices"][0] == {"index": 0, "text": "", "finish_reason": "stop", "logprobs": None}
+    assert replies.last_usage(head, TIMINGS)["object"] == "text_completion"
+
+
 def test_turns_of_a_conversation_that_found_no_room_are_told():
     alone = answer("Hello.", citations=(), passages=(), turns_left_out=3)
     assert replies.completion(HEAD, alone, TIMINGS)["turns_left_out"] == 3

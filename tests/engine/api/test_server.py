@@ -372,6 +372,55 @@ def test_passages_can_be_searched_for(server: Server):
     assert [one["text"] for one in reply["passages"]] == ["notice"] * 2
 
 
+# --- texts to go on from ---
+
+
+def complete(server: Server, prompt: Any = "Once", **fields: Any) -> requests.Response:
+    return post(server, "/completions", {"model": "tiny", "prompt": prompt, **fields})
+
+
+def test_a_text_is_gone_on_from_by_a_model_by_itself(server: Server, engine: Answering):
+    reply = complete(server, max_tokens=3).json()
+    assert reply["choices"] == [{"index": 0, "text": "Hello.", "finish_reason": "stop", "logprobs": None}]
+    (question,) = engine.asked
+    told = (question.text, question.model, question.searches, question.is_raw, question.instructions)
+    assert told == ("Once", "/m/tiny.gguf", False, True, "")
+    assert (question.sampling.max_tokens, question.priority) == (3, "interactive")
+
+
+def test_several_texts_are_gone_on_from_together(server: Server, engine: Answering):
+    reply = complete(server, ["One", "Two", "Three"]).json()
+    assert [choice["index"] for choice in reply["choices"]] == [0, 1, 2]
+    assert reply["usage"]["completion_tokens"] == 6
+    assert {question.text for question in engine.asked} == {"One", "Two", "Three"}
+    assert {question.priority for question in engine.asked} == {"batch"}
+
+
+def test_where_one_of_several_fails_the_others_are_not_wanted(server: Server, engine: Answering):
+    engine.end = lambda question_id: AnswerFailed(question_id, BadRequest("It cannot be."))
+    response = complete(server, ["One", "Two"])
+    assert response.json()["error"]["message"] == "It cannot be."
+    assert sorted(engine.cancelled) == sorted(question.question_id for question in engine.asked)
+
+
+def test_a_text_is_written_in_pieces(server: Server, engine: Answering):
+    told = streamed(complete(server, stream=True, stream_options={"include_usage": True}))
+    assert told[-1] == "[DONE]"
+    assert told[-2]["usage"]["prompt_tokens"] == 10
+    assert "".join(piece["choices"][0]["text"] for piece in told[:-2]) == "Hello."
+    assert told[-3]["choices"][0]["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"), [({"model": "tiny:files"}, 400), ({"model": "gpt"}, 404), ({"echo": True}, 400)]
+)
+def test_texts_that_cannot_be_gone_on_from_are_refused(
+    server: Server, engine: Answering, fields: dict[str, Any], status: int
+):
+    assert complete(server, **fields).status_code == status
+    assert engine.asked == []
+
+
 # --- vectors ---
 
 
@@ -490,6 +539,7 @@ def test_without_the_key_nothing_is_answered(server: Server, engine: Answering, 
     assert post(server, "/chat/completions", {"messages": HELLO}, key=key).status_code == 401
     assert post(server, "/search", {"query": "a"}, key=key).status_code == 401
     assert post(server, "/embeddings", {"input": "a"}, key=key).status_code == 401
+    assert post(server, "/completions", {"prompt": "a"}, key=key).status_code == 401
     assert requests.get(f"{server.state.address}/models", timeout=PATIENCE_S).status_code == 401
     assert engine.asked == []
 
@@ -521,7 +571,7 @@ def test_a_body_beyond_all_measure_is_refused(server: Server, monkeypatch: pytes
 
 
 def test_what_is_not_answered_says_what_is(server: Server):
-    response = post(server, "/completions", {"prompt": "Once"})
+    response = post(server, "/images", {"prompt": "Once"})
     assert response.status_code == 404
     assert "/v1/chat/completions" in response.json()["error"]["message"]
 
