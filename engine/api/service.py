@@ -41,6 +41,8 @@ from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Thought
 MAX_BODY_BYTES = 16 * 2**20
 # Silent for so long, a stream is told to be alive: others in between end it.
 BEAT_S = 10.0
+# Who waits for vectors looks so often whether we are to end.
+_LOOK_S = 0.2
 # So many questions a person may have open: an editor that completes a line while a chat is written.
 MOST_IN_PERSON = 2
 # Of texts to be embedded: a few full batches, which take a slow computer seconds with a large model.
@@ -192,15 +194,23 @@ class Service:
         """Some texts at a time: others come in between, and for who has left nothing more is done."""
         slices = list[Embedded]()
         for some in in_slices(texts):
-            if self._is_ending:
-                raise Cancelled("Ragdoll has stopped embedding.")
-            slices.append(await asyncio.wrap_future(self._engine.embed(some)))
+            slices.append(await self._unless_ending(asyncio.wrap_future(self._engine.embed(some))))
             if slices[-1].model != model or slices[-1].model_identity != slices[0].model_identity:
                 raise ModelNotFound(
                     "The library has moved to another embedding model meanwhile.",
                     "Embed all of the texts again, and those of before.",
                 )
         return slices
+
+    async def _unless_ending(self, future: asyncio.Future[Embedded]) -> Embedded:
+        """Its result. Raises Cancelled where we are to end before there is one."""
+        try:
+            while not (await asyncio.wait([future], timeout=_LOOK_S))[0]:
+                if self._is_ending:
+                    raise Cancelled("Ragdoll has stopped embedding.")
+            return future.result()
+        finally:
+            future.cancel()
 
     # --- a question ---
 

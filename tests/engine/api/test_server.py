@@ -523,8 +523,7 @@ def test_who_waits_for_vectors_is_told_that_it_ends(engine: Answering):
         waiting = pool.submit(embed, server, ["one"] * (SLICE_TEXTS + 1))
         while not engine.embedding:
             time.sleep(0.01)
-        server._running._service.stop_all()  # type: ignore[union-attr]
-        engine.embedding[0].set_result(Embedded(np.zeros((1, 2), np.float32), 1, "mini", "mini@1"))
+        server.follow(ServerSettings(enabled=True, port=0, key="another"))
         assert waiting.result().json()["error"]["code"] == "Cancelled"
     assert len(engine.embedded) == 1
     engine.goes_on.set()
