@@ -205,9 +205,11 @@ class Service:
     async def _unless_ending(self, future: asyncio.Future[Embedded]) -> Embedded:
         """Its result. Raises Cancelled where we are to end before there is one."""
         try:
-            while not (await asyncio.wait([future], timeout=_LOOK_S))[0]:
-                if self._is_ending:
-                    raise Cancelled("Ragdoll has stopped embedding.")
+            while not (self._is_ending or future.done()):
+                await asyncio.wait([future], timeout=_LOOK_S)
+            # The engine cancels what it has not begun when it closes.
+            if future.cancelled() or not future.done():
+                raise Cancelled("Ragdoll has stopped embedding.")
             return future.result()
         finally:
             future.cancel()

@@ -515,6 +515,17 @@ def test_vectors_that_take_long_hold_up_no_answer(server: Server, engine: Answer
         assert all(one.result().ok for one in slow)
 
 
+def test_vectors_that_the_engine_makes_no_more_are_told_so(server: Server, engine: Answering):
+    engine.goes_on.clear()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(embed, server, "one")
+        while not engine.embedding:
+            time.sleep(0.01)
+        engine.embedding[0].cancel()
+        engine.embedding[0].set_running_or_notify_cancel()
+        assert waiting.result().json()["error"]["code"] == "Cancelled"
+
+
 def test_who_waits_for_vectors_is_told_that_it_ends(engine: Answering):
     server = Server(engine)  # type: ignore[arg-type]
     server.follow(ServerSettings(enabled=True, port=0, key=KEY))
@@ -684,16 +695,6 @@ def test_a_port_that_is_taken_is_told_with_a_way_out(engine: Answering):
         server.close()
 
 
-def listening(port: int = 0) -> socket.socket:
-    """Another program, at a port."""
-    other = socket.socket()
-    # As servers do, so that what was at this port a moment ago does not keep it.
-    other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    other.bind(("127.0.0.1", port))
-    other.listen()
-    return other
-
-
 @pytest.mark.expects_warnings
 def test_a_port_is_had_as_soon_as_it_is_free(engine: Answering, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("engine.api.server.RETRY_S", 0.02)
@@ -710,7 +711,7 @@ def test_a_port_is_had_as_soon_as_it_is_free(engine: Answering, monkeypatch: pyt
 
     monkeypatch.setattr(Server, "_started", look)
     server = Server(engine, tell)  # type: ignore[arg-type]
-    with listening() as other:
+    with socket.create_server(("127.0.0.1", 0)) as other:
         engine.settings = engine.settings.model_copy(
             update={"server": ServerSettings(enabled=True, port=other.getsockname()[1], key=KEY)}
         )
@@ -744,7 +745,7 @@ def test_nobody_tries_for_a_port_that_is_not_wanted_any_more(
     monkeypatch.setattr("engine.api.server.RETRY_S", 0.0)
     monkeypatch.setattr("engine.api.server.threading.Timer", Timer)
     server = Server(engine)  # type: ignore[arg-type]
-    with listening() as other:
+    with socket.create_server(("127.0.0.1", 0)) as other:
         server.follow(ServerSettings(enabled=True, port=other.getsockname()[1], key=KEY))
     ends(server)
     (late,) = timers
