@@ -11,7 +11,7 @@ import hmac
 import json
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
@@ -31,8 +31,8 @@ from engine.api import naming, replies
 from engine.api.asking import AnswerEvents, asked
 from engine.api.history import Conversation, Conversations, Said, Searched, said
 from engine.api.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, SearchRequest, StreamOptions
+from engine.api.vectors import embedded, wanted_of
 from engine.core import Alternative, Answer, Priority, Question
-from engine.embedding import Embedded, EmbeddingModel
 from engine.engine import Engine
 from engine.errors import BadRequest, Cancelled, ModelNotFound, NothingThere, RagdollError, first_fault
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, ThoughtsGenerated, TokensGenerated
@@ -41,12 +41,8 @@ from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Thought
 MAX_BODY_BYTES = 16 * 2**20
 # Silent for so long, a stream is told to be alive: others in between end it.
 BEAT_S = 10.0
-# Who waits for vectors looks so often whether we are to end.
-_LOOK_S = 0.2
 # So many questions a person may have open: an editor that completes a line while a chat is written.
 MOST_IN_PERSON = 2
-# Of texts to be embedded: a few full batches, which take a slow computer seconds with a large model.
-SLICE_TEXTS, SLICE_CHARACTERS = 64, 16_384
 _HOSTS = ["127.0.0.1", "localhost", "[::1]"]
 _DONE = "data: [DONE]\n\n"
 _BEAT = ": waiting\n\n"
@@ -177,42 +173,11 @@ class Service:
     @_told
     async def _embeddings(self, request: Request) -> Response:
         wanted = await _read(request, EmbeddingsRequest)
-        texts, model = wanted.texts(), await asyncio.to_thread(self._engine.embedding_model)
-        if model is None or wanted.model not in ("", model.name):
-            raise _no_embedder(wanted.model, model)
-        if wanted.dimensions not in (None, model.dimensions):
-            raise BadRequest(
-                f"Vectors of {model.name} have {model.dimensions} dimensions, and no other number of them can be had.",
-                "Send the request without dimensions.",
-            )
-        slices = await _unless_left(request, self._embedded(texts, model.name))
+        texts, model = wanted.texts(), wanted_of(await asyncio.to_thread(self._engine.embedding_model), wanted)
+        slices = await _unless_left(request, embedded(self._engine, texts, model, lambda: self._is_ending))
         in_base64 = wanted.encoding_format == "base64"
         reply = await asyncio.to_thread(replies.embeddings, model.name, slices, in_base64=in_base64)
         return Response(reply, media_type="application/json")
-
-    async def _embedded(self, texts: Sequence[str], model: str) -> list[Embedded]:
-        """Some texts at a time: others come in between, and for who has left nothing more is done."""
-        slices = list[Embedded]()
-        for some in in_slices(texts):
-            slices.append(await self._unless_ending(asyncio.wrap_future(self._engine.embed(some))))
-            if slices[-1].model != model or slices[-1].model_identity != slices[0].model_identity:
-                raise ModelNotFound(
-                    "The library has moved to another embedding model meanwhile.",
-                    "Embed all of the texts again, and those of before.",
-                )
-        return slices
-
-    async def _unless_ending(self, future: asyncio.Future[Embedded]) -> Embedded:
-        """Its result. Raises Cancelled where we are to end before there is one."""
-        try:
-            while not (self._is_ending or future.done()):
-                await asyncio.wait([future], timeout=_LOOK_S)
-            # The engine cancels what it has not begun when it closes.
-            if future.cancelled() or not future.done():
-                raise Cancelled("Ragdoll has stopped embedding.")
-            return future.result()
-        finally:
-            future.cancel()
 
     # --- a question ---
 
@@ -353,19 +318,6 @@ class Service:
         return naming.offered(models, collections, embedder.name if embedder is not None else "")
 
 
-def in_slices(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Texts of which each some are embedded together; one that is longer than that by itself."""
-    some, num_characters = list[str](), 0
-    for text in texts:
-        if some and (len(some) >= SLICE_TEXTS or num_characters + len(text) > SLICE_CHARACTERS):
-            yield some
-            some, num_characters = [], 0
-        some.append(text)
-        num_characters += len(text)
-    if some:
-        yield some
-
-
 _FRESH = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -423,12 +375,6 @@ async def _with(first: str, rest: AsyncGenerator[str, None]) -> AsyncIterator[st
 
 def _no_model(name: str) -> ModelNotFound:
     return ModelNotFound(f"There is no model called {name!r} here.", "/v1/models lists them.")
-
-
-def _no_embedder(name: str, model: EmbeddingModel | None) -> ModelNotFound:
-    if model is None:
-        return ModelNotFound("There is no embedding model here.", "Choose one in Ragdoll's settings.")
-    return ModelNotFound(f"There is no embedding model called {name!r} here.", f"There is {model.name!r}.")
 
 
 def _finished(end: AnswerFinished | AnswerCancelled | AnswerFailed) -> AnswerFinished:

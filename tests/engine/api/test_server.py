@@ -19,7 +19,8 @@ import requests
 
 from engine.api.requests import ChatRequest
 from engine.api.server import Server
-from engine.api.service import SLICE_CHARACTERS, SLICE_TEXTS, Service, in_slices
+from engine.api.service import Service
+from engine.api.vectors import SLICE_TEXTS
 from engine.config import ServerSettings, Settings
 from engine.core import Answer, Collection, Evidence, Question, Scope
 from engine.embedding import Embedded, EmbeddingModel
@@ -434,12 +435,6 @@ def test_texts_are_embedded_in_their_order_and_others_come_in_between(server: Se
     assert [one["embedding"] for one in reply["data"]] == [[float(len(text)), 0.0] for text in texts]
     assert reply["usage"]["prompt_tokens"] == 2 * len(texts)
     assert [len(some) for some in engine.embedded] == [SLICE_TEXTS, SLICE_TEXTS, 1]
-
-
-def test_texts_are_divided_by_how_long_they_are():
-    long, short = "x" * (SLICE_CHARACTERS + 1), "x" * (SLICE_CHARACTERS // 2)
-    assert [len(some) for some in in_slices([long, short, short, "x", long])] == [1, 2, 1, 1]
-    assert list(in_slices([])) == []
 
 
 def test_the_embedding_model_is_listed_and_can_be_left_unnamed(server: Server, engine: Answering):
