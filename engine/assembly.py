@@ -14,6 +14,7 @@ from engine.competing import Competitors
 from engine.config import GenerationSettings, Home, Settings
 from engine.core import Evidence, ModelShape, Scope
 from engine.cores import Cores
+from engine.embedding import Embedding
 from engine.errors import RagdollError
 from engine.events import LibraryChanged
 from engine.foreseen import Foreseen
@@ -80,6 +81,7 @@ class Parts:
     sweep_costs: SweepCosts
     searching: SearcherOpener
     retrieval: RetrievalWorker
+    embedding: Embedding
     indexer: IndexWorker
     watcher: Watcher
     backlog: BacklogWatch
@@ -125,6 +127,7 @@ class Parts:
             self.watcher.stop,
             self.indexer.stop,
             self.retrieval.stop,
+            self.embedding.stop,
             self.searching.close,
             self.generation.stop,
         )
@@ -322,6 +325,7 @@ def assemble(
         sweep_costs=sweep_costs,
         searching=searching,
         retrieval=retrieval,
+        embedding=Embedding(stores),
         indexer=indexer,
         watcher=watcher,
         backlog=backlog,

@@ -375,7 +375,8 @@ class Question:
     "none" for quotes. `instructions` are what the user wants of every answer, beside what the model is told anyway.
     With `unfinished`, an answer to it that broke off goes on, and nothing is searched for.
     Unless it `searches`, it is put to the model alone, without the user's files; one that `is_verbatim` with nothing of
-    ours: its `instructions` are all that the model is told beside it.
+    ours: its `instructions` are all that the model is told beside it. One that `is_raw` is all that the model reads, as
+    it stands, and what is written goes on from there.
     """
 
     question_id: str
@@ -392,6 +393,7 @@ class Question:
     unfinished: Unfinished | None = None
     searches: bool = True
     is_verbatim: bool = False
+    is_raw: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,7 +443,8 @@ class Answer:
 
     `alternatives` are the others, where several were asked for (`SamplingParams.num_answers`). `passages` are those
     that were found for the question, and behind them what `refreshes` brought, in the order in which it came.
-    `thoughts` are what the model thought before, "" where it did not.
+    `thoughts` are what the model thought before, "" where it did not. So many of the oldest turns of its conversation
+    as `turns_left_out` found no room in what the model read.
     """
 
     text: str
@@ -455,6 +458,7 @@ class Answer:
     alternatives: tuple[Alternative, ...] = ()
     refreshes: tuple[Refresh, ...] = ()
     thoughts: str = ""
+    turns_left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 
 from engine.accounts import bytes_below
 from engine.core import DEFAULT_COLLECTION, Collection, Document, DocumentState, PageView
-from engine.errors import NothingThere
+from engine.embedder import resolve
+from engine.embedding import Embedded, EmbeddingModel
+from engine.errors import EmbedderUnavailable, NothingThere
 from engine.events import IndexFinished, ProblemFound
 from engine.library.typed_paths import absolute
+from engine.library.well_formed import well_formed
 from engine.library.worker import IndexJob, not_added
 from engine.life_cycle import LifeCycle
 from engine.protocol import EmbedderState, Folder, PathState
@@ -144,6 +148,27 @@ class LibraryCalls(LifeCycle):
         and where the model is not on this computer; `embedder` says how far it is, an `IndexFailed` why it stopped.
         """
         return self._parts.indexer.consider_move()
+
+    def embedding_model(self) -> EmbeddingModel | None:
+        """The model that `embed` uses now; None where neither the library nor the settings have one here."""
+        if (table := self._catalog.active_table()) is not None:
+            return EmbeddingModel(table.name, table.dimensions)
+        try:
+            spec = resolve(self.settings.embedder)
+        except EmbedderUnavailable:
+            return None
+        return EmbeddingModel(spec.name, spec.dimensions)
+
+    def embed(self, texts: Sequence[str]) -> Future[Embedded]:
+        """Vectors of texts by the library's embedding model, to be had later; questions and searches go first.
+
+        They are made as those of documents are: a model that has prompts for questions and for documents gets that
+        for documents, and what asks about these texts is embedded alike, as by other local servers, which have none.
+
+        Raises:
+            RagdollError: The engine is closing.
+        """
+        return self._parts.embedding.embed(list(map(well_formed, texts)))
 
     # --- how it stands ---
 

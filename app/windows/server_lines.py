@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QWidget
 
+from app.sentences import joined
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.windows.questions import ask_first
@@ -38,7 +39,8 @@ class ServerLines(QWidget):
         self._address_line = self._line(self.tr("Address"), self.address, self.copy_address)
         self._key_line = self._line(self.tr("Key"), self.key, self.copy_key, self.new_key)
         layout = bits.column(self.problem, self._address_line, self._key_line, spacing=8)
-        self._words = bits.label(words, "small", wraps=True)
+        vectors = self.tr("The embedding model is in their list as well: it makes vectors of texts that they send.")
+        self._words = bits.label(joined(words, vectors), "small", wraps=True)
         layout.addWidget(self._words)
         layout.setContentsMargins(0, 0, 0, 0)
         self.setLayout(layout)
@@ -57,7 +59,8 @@ class ServerLines(QWidget):
     def _show(self) -> None:
         state, key = self._server.state, str(self._settings.value(_KEY) or "")
         needs_key = bool(self._settings.value("server.needs_key"))
-        self.problem.setText(state.problem)
+        again = self.tr("Ragdoll tries again every few seconds.")
+        self.problem.setText(joined(state.problem, again if state.problem else ""))
         self.address.setText(state.address)
         self.address.setAccessibleName(self.tr("Address: %1").replace("%1", state.address))
         self.key.setText(key)

@@ -3,7 +3,8 @@
 Applications that speak this protocol keep the words of a chat and send all of them each time. What our answers rest on
 (passages, their numbers, the tokens as they were written) is not among them; so each answer leaves its transcript here,
 under a digest of all that was said until then, and the question that follows goes on from it: its prompt begins with
-what is kept of the one before. A history that nobody remembers is read as it was said.
+what is kept of the one before. A history that nobody remembers is read as it was said, and so is one whose passages
+are from elsewhere than where the question may be answered from.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
 from engine.api.requests import ChatMessage
+from engine.core import Filters
 from engine.errors import BadRequest
+from engine.generation.citations import without_markers
 from engine.generation.conversation import Turn
-from engine.generation.transcript import transcript_of, turns_of_transcript
+from engine.generation.transcript import transcript_of
+from engine.retrieval.query import ANYWHERE
 
 # Conversations that go on: more than anybody has open, and some megabytes at most.
 MAX_REMEMBERED = 64
@@ -62,11 +66,37 @@ def said(messages: Sequence[ChatMessage]) -> Said:
 
 
 @dataclass(frozen=True, slots=True)
+class Searched:
+    """Where passages may come from: one collection, or all of them, and what filters leave of that."""
+
+    collection: str | None = None
+    filters: Filters = ANYWHERE
+
+    def holds(self, other: Searched) -> bool:
+        """Whether whatever lies in the other lies in this one as well, as far as their words tell."""
+        return all(
+            not mine or mine == theirs for mine, theirs in zip(self._confined_to, other._confined_to, strict=True)
+        )
+
+    @property
+    def _confined_to(self) -> tuple[object, ...]:
+        filters = self.filters
+        return (
+            *(self.collection, filters.paths, filters.formats),
+            *(filters.changed_since, filters.changed_until, filters.document_ids),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Conversation:
-    """`conversation_id` and `transcript` as a question has them."""
+    """`conversation_id` and `transcript` as a question has them.
+
+    All passages of its transcript lie where was `searched`; None: it has none.
+    """
 
     conversation_id: str
     transcript: tuple[dict[str, Any], ...]
+    searched: Searched | None = None
 
 
 class Conversations:
@@ -77,22 +107,29 @@ class Conversations:
         self._lock = threading.Lock()
         self._by_words: OrderedDict[str, Conversation] = OrderedDict()
 
-    def of(self, words: Said, *, is_verbatim: bool = False) -> Conversation:
-        """What a question goes on from; nothing of the user's files where it `is_verbatim`."""
+    def of(self, words: Said, searched: Searched | None) -> Conversation:
+        """What a question goes on from that is `searched` for there; None: it is for a model by itself.
+
+        Passages from elsewhere are none of it: it may not be answered from them.
+        """
         if not words.before:
-            return Conversation(uuid4().hex, ())
+            return Conversation(uuid4().hex, (), searched)
         with self._lock:
             known = self._by_words.get(_digest(words.before))
-        if known is None or (is_verbatim and _rests_on_files(known)):
-            return Conversation(uuid4().hex, as_it_was_said(words.before))
-        return known
+        if known is None:
+            return Conversation(uuid4().hex, as_it_was_said(words.before), searched)
+        if known.searched is None or (searched is not None and searched.holds(known.searched)):
+            return replace(known, searched=searched)
+        # Their numbers would be those of other passages from now on.
+        said_without = tuple((role, _without_numbers(role, text)) for role, text in words.before)
+        return Conversation(uuid4().hex, as_it_was_said(said_without), searched)
 
     def note(self, words: Said, answer: str, conversation: Conversation, segments: tuple[dict[str, Any], ...]) -> None:
         """An answer was given in it, and may be asked back about."""
         if not segments:
             return
         key = _digest(words.with_answer(answer))
-        grown = Conversation(conversation.conversation_id, (*conversation.transcript, *segments))
+        grown = replace(conversation, transcript=(*conversation.transcript, *segments))
         with self._lock:
             self._by_words[key] = grown
             self._by_words.move_to_end(key)
@@ -112,8 +149,8 @@ def as_it_was_said(before: Sequence[tuple[str, str]]) -> tuple[dict[str, Any], .
     return tuple(transcript)
 
 
-def _rests_on_files(conversation: Conversation) -> bool:
-    return any(turn.searches for turn in turns_of_transcript(conversation.transcript, ()))
+def _without_numbers(role: str, text: str) -> str:
+    return without_markers(text) if role == "assistant" else text
 
 
 def _digest(turns: Sequence[tuple[str, str]]) -> str:

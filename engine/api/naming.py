@@ -2,7 +2,9 @@
 
 `NAME` is a model by itself, which is what an application expects that brings its own context; `NAME:files` answers
 from the library, and `NAME:files/COLLECTION` from one collection of it. `ragdoll` is whichever model is chosen in the
-window. Most applications let people choose from a list of names and nothing else, so all there is to choose is in it.
+window. Most applications let people choose from a list of names and nothing else, so all there is to choose is in it,
+the embedding model as well. That one has no such name as `ragdoll`: vectors of two models cannot be compared, so nobody
+is to be given another one's unawares.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ def file_of(model: str, known: Iterable[str]) -> str | None:
     return next((path for path in known if model in (path, Path(path).name, Path(path).stem)), None)
 
 
-def offered(models: Iterable[str], collections: Sequence[str]) -> list[str]:
-    """All names that lead to an answer; single collections only where there are several."""
+def offered(models: Iterable[str], collections: Sequence[str], embedder: str = "") -> list[str]:
+    """All names that lead to an answer, or to vectors; single collections only where there are several."""
     places = ["", FILES, *(f"{FILES}/{name}" for name in collections if len(collections) > 1)]
-    return [f"{model}{place}" for model in dict.fromkeys((CHOSEN, *models)) for place in places]
+    answering = [f"{model}{place}" for model in dict.fromkeys((CHOSEN, *models)) for place in places]
+    return list(dict.fromkeys((*answering, *filter(None, [embedder]))))

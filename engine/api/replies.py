@@ -1,34 +1,60 @@
 """What other applications get: answers as OpenAI's API has them, whole or in pieces, and errors in its form.
 
 What they have no word for stands beside it, as others have it: `citations` with where each number leads,
-`reasoning_content` for what a model thought first, and `cached_tokens` for what of the prompt was not read again.
+`reasoning_content` for what a model thought first, `cached_tokens` for what of the prompt was not read again, and
+`turns_left_out` for how many of the oldest turns of a conversation found no room in it.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.core import Answer, Citation, Passage
+from engine.embedding import Embedded
 from engine.errors import BadRequest, EmbedderUnavailable, ModelNotFound, NothingThere, PromptTooLong, RagdollError
 from engine.metrics import Timings
 
 Reply = dict[str, Any]
+Vector = NDArray[np.float32]
 _OWNER = "ragdoll"
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What all pieces of one answer begin with; `created` is in seconds since 1970."""
+    """What all pieces of one answer begin with; `created` is in seconds since 1970.
+
+    One that `is_text` goes on from a prompt, and is no message of a conversation.
+    """
 
     question_id: str
     created: int
     model: str
+    is_text: bool = False
 
-    def of(self, kind: str) -> Reply:
-        return {"id": f"chatcmpl-{self.question_id}", "object": kind, "created": self.created, "model": self.model}
+    @property
+    def of_whole(self) -> Reply:
+        return self._of("text_completion" if self.is_text else "chat.completion")
+
+    @property
+    def of_piece(self) -> Reply:
+        return self._of("text_completion" if self.is_text else "chat.completion.chunk")
+
+    def _of(self, kind: str) -> Reply:
+        prefix = "cmpl" if self.is_text else "chatcmpl"
+        return {"id": f"{prefix}-{self.question_id}", "object": kind, "created": self.created, "model": self.model}
+
+    def choice(self, index: int, reason: str | None, **delta: str) -> Reply:
+        """A piece of one of several answers, and why it ends, None where it does not yet."""
+        said: Reply = {"text": delta.get("content", "")} if self.is_text else {"delta": delta}
+        return {"index": index, **said, "finish_reason": reason, "logprobs": None}
 
 
 def models(names: Sequence[str], created: int) -> Reply:
@@ -44,13 +70,19 @@ def completion(head: Head, answer: Answer, timings: Timings) -> Reply:
         message = {"role": "assistant", "content": text, **thought}
         told = {"citations": sources(citations, answer.passages)} if index else {}
         choices.append({"index": index, "message": message, "finish_reason": reason, "logprobs": None, **told})
-    return {**head.of("chat.completion"), "choices": choices, "usage": usage(timings), **_grounds(answer)}
+    return {**head.of_whole, "choices": choices, "usage": usage([timings]), **_grounds(answer)}
+
+
+def continuations(head: Head, answers: Sequence[tuple[Answer, Timings]]) -> Reply:
+    """How each prompt goes on, as many texts for the first as were asked for, then for the others."""
+    written = [(text, reason) for answer, _ in answers for text, _, reason, _ in _texts(answer)]
+    choices = [head.choice(index, reason, content=text) for index, (text, reason) in enumerate(written)]
+    return {**head.of_whole, "choices": choices, "usage": usage([timings for _, timings in answers])}
 
 
 def piece(head: Head, index: int = 0, **delta: str) -> Reply:
     """A part of an answer that is being written."""
-    choice = {"index": index, "delta": delta, "finish_reason": None, "logprobs": None}
-    return {**head.of("chat.completion.chunk"), "choices": [choice]}
+    return {**head.of_piece, "choices": [head.choice(index, None, **delta)]}
 
 
 def last_pieces(head: Head, answer: Answer, told: str) -> Iterator[Reply]:
@@ -62,23 +94,25 @@ def last_pieces(head: Head, answer: Answer, told: str) -> Iterator[Reply]:
             yield piece(head, index, reasoning_content=thoughts)
         if rest := text if index else text.removeprefix(told) if text.startswith(told) else "":
             yield piece(head, index, content=rest)
-        choice = {"index": index, "delta": {}, "finish_reason": reason, "logprobs": None}
+        choice = head.choice(index, reason)
         its_own = {"citations": sources(citations, answer.passages)} if index else {}
         grounds = {} if index else _grounds(answer)
-        yield {**head.of("chat.completion.chunk"), "choices": [{**choice, **its_own}], **grounds}
+        yield {**head.of_piece, "choices": [{**choice, **its_own}], **grounds}
 
 
 def last_usage(head: Head, timings: Timings) -> Reply:
-    return {**head.of("chat.completion.chunk"), "choices": [], "usage": usage(timings)}
+    return {**head.of_piece, "choices": [], "usage": usage([timings])}
 
 
-def usage(timings: Timings) -> Reply:
+def usage(each: Sequence[Timings]) -> Reply:
+    """Of all that were answered together."""
+    num_read, num_written = sum(one.prompt_tokens for one in each), sum(one.generated_tokens for one in each)
     return {
-        "prompt_tokens": timings.prompt_tokens,
-        "completion_tokens": timings.generated_tokens,
-        "total_tokens": timings.prompt_tokens + timings.generated_tokens,
-        "prompt_tokens_details": {"cached_tokens": timings.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": timings.thought_tokens},
+        "prompt_tokens": num_read,
+        "completion_tokens": num_written,
+        "total_tokens": num_read + num_written,
+        "prompt_tokens_details": {"cached_tokens": sum(one.cached_tokens for one in each)},
+        "completion_tokens_details": {"reasoning_tokens": sum(one.thought_tokens for one in each)},
     }
 
 
@@ -101,6 +135,23 @@ def of_passage(passage: Passage) -> Reply:
         "text": passage.text,
         "score": round(passage.score, 4),
     }
+
+
+def embeddings(model: str, slices: Sequence[Embedded], *, in_base64: bool) -> bytes:
+    """The vectors of all slices in the form of JSON.
+
+    Made vector by vector: millions of numbers in one go would hold up every thread that writes an answer.
+    """
+    vectors = (vector for one in slices for vector in one.vectors)
+    data = b",".join(_embedding(place, vector, in_base64=in_base64) for place, vector in enumerate(vectors))
+    num_tokens = sum(one.num_tokens for one in slices)
+    told = {"object": "list", "model": model, "usage": {"prompt_tokens": num_tokens, "total_tokens": num_tokens}}
+    return json.dumps(told).encode().removesuffix(b"}") + b', "data": [' + data + b"]}"
+
+
+def _embedding(place: int, vector: Vector, *, in_base64: bool) -> bytes:
+    told = base64.b64encode(vector.astype("<f4").tobytes()).decode() if in_base64 else vector.tolist()
+    return json.dumps({"object": "embedding", "index": place, "embedding": told}).encode()
 
 
 def refusal(error: RagdollError) -> tuple[int, Reply]:
@@ -132,7 +183,8 @@ def _texts(answer: Answer) -> Iterator[tuple[str, str, str, Sequence[Citation]]]
 
 
 def _grounds(answer: Answer) -> Reply:
-    """What an answer from the user's files rests on; nothing where they were not searched."""
+    """What an answer rests on of the user's files, if they were searched, and what not of its conversation."""
+    left_out = {"turns_left_out": answer.turns_left_out} if answer.turns_left_out else {}
     if not answer.passages:
-        return {}
-    return {"citations": sources(answer.citations, answer.passages), "scope": asdict(answer.scope)}
+        return left_out
+    return {"citations": sources(answer.citations, answer.passages), "scope": asdict(answer.scope), **left_out}

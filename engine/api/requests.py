@@ -14,6 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from engine.core import Filters, PathText, SamplingParams
 from engine.errors import BadRequest
 
+# To be embedded with one request: as many as OpenAI takes, and about as long (8,192 tokens).
+MAX_TEXTS, MAX_TEXT_CHARACTERS = 2048, 32_768
+# To be gone on from with one request.
+MAX_PROMPTS = 64
+_IN_PARTS = "Send it in parts."
+
 
 class _Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -94,16 +100,14 @@ class Where(_Body):
         )
 
 
-class ChatRequest(_Body):
-    """A conversation whose last message is to be answered."""
+class _Writing(_Body):
+    """How words are chosen, as all that have a model write say it."""
 
     model: str = ""
-    messages: tuple[ChatMessage, ...]
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
     n: int = 1
     max_tokens: int | None = None
-    max_completion_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
@@ -115,13 +119,7 @@ class ChatRequest(_Body):
     seed: int | None = None
     stop: str | tuple[str, ...] | None = None
     logit_bias: dict[int, float] | None = None
-    response_format: ResponseFormat = ResponseFormat()
     grammar: str = ""
-    reasoning_effort: str | None = None
-    tools: tuple[Any, ...] | None = None
-    tool_choice: Any = None
-    logprobs: bool | None = None
-    ragdoll: Where = Where()
 
     def sampling(self, usual: SamplingParams) -> SamplingParams:
         """How words are chosen: as the request says, and as `usual` where it says nothing.
@@ -129,14 +127,9 @@ class ChatRequest(_Body):
         Raises:
             BadRequest: It asks for what we do not do.
         """
-        if self.tools and self.tool_choice != "none":
-            raise BadRequest("Models here call no tools.", "Send the request without tools.")
-        if self.logprobs:
-            raise BadRequest("Log-probabilities are not told here.", "Send the request without logprobs.")
-        most = self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
         stop = (self.stop,) if isinstance(self.stop, str) else self.stop
         given: dict[str, Any] = {
-            "max_tokens": _unless_negative(most),
+            "max_tokens": _unless_negative(self.max_tokens),
             "temperature": self.temperature,
             "top_p": self.top_p,
             # Elsewhere -1 is all of them, as 0 is.
@@ -149,16 +142,123 @@ class ChatRequest(_Body):
             "seed": _unless_negative(self.seed),
             "stop": stop and tuple(text for text in stop if text),
             "logit_bias": self.logit_bias and tuple(self.logit_bias.items()),
-            "thinks": self.reasoning_effort and self.reasoning_effort not in ("none", "minimal"),
-            "json_schema": self.response_format.schema_text() or None,
             "grammar": self.grammar or None,
         }
-        return replace(usual, num_answers=self.n, **{name: value for name, value in given.items() if value is not None})
+        return _changed(replace(usual, num_answers=self.n), given)
+
+
+class ChatRequest(_Writing):
+    """A conversation whose last message is to be answered."""
+
+    messages: tuple[ChatMessage, ...]
+    max_completion_tokens: int | None = None
+    response_format: ResponseFormat = ResponseFormat()
+    reasoning_effort: str | None = None
+    tools: tuple[Any, ...] | None = None
+    tool_choice: Any = None
+    logprobs: bool | None = None
+    ragdoll: Where = Where()
+
+    def sampling(self, usual: SamplingParams) -> SamplingParams:
+        if self.tools and self.tool_choice != "none":
+            raise BadRequest("Models here call no tools.", "Send the request without tools.")
+        if self.logprobs:
+            raise _no_logprobs()
+        given = {
+            "max_tokens": _unless_negative(self.max_completion_tokens),
+            "thinks": self.reasoning_effort and self.reasoning_effort not in ("none", "minimal"),
+            "json_schema": self.response_format.schema_text() or None,
+        }
+        return _changed(super().sampling(usual), given)
+
+
+class CompletionRequest(_Writing):
+    """Text as the model is to read it, with the marks that it knows, behind which it is to write on."""
+
+    prompt: str | tuple[Any, ...]
+    suffix: str = ""
+    echo: bool = False
+    logprobs: int | bool | None = None
+    best_of: int | None = None
+
+    def prompts(self) -> tuple[str, ...]:
+        """What is to be gone on from, each by itself.
+
+        Raises:
+            BadRequest: It is no text, or more than is done at a time.
+        """
+        prompts = _texts(self.prompt, "prompt")
+        if len(prompts) > MAX_PROMPTS:
+            raise BadRequest(f"These are {len(prompts):,} prompts; {MAX_PROMPTS} are answered at a time.", _IN_PARTS)
+        if self.stream and len(prompts) > 1:
+            raise BadRequest("What is streamed goes on from one prompt.", "Send each prompt by itself.")
+        return prompts
+
+    def sampling(self, usual: SamplingParams) -> SamplingParams:
+        if self.logprobs is not None and self.logprobs is not False:
+            raise _no_logprobs()
+        if self.echo:
+            raise BadRequest("The prompt is not repeated here.", "Send the request without echo.")
+        if self.suffix:
+            raise BadRequest(
+                "There is nothing here that knows how each model is told of a suffix.",
+                "Send one prompt that holds both, with the marks by which the model knows them.",
+            )
+        if self.best_of is not None and self.best_of > self.n:
+            raise BadRequest("All texts that are written are sent.", "Send the request without best_of.")
+        return super().sampling(usual)
+
+
+def _changed(sampling: SamplingParams, given: dict[str, Any]) -> SamplingParams:
+    return replace(sampling, **{name: value for name, value in given.items() if value is not None})
+
+
+def _no_logprobs() -> BadRequest:
+    return BadRequest("Log-probabilities are not told here.", "Send the request without logprobs.")
+
+
+def _texts(given: str | tuple[Any, ...], name: str) -> tuple[str, ...]:
+    """One text or several. Raises BadRequest where it is none, or something else."""
+    texts = (given,) if isinstance(given, str) else given
+    if not texts:
+        raise BadRequest(f"There is no text in {name}.")
+    if not all(isinstance(text, str) for text in texts):
+        raise BadRequest(
+            f"In {name} there are numbers of tokens, which mean something else to each model.",
+            "Send the texts themselves (in LangChain: check_embedding_ctx_length=False).",
+        )
+    if "" in texts:
+        raise BadRequest(f"Text {texts.index('') + 1:,} of {name} is empty.", "Leave it out.")
+    return texts
 
 
 def _unless_negative(value: int | None) -> int | None:
     """Elsewhere -1 is a fresh seed, and leaves it to the server how long an answer may be."""
     return value if value is None or value >= 0 else None
+
+
+class EmbeddingsRequest(_Body):
+    """Texts whose vectors are wanted, as numbers or as OpenAI's clients ask for them: bytes of float32 in base64."""
+
+    model: str = ""
+    input: str | tuple[Any, ...]
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = None
+
+    def texts(self) -> tuple[str, ...]:
+        """What is to be embedded.
+
+        Raises:
+            BadRequest: It is no text, or more than is done at a time.
+        """
+        texts = _texts(self.input, "input")
+        if len(texts) > MAX_TEXTS:
+            raise BadRequest(f"These are {len(texts):,} texts; {MAX_TEXTS:,} can be embedded at a time.", _IN_PARTS)
+        for number, length in enumerate(map(len, texts), start=1):
+            if length > MAX_TEXT_CHARACTERS:
+                most = f"{MAX_TEXT_CHARACTERS:,} can be embedded"
+                raise BadRequest(f"Text {number:,} of input has {length:,} characters; {most}.", _IN_PARTS)
+        return texts
 
 
 class SearchRequest(Where):

@@ -15,6 +15,8 @@ from engine.protocol import ServerState
 
 log = logging.getLogger(__name__)
 HOST = "127.0.0.1"
+# What keeps it from standing as it is wanted may pass: another program ends, a disk gets room.
+RETRY_S = 3.0
 # Answers that are being sent are given so long to notice that it ends.
 _END_S = 1.0
 _KEY_BYTES = 24
@@ -27,6 +29,7 @@ class PortTaken(RagdollError):
 class Server:
     """Follows the settings: starts, moves and stops. Its owner closes it before the engine.
 
+    Where it cannot stand as they want it, it tries again by itself until it can, or they want something else.
     `tell` is called with how it stands whenever that changes, on any thread.
     """
 
@@ -36,6 +39,7 @@ class Server:
         self._running: _Running | None = None
         self._settings: ServerSettings | None = None
         self._state = ServerState()
+        self._retry: threading.Timer | None = None
         self._is_closed = False
 
     @property
@@ -49,16 +53,31 @@ class Server:
             The settings with the key that there is by now.
         """
         with self._lock:
-            settings, problem = self._with_key(settings or self._engine.settings.server)
-            if self._is_closed or (settings == self._settings and not problem):
-                return settings
-            self._settings, before = settings, self._state
-            self._stop()
-            self._state = ServerState(problem=problem) if problem else self._started(settings)
-            # One after the other, so that the last that is told is how it stands.
+            return self._stand(settings)
+
+    def _stand(self, wanted: ServerSettings | None) -> ServerSettings:
+        settings, problem = self._with_key(wanted or self._engine.settings.server)
+        if self._is_closed or (settings == self._settings and not self._state.problem):
+            return settings
+        self._settings, before = settings, self._state
+        self._stop()
+        self._state = ServerState(problem=problem) if problem else self._started(settings)
+        # One after the other, so that the last that is told is how it stands.
+        if self._state != before:
+            self._tell(self._state)
+        if self._state.problem:
             if self._state != before:
-                self._tell(self._state)
+                log.warning("%s", self._state.problem)
+            self._retry = threading.Timer(RETRY_S, self._try_again, (wanted,))
+            self._retry.daemon = True
+            self._retry.start()
         return settings
+
+    def _try_again(self, wanted: ServerSettings | None) -> None:
+        """On the thread of a timer; another one stands for what is wanted since."""
+        with self._lock:
+            if self._retry is threading.current_thread():
+                self._stand(wanted)
 
     def close(self) -> None:
         with self._lock:
@@ -74,7 +93,6 @@ class Server:
         try:
             self._engine.change_settings({"server.key": key})
         except RagdollError as error:
-            log.warning("%s", error)
             return settings, str(error)
         return settings.model_copy(update={"key": key}), ""
 
@@ -85,11 +103,13 @@ class Server:
         try:
             self._running = _Running(self._engine, settings)
         except RagdollError as error:
-            log.warning("%s", error)
             return ServerState(problem=str(error))
         return ServerState(address=self._running.address)
 
     def _stop(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
         if self._running is not None:
             self._running.stop()
             self._running = None

@@ -11,7 +11,7 @@ import hmac
 import json
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
@@ -29,9 +29,10 @@ from starlette.routing import Route
 
 from engine.api import naming, replies
 from engine.api.asking import AnswerEvents, asked
-from engine.api.history import Conversation, Conversations, Said, said
-from engine.api.requests import ChatRequest, SearchRequest
-from engine.core import Alternative, Answer, Question
+from engine.api.history import Conversation, Conversations, Said, Searched, said
+from engine.api.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, SearchRequest, StreamOptions
+from engine.api.vectors import embedded, wanted_of
+from engine.core import Alternative, Answer, Priority, Question
 from engine.engine import Engine
 from engine.errors import BadRequest, Cancelled, ModelNotFound, NothingThere, RagdollError, first_fault
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, ThoughtsGenerated, TokensGenerated
@@ -53,12 +54,11 @@ Handler = Callable[["Service", Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """A question with what its answer is told and remembered by."""
+    """A question with what its answer is told by, and remembered where it is one of a conversation."""
 
     question: Question
     head: replies.Head
-    words: Said
-    conversation: Conversation
+    said_in: tuple[Said, Conversation] | None = None
 
 
 def _told(handler: Handler) -> Handler:
@@ -95,6 +95,7 @@ class Service:
         self._open = set[str]()
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._since = int(time.time())
+        self._is_ending = False
 
     def app(self) -> Starlette:
         def route(path: str, handler: Handler, method: str) -> Route:
@@ -109,6 +110,8 @@ class Service:
                 route("/v1/models", Service._models, "GET"),
                 route("/v1/models/{name:path}", Service._model, "GET"),
                 route("/v1/chat/completions", Service._chat, "POST"),
+                route("/v1/completions", Service._completions, "POST"),
+                route("/v1/embeddings", Service._embeddings, "POST"),
                 route("/v1/search", Service._search, "POST"),
             ],
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS, www_redirect=False)],
@@ -117,6 +120,7 @@ class Service:
 
     def stop_all(self) -> None:
         """Has every question end, so that whoever asked is told so (from any thread)."""
+        self._is_ending = True
         for question_id in tuple(self._open):
             self._engine.cancel(question_id)
 
@@ -132,12 +136,12 @@ class Service:
 
     @_told
     async def _models(self, request: Request) -> Response:
-        return JSONResponse(replies.models(self._names(), self._since))
+        return JSONResponse(replies.models(await asyncio.to_thread(self._names), self._since))
 
     @_told
     async def _model(self, request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in self._names():
+        if name not in await asyncio.to_thread(self._names):
             raise _no_model(name)
         return JSONResponse(replies.models([name], self._since)["data"][0])
 
@@ -152,54 +156,115 @@ class Service:
     async def _chat(self, request: Request) -> Response:
         wanted = await _read(request, ChatRequest)
         asking = self._asking(wanted)
-        if not wanted.stream:
-            return await _unless_left(request, self._whole(asking))
-        pieces = self._pieces(asking, tells_usage=wanted.stream_options.include_usage)
-        # A question that is refused is so before anything is sent.
-        first = await _unless_left(request, anext(pieces))
-        return StreamingResponse(_with(first, pieces), media_type="text/event-stream", headers=_FRESH)
+        if wanted.stream:
+            return await self._streamed(request, asking, wanted.stream_options)
+        finished = await _unless_left(request, self._finished(asking))
+        return JSONResponse(replies.completion(asking.head, finished.answer, finished.timings))
+
+    @_told
+    async def _completions(self, request: Request) -> Response:
+        wanted = await _read(request, CompletionRequest)
+        each = self._asking_on(wanted)
+        if wanted.stream:
+            return await self._streamed(request, each[0], wanted.stream_options)
+        finished = await _unless_left(request, self._all_finished(each))
+        return JSONResponse(replies.continuations(each[0].head, [(one.answer, one.timings) for one in finished]))
+
+    @_told
+    async def _embeddings(self, request: Request) -> Response:
+        wanted = await _read(request, EmbeddingsRequest)
+        texts, model = wanted.texts(), wanted_of(await asyncio.to_thread(self._engine.embedding_model), wanted)
+        slices = await _unless_left(request, embedded(self._engine, texts, model, lambda: self._is_ending))
+        in_base64 = wanted.encoding_format == "base64"
+        reply = await asyncio.to_thread(replies.embeddings, model.name, slices, in_base64=in_base64)
+        return Response(reply, media_type="application/json")
 
     # --- a question ---
 
     def _asking(self, wanted: ChatRequest) -> _Asking:
-        engine, named, where = self._engine, naming.understood(wanted.model), wanted.ragdoll
+        named, where = naming.understood(wanted.model), wanted.ragdoll
         searches = named.searches if where.searches is None else where.searches
-        model = naming.file_of(named.model, engine.settings.models.known)
-        if model is None:
-            raise _no_model(named.model)
-        if not searches and not model and not engine.settings.models.current:
-            raise ModelNotFound(
-                "No model is chosen in Ragdoll, and without one there are only quotes from files.",
-                f"Choose one there, or ask {naming.CHOSEN}{naming.FILES}.",
-            )
-        words, usual = said(wanted.messages), engine.settings.generation
-        conversation = self._conversations.of(words, is_verbatim=not searches)
+        model = self._file_of(named, searches=searches)
+        words, usual = said(wanted.messages), self._engine.settings.generation
+        collection, filters = where.collection or named.collection, where.filters()
+        conversation = self._conversations.of(words, Searched(collection, filters) if searches else None)
         question = Question(
             question_id=uuid4().hex,
             text=words.question,
-            collection=where.collection or named.collection,
+            collection=collection,
             conversation_id=conversation.conversation_id,
             transcript=conversation.transcript,
             top_k=where.passages,
             sampling=wanted.sampling(usual.sampling()),
-            filters=where.filters(),
-            # Many at once are a script's, which can wait for somebody at the window.
-            priority="interactive" if len(self._open) < MOST_IN_PERSON else "batch",
+            filters=filters,
+            priority=self._priority(1),
             model=model,
             # A model by itself is told what the application tells it, and nothing else.
             instructions=words.instructions or (usual.instructions if searches else ""),
             searches=searches,
             is_verbatim=not searches,
         )
-        return _Asking(
-            question, replies.Head(question.question_id, int(time.time()), wanted.model), words, conversation
-        )
+        head = replies.Head(question.question_id, int(time.time()), wanted.model)
+        return _Asking(question, head, (words, conversation))
 
-    async def _whole(self, asking: _Asking) -> Response:
+    def _asking_on(self, wanted: CompletionRequest) -> list[_Asking]:
+        """One for each prompt that a model is to go on from by itself."""
+        named, prompts = naming.understood(wanted.model), wanted.prompts()
+        if named.searches:
+            raise BadRequest("What is asked of files is a question.", "Ask it at /v1/chat/completions.")
+        model, usual = self._file_of(named, searches=False), self._engine.settings.generation
+        sampling, created, priority = wanted.sampling(usual.sampling()), int(time.time()), self._priority(len(prompts))
+        questions = [
+            Question(
+                question_id=uuid4().hex,
+                text=prompt,
+                sampling=sampling,
+                priority=priority,
+                model=model,
+                searches=False,
+                is_raw=True,
+            )
+            for prompt in prompts
+        ]
+        return [_Asking(one, replies.Head(one.question_id, created, wanted.model, is_text=True)) for one in questions]
+
+    def _file_of(self, named: naming.Named, *, searches: bool) -> str:
+        """`Question.model` for that of a name. Raises ModelNotFound where none answers to it."""
+        settings = self._engine.settings.models
+        model = naming.file_of(named.model, settings.known)
+        if model is None:
+            raise _no_model(named.model)
+        if not searches and not model and not settings.current:
+            raise ModelNotFound(
+                "No model is chosen in Ragdoll, and without one there are only quotes from files.",
+                f"Choose one there, or ask {naming.CHOSEN}{naming.FILES}.",
+            )
+        return model
+
+    def _priority(self, num_questions: int) -> Priority:
+        """Many at once are a script's, which can wait for somebody at the window."""
+        return "interactive" if len(self._open) + num_questions <= MOST_IN_PERSON else "batch"
+
+    async def _finished(self, asking: _Asking) -> AnswerFinished:
         async with self._asked(asking) as events:
             finished = _finished(await events.end())
         self._note(asking, finished.answer, finished.answer.text)
-        return JSONResponse(replies.completion(asking.head, finished.answer, finished.timings))
+        return finished
+
+    async def _all_finished(self, each: Sequence[_Asking]) -> list[AnswerFinished]:
+        """Where one is refused or fails, the others are not wanted either."""
+        answering = [asyncio.ensure_future(self._finished(one)) for one in each]
+        try:
+            return await asyncio.gather(*answering)
+        finally:
+            for one in answering:
+                one.cancel()
+
+    async def _streamed(self, request: Request, asking: _Asking, options: StreamOptions) -> Response:
+        pieces = self._pieces(asking, tells_usage=options.include_usage)
+        # A question that is refused is so before anything is sent.
+        first = await _unless_left(request, anext(pieces))
+        return StreamingResponse(_with(first, pieces), media_type="text/event-stream", headers=_FRESH)
 
     async def _pieces(self, asking: _Asking, *, tells_usage: bool) -> AsyncGenerator[str, None]:
         told, head = "", asking.head
@@ -239,13 +304,18 @@ class Service:
 
     def _note(self, asking: _Asking, answer: Answer, text: str) -> None:
         """Whichever of the answers is asked back about, it goes on from there."""
+        if asking.said_in is None:
+            return
+        words, conversation = asking.said_in
         first = Alternative(text, answer.citations, answer.finish_reason, answer.segments)
         for one in (*answer.alternatives, first):
-            self._conversations.note(asking.words, one.text, asking.conversation, one.segments)
+            self._conversations.note(words, one.text, conversation, one.segments)
 
     def _names(self) -> list[str]:
         models = [Path(path).stem for path in self._engine.settings.models.known]
-        return naming.offered(models, [collection.name for collection in self._engine.collections()])
+        collections = [collection.name for collection in self._engine.collections()]
+        embedder = self._engine.embedding_model()
+        return naming.offered(models, collections, embedder.name if embedder is not None else "")
 
 
 _FRESH = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -319,7 +389,7 @@ def _event(reply: replies.Reply) -> str:
 
 async def _not_here(request: Request, error: Exception) -> Response:
     sentence = f"{request.method} {request.url.path} is nothing that Ragdoll answers."
-    ways = "It answers /v1/models, /v1/chat/completions and /v1/search."
+    ways = "It answers /v1/models, /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/search."
     _, reply = replies.refusal(NothingThere(sentence, ways))
     return JSONResponse(reply, getattr(error, "status_code", 404))
 

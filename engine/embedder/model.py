@@ -365,7 +365,22 @@ class Embedder:
         models = self._models
         if not texts or not models or models[0].max_tokens >= MOST_CHUNK_TOKENS:
             return self._embed(texts, is_question=False, is_urgent=is_urgent)
-        parts = parts_of(texts, models[0].lengths, models[0].max_tokens)
+        return self._embed_parts(models[0], texts, is_urgent=is_urgent)
+
+    def embed_whole(self, texts: Sequence[str]) -> Vectors:
+        """The same of texts that may be longer than chunks: of what the model does not read at a time, the mean.
+
+        Raises:
+            EmbedderUnavailable: The model cannot be loaded.
+        """
+        self.load()
+        models = self._models
+        if not texts or not models:  # unloaded meanwhile
+            return self._embed(texts, is_question=False, is_urgent=False)
+        return self._embed_parts(models[0], texts, is_urgent=False)
+
+    def _embed_parts(self, model: Encoder, texts: Sequence[str], *, is_urgent: bool) -> Vectors:
+        parts = parts_of(texts, model.lengths, model.max_tokens)
         return parts.joined(self._embed(parts.texts, is_question=False, is_urgent=is_urgent), len(texts))
 
     def embed_questions(self, texts: Sequence[str]) -> Vectors:

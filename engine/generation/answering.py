@@ -105,8 +105,9 @@ class Answering:
             # Of several answers, one goes on, and what it was begun with is not looked for again.
             sampling = replace(sampling, num_answers=1, stop=(*sampling.stop, *self._speaker.ends_of_answers))
         sampling = replace(sampling, max_tokens=min(sampling.max_tokens, room))
-        # What was to be thought before an answer has been.
-        thoughts = None if goes_on else self._speaker.thinking(sampling.max_thought_tokens, sampling.max_tokens, room)
+        # What was to be thought before an answer has been, and what others make of a model's marks is theirs.
+        is_begun = goes_on or question.is_raw
+        thoughts = None if is_begun else self._speaker.thinking(sampling.max_thought_tokens, sampling.max_tokens, room)
         question_id = question.question_id
         return Request(question_id, prompt.segments, sampling, question.priority, prompt.quotable, thoughts, goes_on)
 
@@ -223,6 +224,7 @@ class Answering:
             alternatives=tuple(others),
             refreshes=(*(self._unfinished.refreshes if self._unfinished is not None else ()), *self.pieces.refreshes),
             thoughts=first.thoughts,
+            turns_left_out=self.prompt.turns_left_out,
         )
 
     def _scope(self) -> Scope:

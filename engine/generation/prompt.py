@@ -30,7 +30,7 @@ from engine.generation.conversation import (
 )
 from engine.generation.evidence import EvidencePassage
 from engine.generation.ordering import Order, along_kept, follow_text, spread
-from engine.generation.segment import Segment
+from engine.generation.segment import Segment, tokens_of
 from engine.generation.speaker import Speaker
 from engine.generation.trail import Trail, after, whole
 
@@ -43,6 +43,8 @@ EVIDENCE_SHARE = 0.25
 HISTORY_SHARE_ALONE = 0.75
 # And what the user wants of every answer, with our own words, at most this share.
 WISHES_SHARE = 1 / 3
+# Of a prompt that somebody else has made.
+RAW_SEGMENT_TOKENS = 128
 # Our own words, the fullest first.
 _FROM_FILES = ("prompts/answer.txt", "prompts/answer_short.txt")
 _ALONE = ("prompts/chat.txt",)
@@ -83,14 +85,14 @@ class Prompt:
     turns, by their numbers (of several that stand there as one, the best), and `places_above` all of these places;
     `standing` is all that stands there, with its numbers. `quotable` are the tokens of all passages, newest first: what
     the answer is likely to quote. `messages` are what the segments were made of. `asked_on` is the day that the
-    question names, None where it names none. The last segment is what was `begun` of the answer, if anything was.
+    question names, None where it names none. The last segment is what was `begun` of the answer, if anything was. So
+    many of the oldest turns as `turns_left_out` found no room.
     """
 
     segments: tuple[Segment, ...]
     passages: tuple[EvidencePassage, ...]
     order: Order
     num_tokens: int
-    num_turns: int
     quotable: tuple[int, ...] = ()
     messages: tuple[Message, ...] = ()
     asked_on: date | None = None
@@ -99,6 +101,7 @@ class Prompt:
     places_above: frozenset[int] = frozenset()
     standing: tuple[tuple[int, EvidencePassage], ...] = ()
     begun: Begun | None = None
+    turns_left_out: int = 0
 
     @property
     def also(self) -> tuple[int, ...]:
@@ -177,7 +180,7 @@ def compose(
             speaker,
             passages=read,
             order=order,
-            num_turns=len(turns),
+            turns_left_out=len(history) - len(turns),
             asked_on=asked_on,
             first_number=first_number,
             above=above,
@@ -215,7 +218,7 @@ def opening(
         before = _as_given(wishes, question, speaker, budget)
     else:
         before = _instructions(_FROM_FILES if searches else _ALONE, wishes, question, speaker, budget)
-    turns = _turns_kept(before, history, question, speaker, budget, searches=searches)
+    turns = _turns_kept(before, history, question, speaker, budget, searches=searches, is_verbatim=is_verbatim)
     return [*before, *_messages(turns, speaker)], turns
 
 
@@ -230,6 +233,21 @@ def as_read(messages: tuple[Message, ...], speaker: Speaker, behind: Sequence[Pr
         messages=messages,
         **told,
     )
+
+
+def as_it_stands(text: str, speaker: Speaker, reserve_tokens: int) -> Prompt:
+    """What somebody else has made, marks of the model and all: nothing of ours stands before it or behind.
+
+    Raises:
+        PromptTooLong: It does not fit.
+    """
+    tokens = tuple(tokens_of(speaker.segments([PromptPart(text, is_markup=True)])))
+    if len(tokens) > speaker.context_tokens - reserve_tokens:
+        raise _too_long("prompt", speaker)
+    # What begins the next one as well, and is kept, is found again by whole segments.
+    starts = range(0, len(tokens), RAW_SEGMENT_TOKENS)
+    segments = tuple(Segment(tokens[start : start + RAW_SEGMENT_TOKENS]) for start in starts)
+    return Prompt(segments, passages=(), order=(), num_tokens=len(tokens))
 
 
 def order_along(prompt: Prompt, evidence: Sequence[Passage], speaker: Speaker, reordering: Reordering) -> Order:
@@ -297,11 +315,15 @@ def _counted(what: str, messages: Sequence[Message], speaker: Speaker, budget: i
     """Their tokens. Raises PromptTooLong where that are more than `budget`."""
     num_tokens = _count(messages, speaker)
     if num_tokens > budget:
-        raise PromptTooLong(
-            f"The {what} is too long for this model, which reads {speaker.context_tokens:,} tokens at a time.",
-            "Shorten it or choose a model with a larger context.",
-        )
+        raise _too_long(what, speaker)
     return num_tokens
+
+
+def _too_long(what: str, speaker: Speaker) -> PromptTooLong:
+    return PromptTooLong(
+        f"The {what} is too long for this model, which reads {speaker.context_tokens:,} tokens at a time.",
+        "Shorten it or choose a model with a larger context.",
+    )
 
 
 def _turns_kept(
@@ -312,9 +334,20 @@ def _turns_kept(
     budget: int,
     *,
     searches: bool,
+    is_verbatim: bool,
 ) -> tuple[Turn, ...]:
-    """The newest turns, cut in large steps (see `first_kept`); fewer where the question itself is long."""
-    bare_turns = [turn.bare() for turn in history]
+    """The newest turns, cut in large steps (see `first_kept`); fewer where the question itself is long.
+
+    Of what others answer for, all of it where it fits, and the newest turn at least.
+    """
+
+    def is_too_long(turns: Sequence[Turn], most: int) -> bool:
+        return _count([*before, *_messages(turns, speaker), question], speaker) > most
+
+    if is_verbatim and not is_too_long(history, budget):
+        return tuple(history)
+    # Where nothing is cited, there is nothing to take away.
+    bare_turns = history if is_verbatim else [turn.bare() for turn in history]
     lengths, bare_lengths = ([_turn_tokens(turn, speaker) for turn in turns] for turns in (history, bare_turns))
     bare = _count([*before, question], speaker)
     for_all_but_evidence = budget - int((budget - bare) * EVIDENCE_SHARE) if searches else budget
@@ -322,8 +355,9 @@ def _turns_kept(
     while True:
         first, first_whole = first_kept(lengths, bare_lengths, history_budget)
         turns = tuple(as_they_stand((*bare_turns[first:first_whole], *history[first_whole:])))
-        messages = [*before, *_messages(turns, speaker), question]
-        if not turns or _count(messages, speaker) <= for_all_but_evidence:
+        if not turns and is_verbatim and not is_too_long(history[-1:], budget):
+            return tuple(history[-1:])
+        if not turns or not is_too_long(turns, for_all_but_evidence):
             return turns
         history_budget //= 2
 

@@ -19,7 +19,7 @@ from engine.generation.commands import Task
 from engine.generation.hot_passages import HotPassages
 from engine.generation.in_reading import ReadingTrail
 from engine.generation.loaded import LoadedModel
-from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose, order_along
+from engine.generation.prompt import Prompt, Reordering, answer_reserve, as_it_stands, compose, order_along
 from engine.generation.reading_ahead import ReadingAhead, is_ahead
 from engine.generation.refreshes import EvidenceSource, Refreshes
 from engine.generation.request import PromptRead, Request, StepEvent
@@ -340,6 +340,8 @@ class UnderWay:
         """With its passages in that order; else along what is kept."""
         sampling = question.sampling
         speaker = loaded.speaker.told(sampling.thinks)
+        if question.is_raw:
+            return as_it_stands(question.text, speaker, answer_reserve(sampling.max_tokens, speaker.context_tokens))
         most_tokens = sampling.max_tokens + (sampling.max_thought_tokens if speaker.thinks else 0)
         reserve_tokens = answer_reserve(most_tokens, speaker.context_tokens)
         if question.unfinished is not None:

@@ -90,7 +90,7 @@ class _Reading:
             behind=(*([PromptPart(thoughts, is_markup=True)] if thoughts else []), written),
             passages=turn.passages,
             order=(),
-            num_turns=len(turns),
+            turns_left_out=len(self._history) - len(turns),
             asked_on=turn.asked_on,
             first_number=turn.first_number,
             above=self._places,

@@ -41,13 +41,17 @@ def test_it_is_switched_on_and_off_like_any_setting(page, client, qtbot):
     assert not page.server.isVisibleTo(page)
 
 
-def test_why_nobody_can_ask_is_told(page, client):
+def test_why_nobody_can_ask_is_told_until_somebody_can(page, client):
     client.tell(protocol.ServerChanged(address="", problem="Port 4411 is taken. Choose another port."))
     lines = page.server
-    assert lines.problem.text() == "Port 4411 is taken. Choose another port."
+    again = "Ragdoll tries again every few seconds."
+    assert lines.problem.text() == f"Port 4411 is taken. Choose another port. {again}"
     assert lines.problem.isVisibleTo(page)
     assert not lines.copy_address.isVisibleTo(page)
     assert not lines.copy_key.isVisibleTo(page)
+    client.tell(protocol.ServerChanged(address=ADDRESS, problem=""))
+    assert not lines.problem.isVisibleTo(page)
+    assert lines.copy_address.isVisibleTo(page)
 
 
 def test_another_key_is_made_by_the_engine_after_it_was_asked(page, client):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import requests
 
@@ -93,6 +94,40 @@ def test_instructions_that_do_not_fit_are_refused_not_cut(address: str):
     reply = requests.post(f"{address}/chat/completions", json=body, timeout=60)
     assert reply.status_code == 400
     assert reply.json()["error"]["code"] == "context_length_exceeded"
+
+
+def test_a_prompt_is_read_as_it_was_sent_and_what_begins_like_another_is_not_read_again(address: str):
+    def complete(prompt: Any, **fields: Any) -> Any:
+        body = {"model": "tiny", "prompt": prompt, "max_tokens": 8, "temperature": 0, **fields}
+        reply = requests.post(f"{address}/completions", json=body, timeout=60)
+        assert reply.ok, reply.text
+        return reply.json()
+
+    one, two = (complete(text) for text in ("Tell me of bees.", "Tell me of ants."))
+    assert one["usage"]["prompt_tokens"] < chat(address, [asked("Tell me of bees.")])["usage"]["prompt_tokens"]
+    assert one["choices"][0]["finish_reason"] == "length"
+    both = complete(["Tell me of bees.", "Tell me of ants."])
+    assert [choice["text"] for choice in both["choices"]] == [reply["choices"][0]["text"] for reply in (one, two)]
+    long = "Bees and ants live in large groups. " * 20
+    complete(long + "Tell me of bees.")
+    usage = complete(long + "Tell me of ants.")["usage"]
+    assert usage["prompt_tokens_details"]["cached_tokens"] >= 128
+    refused = requests.post(f"{address}/completions", json={"model": "tiny", "prompt": "bees " * 4000}, timeout=60)
+    assert refused.json()["error"]["code"] == "context_length_exceeded"
+
+
+def test_vectors_of_the_library_s_own_model_are_for_others_as_well(address: str):
+    names = [model["id"] for model in requests.get(f"{address}/models", timeout=60).json()["data"]]
+    texts = ["The lease ends in May.", "Threads share state.", "When does the lease end?"]
+    body = {"model": names[-1], "input": texts}
+    reply = requests.post(f"{address}/embeddings", json=body, timeout=60).json()
+    vectors = np.array([one["embedding"] for one in reply["data"]])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
+    assert vectors[2] @ vectors[0] > vectors[2] @ vectors[1] + 0.2
+    assert reply["model"] == names[-1]
+    assert reply["usage"]["prompt_tokens"] > len(" ".join(texts).split())
+    refused = requests.post(f"{address}/embeddings", json={**body, "model": "tiny"}, timeout=60)
+    assert refused.status_code == 404
 
 
 def test_several_ask_at_once(address: str):

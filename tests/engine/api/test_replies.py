@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.api import replies
 from engine.core import Alternative, Answer, Citation, Scope
+from engine.embedding import Embedded
 from engine.errors import BadRequest, DecodeFailed, ModelNotFound, NothingThere, PromptTooLong, RagdollError
 from engine.metrics import Timings
 from tests.helpers.answers import passage
@@ -48,6 +51,48 @@ def test_an_answer_of_a_model_by_itself_has_no_sources():
     reply = replies.completion(HEAD, answer("Hello.", citations=(), passages=(), scope=Scope(0, 0, 0)), TIMINGS)
     assert "citations" not in reply
     assert "scope" not in reply
+
+
+def test_vectors_come_as_numbers_or_as_bytes_in_the_order_of_the_texts():
+    vectors = np.array([[0.6, -0.8], [1.0, 0.0], [0.0, 1.0]], np.float32)
+    slices = [Embedded(vectors[:2], 7, "mini", "mini@1"), Embedded(vectors[2:], 4, "mini", "mini@1")]
+    numbers = json.loads(replies.embeddings("mini", slices, in_base64=False))
+    assert (numbers["object"], numbers["model"]) == ("list", "mini")
+    assert numbers["usage"] == {"prompt_tokens": 11, "total_tokens": 11}
+    assert [(one["object"], one["index"]) for one in numbers["data"]] == [("embedding", place) for place in range(3)]
+    assert np.array([one["embedding"] for one in numbers["data"]], np.float32).tolist() == vectors.tolist()
+    told = json.loads(replies.embeddings("mini", slices, in_base64=True))
+    packed = [np.frombuffer(base64.b64decode(one["embedding"]), "<f4").tolist() for one in told["data"]]
+    assert packed == vectors.tolist()
+
+
+def test_texts_that_go_on_from_prompts_are_choices_one_after_the_other():
+    head = replies.Head("q", 1, "tiny", is_text=True)
+    one = answer(" upon", citations=(), passages=(), alternatives=(Alternative(" more", (), "length"),))
+    other = answer(" time.", citations=(), passages=())
+    reply = replies.continuations(head, [(one, TIMINGS), (other, TIMINGS)])
+    assert (reply["object"], reply["id"]) == ("text_completion", "cmpl-q")
+    told = [(choice["index"], choice["text"], choice["finish_reason"]) for choice in reply["choices"]]
+    assert told == [(0, " upon", "stop"), (1, " more", "length"), (2, " time.", "stop")]
+    assert reply["usage"]["total_tokens"] == 214
+
+
+def test_a_text_comes_in_pieces_of_text():
+    head = replies.Head("q", 1, "tiny", is_text=True)
+    assert replies.piece(head, content=" up")["choices"][0]["text"] == " up"
+    rest, last = replies.last_pieces(head, answer(" upon", citations=(), passages=()), " up")
+    assert rest["choices"][0] == {"index": 0, "text": "on", "finish_reason": None, "logprobs": None}
+    assert last["choices"][0] == {"index": 0, "text": "", "finish_reason": "stop", "logprobs": None}
+    assert replies.last_usage(head, TIMINGS)["object"] == "text_completion"
+
+
+def test_turns_of_a_conversation_that_found_no_room_are_told():
+    alone = answer("Hello.", citations=(), passages=(), turns_left_out=3)
+    assert replies.completion(HEAD, alone, TIMINGS)["turns_left_out"] == 3
+    *_, last = replies.last_pieces(HEAD, alone, "Hello.")
+    assert last["turns_left_out"] == 3
+    assert replies.completion(HEAD, answer(turns_left_out=2), TIMINGS)["turns_left_out"] == 2
+    assert "turns_left_out" not in replies.completion(HEAD, answer(), TIMINGS)
 
 
 def test_other_answers_are_choices_with_sources_of_their_own():

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from engine.api.requests import ChatRequest, SearchRequest
+from engine.api.requests import (
+    MAX_TEXT_CHARACTERS,
+    MAX_TEXTS,
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    SearchRequest,
+)
 from engine.core import Filters, SamplingParams
 from engine.errors import BadRequest
 
@@ -92,6 +99,59 @@ def test_a_picture_is_refused_in_a_sentence():
     (message,) = request(messages=[{"role": "user", "content": parts}]).messages
     with pytest.raises(BadRequest, match="image_url"):
         message.text()
+
+
+def embeddings(**fields: Any) -> EmbeddingsRequest:
+    return EmbeddingsRequest.model_validate_json(json.dumps({"model": "m", **fields}))
+
+
+@pytest.mark.parametrize(
+    ("given", "texts"),
+    [("one", ("one",)), (["one", "two"], ("one", "two")), (" ", (" ",)), (["x"] * MAX_TEXTS, ("x",) * MAX_TEXTS)],
+)
+def test_texts_to_embed_are_one_or_several(given: object, texts: tuple[str, ...]):
+    assert embeddings(input=given, user="somebody", encoding_format=None).texts() == texts
+    assert embeddings(input="x" * MAX_TEXT_CHARACTERS).texts()
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        *[([], "no text"), ("", "Text 1 .* empty"), (["one", ""], "Text 2 .* empty")],
+        *[([1, 2, 3], "tokens"), ([[1, 2], [3]], "tokens"), (["one", 2], "tokens")],
+        *[(["x"] * (MAX_TEXTS + 1), "2,049 texts"), (["x", "y" * (MAX_TEXT_CHARACTERS + 1)], "Text 2 .* 32,769")],
+    ],
+)
+def test_what_cannot_be_embedded_is_refused_with_a_sentence(given: object, why: str):
+    with pytest.raises(BadRequest, match=why):
+        embeddings(input=given).texts()
+
+
+def completion(**fields: Any) -> CompletionRequest:
+    return CompletionRequest.model_validate_json(json.dumps({"model": "m", "prompt": "Once", **fields}))
+
+
+def test_a_text_is_gone_on_from_as_a_question_is_answered():
+    assert completion(echo=False, logprobs=None, best_of=1, suffix=None).sampling(USUAL) == USUAL
+    wanted = completion(max_tokens=9, temperature=0, top_p=0.5, stop="\n", seed=3, n=2, best_of=2).sampling(USUAL)
+    assert (wanted.max_tokens, wanted.temperature, wanted.top_p) == (9, 0, 0.5)
+    assert (wanted.stop, wanted.seed, wanted.num_answers) == (("\n",), 3, 2)
+    assert completion().prompts() == ("Once",)
+    assert completion(prompt=["Once", " upon"]).prompts() == ("Once", " upon")
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        *[({"prompt": [1, 2]}, "tokens"), ({"prompt": []}, "no text"), ({"prompt": ["a", ""]}, "Text 2 .* empty")],
+        *[({"prompt": ["a"] * 65}, "65 prompts"), ({"prompt": ["a", "b"], "stream": True}, "streamed")],
+        *[({"echo": True}, "echo"), ({"logprobs": 0}, "logprobs"), ({"logprobs": 5}, "logprobs")],
+        *[({"suffix": "end"}, "suffix"), ({"best_of": 2}, "best_of")],
+    ],
+)
+def test_what_no_text_is_gone_on_with_is_refused(fields: dict[str, Any], why: str):
+    with pytest.raises(BadRequest, match=why):
+        (completion(**fields).prompts(), completion(**fields).sampling(USUAL))
 
 
 def test_a_request_without_messages_is_none():

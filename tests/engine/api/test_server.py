@@ -7,23 +7,27 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import aclosing
+from itertools import count, repeat
 from typing import Any
 
+import numpy as np
 import pytest
 import requests
 
 from engine.api.requests import ChatRequest
 from engine.api.server import Server
 from engine.api.service import Service
+from engine.api.vectors import SLICE_TEXTS
 from engine.config import ServerSettings, Settings
 from engine.core import Answer, Collection, Evidence, Question, Scope
+from engine.embedding import Embedded, EmbeddingModel
 from engine.errors import BadRequest, DiskFull, ModelNotFound
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
 from engine.generation.conversation import Turn
-from engine.generation.transcript import transcript_of
+from engine.generation.transcript import transcript_of, turns_of_transcript
 from engine.metrics import Timings
 from engine.protocol import ServerState
 from tests.helpers.answers import passage
@@ -55,6 +59,10 @@ class Answering:
         self.goes_on.set()
         self.lies_there = threading.Event()
         self.listeners: list[Publish] = []
+        self.embedder: EmbeddingModel | None = EmbeddingModel("mini", 2)
+        self.embedded: list[list[str]] = []
+        self.embedding: list[Future[Embedded]] = []
+        self.identities: Iterator[int] = repeat(1)
 
     def subscribe(self, listener: Publish) -> Callable[[], None]:
         self.listeners.append(listener)
@@ -69,6 +77,19 @@ class Answering:
 
     def collections(self) -> tuple[Collection, ...]:
         return (Collection("Work", (), {}, 0), Collection("Home", (), {}, 0))
+
+    def embedding_model(self) -> EmbeddingModel | None:
+        return self.embedder
+
+    def embed(self, texts: Sequence[str]) -> Future[Embedded]:
+        """How long each text is."""
+        self.embedded.append(list(texts))
+        future = Future[Embedded]()
+        if self.goes_on.is_set():
+            vectors = np.array([[len(text), 0.0] for text in texts], np.float32)
+            future.set_result(Embedded(vectors, 2 * len(texts), "mini", f"mini@{next(self.identities)}"))
+        self.embedding.append(future)
+        return future
 
     def search(self, query: str, top_k: int, collection: str | None, filters: object) -> Evidence:
         return Evidence((passage(text=query),) * top_k, (), Scope(0, 0, 0))
@@ -206,6 +227,19 @@ def test_a_conversation_goes_on_from_what_is_remembered(server: Server, engine: 
     assert second.conversation_id == first.conversation_id
 
 
+def test_one_about_another_collection_is_told_only_what_was_said(server: Server, engine: Answering):
+    chat(server, model="ragdoll:files/Home")
+    words = [*HELLO, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And?"}]
+    for name in ("ragdoll:files/Work", "ragdoll:files/Home", "ragdoll:files"):
+        chat(server, words, model=name)
+    first, elsewhere, again, everywhere = engine.asked
+    assert [turn.searches for turn in turns_of_transcript(elsewhere.transcript, ())] == [False]
+    assert elsewhere.conversation_id != first.conversation_id
+    assert again.conversation_id == everywhere.conversation_id == first.conversation_id
+    chat(server, words, model="ragdoll:files/Home", ragdoll={"formats": ["pdf"]})
+    assert engine.asked[-1].conversation_id != first.conversation_id
+
+
 def test_so_does_one_whose_stream_was_left_at_its_last_word(engine: Answering):
     service = Service(engine, "")  # type: ignore[arg-type]
 
@@ -339,10 +373,178 @@ def test_passages_can_be_searched_for(server: Server):
     assert [one["text"] for one in reply["passages"]] == ["notice"] * 2
 
 
+# --- texts to go on from ---
+
+
+def complete(server: Server, prompt: Any = "Once", **fields: Any) -> requests.Response:
+    return post(server, "/completions", {"model": "tiny", "prompt": prompt, **fields})
+
+
+def test_a_text_is_gone_on_from_by_a_model_by_itself(server: Server, engine: Answering):
+    reply = complete(server, max_tokens=3).json()
+    assert reply["choices"] == [{"index": 0, "text": "Hello.", "finish_reason": "stop", "logprobs": None}]
+    (question,) = engine.asked
+    told = (question.text, question.model, question.searches, question.is_raw, question.instructions)
+    assert told == ("Once", "/m/tiny.gguf", False, True, "")
+    assert (question.sampling.max_tokens, question.priority) == (3, "interactive")
+
+
+def test_several_texts_are_gone_on_from_together(server: Server, engine: Answering):
+    reply = complete(server, ["One", "Two", "Three"]).json()
+    assert [choice["index"] for choice in reply["choices"]] == [0, 1, 2]
+    assert reply["usage"]["completion_tokens"] == 6
+    assert {question.text for question in engine.asked} == {"One", "Two", "Three"}
+    assert {question.priority for question in engine.asked} == {"batch"}
+
+
+def test_where_one_of_several_fails_the_others_are_not_wanted(server: Server, engine: Answering):
+    engine.end = lambda question_id: AnswerFailed(question_id, BadRequest("It cannot be."))
+    response = complete(server, ["One", "Two"])
+    assert response.json()["error"]["message"] == "It cannot be."
+    assert sorted(engine.cancelled) == sorted(question.question_id for question in engine.asked)
+
+
+def test_a_text_is_written_in_pieces(server: Server, engine: Answering):
+    told = streamed(complete(server, stream=True, stream_options={"include_usage": True}))
+    assert told[-1] == "[DONE]"
+    assert told[-2]["usage"]["prompt_tokens"] == 10
+    assert "".join(piece["choices"][0]["text"] for piece in told[:-2]) == "Hello."
+    assert told[-3]["choices"][0]["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"), [({"model": "tiny:files"}, 400), ({"model": "gpt"}, 404), ({"echo": True}, 400)]
+)
+def test_texts_that_cannot_be_gone_on_from_are_refused(
+    server: Server, engine: Answering, fields: dict[str, Any], status: int
+):
+    assert complete(server, **fields).status_code == status
+    assert engine.asked == []
+
+
+# --- vectors ---
+
+
+def embed(server: Server, texts: Any, **fields: Any) -> requests.Response:
+    return post(server, "/embeddings", {"model": "mini", "input": texts, **fields})
+
+
+def test_texts_are_embedded_in_their_order_and_others_come_in_between(server: Server, engine: Answering):
+    texts = ["x" * (1 + number % 7) for number in range(2 * SLICE_TEXTS + 1)]
+    reply = embed(server, texts, dimensions=2).json()
+    assert [one["embedding"] for one in reply["data"]] == [[float(len(text)), 0.0] for text in texts]
+    assert reply["usage"]["prompt_tokens"] == 2 * len(texts)
+    assert [len(some) for some in engine.embedded] == [SLICE_TEXTS, SLICE_TEXTS, 1]
+
+
+def test_the_embedding_model_is_listed_and_can_be_left_unnamed(server: Server, engine: Answering):
+    headers = {"Authorization": f"Bearer {KEY}"}
+    listed = requests.get(f"{server.state.address}/models", headers=headers, timeout=PATIENCE_S).json()
+    assert listed["data"][-1]["id"] == "mini"
+    assert embed(server, "one", model="").json()["model"] == "mini"
+    assert requests.get(f"{server.state.address}/models/mini", headers=headers, timeout=PATIENCE_S).ok
+    engine.embedder = None
+    listed = requests.get(f"{server.state.address}/models", headers=headers, timeout=PATIENCE_S).json()
+    assert "mini" not in [model["id"] for model in listed["data"]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "why"),
+    [
+        ({"model": "ragdoll"}, 404, "'mini'"),
+        ({"model": "text-embedding-3-small"}, 404, "'text-embedding-3-small'"),
+        ({"dimensions": 1}, 400, "2 dimensions"),
+        ({"input": [1, 2]}, 400, "tokens"),
+        ({"input": None}, 400, "input"),
+        ({"encoding_format": "int8"}, 400, "encoding_format"),
+    ],
+)
+def test_vectors_that_are_not_to_be_had_are_refused(
+    server: Server, engine: Answering, fields: dict[str, Any], status: int, why: str
+):
+    response = embed(server, **{"texts": fields.pop("input", "one"), **fields})
+    assert response.status_code == status
+    assert why in response.json()["error"]["message"]
+    assert engine.embedded == []
+
+
+def test_without_an_embedding_model_there_is_a_way_out(server: Server, engine: Answering):
+    engine.embedder = None
+    response = embed(server, "one")
+    assert response.status_code == 404
+    assert "settings" in response.json()["error"]["message"]
+
+
+def test_vectors_of_two_models_are_not_mixed(server: Server, engine: Answering):
+    engine.identities = count()
+    response = embed(server, ["one"] * (SLICE_TEXTS + 1))
+    assert response.status_code == 404
+    assert "another embedding model" in response.json()["error"]["message"]
+
+
+def test_who_leaves_wants_no_more_vectors(server: Server, engine: Answering):
+    engine.goes_on.clear()
+    with pytest.raises(requests.exceptions.ReadTimeout):
+        requests.post(
+            f"{server.state.address}/embeddings",
+            json={"input": ["one"] * (SLICE_TEXTS + 1)},
+            headers={"Authorization": f"Bearer {KEY}"},
+            timeout=0.5,
+        )
+    (first,) = engine.embedding
+    with pytest.raises(CancelledError):
+        first.result(PATIENCE_S)
+    assert len(engine.embedded) == 1
+
+
+def test_vectors_that_take_long_hold_up_no_answer(server: Server, engine: Answering):
+    engine.goes_on.clear()
+    with ThreadPoolExecutor(40) as pool:
+        slow = [pool.submit(embed, server, "one") for _ in range(40)]
+        while len(engine.embedding) < 40:
+            time.sleep(0.01)
+        engine.goes_on.set()
+        assert chat(server).ok
+        for future in engine.embedding:
+            future.set_result(Embedded(np.zeros((1, 2), np.float32), 1, "mini", "mini@1"))
+        assert all(one.result().ok for one in slow)
+
+
+def test_vectors_that_the_engine_makes_no_more_are_told_so(server: Server, engine: Answering):
+    engine.goes_on.clear()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(embed, server, "one")
+        while not engine.embedding:
+            time.sleep(0.01)
+        engine.embedding[0].cancel()
+        engine.embedding[0].set_running_or_notify_cancel()
+        assert waiting.result().json()["error"]["code"] == "Cancelled"
+
+
+def test_who_waits_for_vectors_is_told_that_it_ends(engine: Answering):
+    server = Server(engine)  # type: ignore[arg-type]
+    server.follow(ServerSettings(enabled=True, port=0, key=KEY))
+    engine.goes_on.clear()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(embed, server, ["one"] * (SLICE_TEXTS + 1))
+        while not engine.embedding:
+            time.sleep(0.01)
+        server.follow(ServerSettings(enabled=True, port=0, key="another"))
+        assert waiting.result().json()["error"]["code"] == "Cancelled"
+    assert len(engine.embedded) == 1
+    engine.goes_on.set()
+    server.close()
+
+
+# --- who may ask ---
+
+
 @pytest.mark.parametrize("key", ["", "other"])
 def test_without_the_key_nothing_is_answered(server: Server, engine: Answering, key: str):
     assert post(server, "/chat/completions", {"messages": HELLO}, key=key).status_code == 401
     assert post(server, "/search", {"query": "a"}, key=key).status_code == 401
+    assert post(server, "/embeddings", {"input": "a"}, key=key).status_code == 401
+    assert post(server, "/completions", {"prompt": "a"}, key=key).status_code == 401
     assert requests.get(f"{server.state.address}/models", timeout=PATIENCE_S).status_code == 401
     assert engine.asked == []
 
@@ -374,7 +576,7 @@ def test_a_body_beyond_all_measure_is_refused(server: Server, monkeypatch: pytes
 
 
 def test_what_is_not_answered_says_what_is(server: Server):
-    response = post(server, "/completions", {"prompt": "Once"})
+    response = post(server, "/images", {"prompt": "Once"})
     assert response.status_code == 404
     assert "/v1/chat/completions" in response.json()["error"]["message"]
 
@@ -486,6 +688,66 @@ def test_a_port_that_is_taken_is_told_with_a_way_out(engine: Answering):
         assert server.state.address == ""
         assert "another port" in server.state.problem
         server.close()
+
+
+@pytest.mark.expects_warnings
+def test_a_port_is_had_as_soon_as_it_is_free(engine: Answering, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("engine.api.server.RETRY_S", 0.02)
+    told: list[ServerState] = []
+    was_told, tries = threading.Event(), threading.Semaphore(0)
+
+    def tell(state: ServerState) -> None:
+        told.append(state)
+        was_told.set()
+
+    def look(server: Server, settings: ServerSettings, started: Any = Server._started) -> ServerState:
+        tries.release()
+        return started(server, settings)
+
+    monkeypatch.setattr(Server, "_started", look)
+    server = Server(engine, tell)  # type: ignore[arg-type]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        engine.settings = engine.settings.model_copy(
+            update={"server": ServerSettings(enabled=True, port=other.getsockname()[1], key=KEY)}
+        )
+        server.follow()
+        for _ in range(3):
+            assert tries.acquire(timeout=PATIENCE_S)
+        assert [bool(state.problem) for state in told] == [True], "it is told once"
+        was_told.clear()
+    assert was_told.wait(PATIENCE_S)
+    assert told[1:] == [server.state]
+    assert is_open(server.state.address)
+    server.close()
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("ends", [lambda server: server.follow(ServerSettings()), lambda server: server.close()])
+def test_nobody_tries_for_a_port_that_is_not_wanted_any_more(
+    engine: Answering, monkeypatch: pytest.MonkeyPatch, ends: Callable[[Server], object]
+):
+    timers: list[threading.Timer] = []
+
+    class Timer(threading.Timer):
+        """Comes when a test wants it to, and was cancelled too late."""
+
+        def start(self) -> None:
+            timers.append(self)
+
+        def cancel(self) -> None:
+            pass
+
+    monkeypatch.setattr("engine.api.server.RETRY_S", 0.0)
+    monkeypatch.setattr("engine.api.server.threading.Timer", Timer)
+    server = Server(engine)  # type: ignore[arg-type]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        server.follow(ServerSettings(enabled=True, port=other.getsockname()[1], key=KEY))
+    ends(server)
+    (late,) = timers
+    threading.Thread.start(late)
+    late.join()
+    assert server.state == ServerState()
+    server.close()
 
 
 def test_who_waits_is_told_that_it_ends(engine: Answering):

@@ -41,6 +41,17 @@ def test_a_question_is_closest_to_its_answer(minilm: Embedder):
 
 def test_no_texts_make_no_vectors(minilm: Embedder):
     assert minilm.embed_documents([]).shape == (0, 384)
+    assert minilm.embed_whole([]).shape == (0, 384)
+
+
+def test_of_a_text_of_any_length_the_end_counts_as_well(minilm: Embedder):
+    filler, end = "The harvest was good and the barns were full of grain. " * 40, "A mutex guards shared data. " * 40
+    cut, ends = minilm.embed_documents([filler, filler + end])
+    np.testing.assert_allclose(cut @ ends, 1.0, atol=1e-2)
+    without, with_end, short = minilm.embed_whole([filler, filler + end, TEXTS[0]])
+    assert without @ with_end < 0.9
+    np.testing.assert_allclose(np.linalg.norm(with_end), 1.0, atol=1e-5)
+    np.testing.assert_allclose(short @ minilm.embed_documents(TEXTS[:1])[0], 1.0, atol=1e-2)
 
 
 def test_ledger_knows_the_weights_until_they_are_unloaded():

@@ -11,7 +11,15 @@ from engine.core import Passage
 from engine.errors import PromptTooLong
 from engine.generation.chat_template import ChatTemplate
 from engine.generation.conversation import Turn
-from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose, order_along
+from engine.generation.prompt import (
+    RAW_SEGMENT_TOKENS,
+    Prompt,
+    Reordering,
+    answer_reserve,
+    as_it_stands,
+    compose,
+    order_along,
+)
 from engine.generation.segment import Segment, shared_tokens, tokens_of
 from engine.generation.speaker import Speaker
 from engine.generation.transcript import transcript_of, turns_of_transcript
@@ -300,6 +308,54 @@ def test_instructions_that_are_put_as_they_stand_are_whole_or_refused(speaker, w
     assert words.text(long).count("verse") == 500
     with pytest.raises(PromptTooLong, match="with its instructions"):
         compose("Why?", (), (), speaker(800), 100, wishes="verse " * 1000, **as_it_stands)
+
+
+def test_a_prompt_of_others_is_read_as_it_stands(words):
+    def tokenize(text: str, is_markup: bool) -> list[int]:
+        assert is_markup, "its marks are those of the model"
+        return words(text)
+
+    model = replace(Speaker(None, tokenize, 4096, bos=10**6), template=ChatTemplate(CHATML, "<s>", "</s>"))
+    prompt = as_it_stands("<|fim|> a b c", model, 100)
+    assert tokens_of(prompt.segments) == [10**6, *words("<|fim|> a b c")]
+    assert prompt.num_tokens == 5
+    assert not prompt.documents
+
+
+def test_prompts_of_others_that_begin_alike_share_what_was_read_of_them(speaker):
+    first, second = (as_it_stands("word " * 300 + end, speaker(4096), 100) for end in ("one", "another end"))
+    shared = [one for one, other in zip(first.segments, second.segments, strict=True) if one == other]
+    assert sum(len(segment.tokens) for segment in shared) == 2 * RAW_SEGMENT_TOKENS
+
+
+def test_a_prompt_of_others_that_does_not_fit_is_refused(speaker):
+    assert as_it_stands("word " * 700, speaker(800), 100).num_tokens == 700
+    with pytest.raises(PromptTooLong, match="The prompt is too long"):
+        as_it_stands("word " * 701, speaker(800), 100)
+
+
+def said(num_turns: int, words_each: int) -> list[Turn]:
+    return [Turn(f"question{n}", (), "answer[1] " * words_each, searches=False) for n in range(num_turns)]
+
+
+def test_of_a_history_that_others_answer_for_nothing_is_left_out_that_fits(speaker, words):
+    as_it_stands = {"searches": False, "is_verbatim": True}
+    whole = compose("Why?", (), said(10, 55), speaker(800), 100, **as_it_stands)
+    assert whole.num_tokens > 600
+    assert whole.turns_left_out == 0
+    long_last = compose("Why?", (), [*said(9, 55), *said(1, 600)], speaker(800), 100, **as_it_stands)
+    assert words.text(long_last).count("answer[1]") == 600
+    assert long_last.turns_left_out == 9
+
+
+def test_how_many_turns_found_no_room_is_told_and_the_others_are_as_they_were_said(speaker, words):
+    prompt = compose("Why?", (), said(20, 55), speaker(800), 100, searches=False, is_verbatim=True)
+    text = words.text(prompt)
+    assert 0 < prompt.turns_left_out < 20
+    assert text.count("question") == 20 - prompt.turns_left_out
+    assert "question19" in text
+    assert text.count("answer[1]") == 55 * (20 - prompt.turns_left_out)
+    assert compose("Why?", (), said(30, 1), speaker(800), 100, searches=False, is_verbatim=True).turns_left_out == 0
 
 
 def test_passages_are_read_in_the_order_that_is_kept(speaker, words):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core import Answer, Unfinished
+from engine.core import Answer, Evidence, Question, Scope, Unfinished
 from engine.events import AnswerCancelled, AnswerFinished, ThoughtsGenerated, TokensGenerated
 from engine.generation.commands import UseModel
 from engine.generation.sampler import ChainSampler
@@ -103,6 +103,19 @@ def test_marks_around_an_answer_that_goes_on_are_none_of_it(desk, says, is_cut_i
     desk.ask("How?", "on", unfinished=begun, max_tokens=40)
     answer = answer_of(desk, "on")
     assert (answer.text.strip(), answer.finish_reason) == (ANSWER, "stop")
+
+
+@pytest.mark.parametrize("template", [THINKS_AT_ONCE, THINKS_BY_ITSELF, THINKS_IF_TOLD])
+def test_behind_a_prompt_of_others_all_is_text_and_as_it_was_written(desk, says, template: str):
+    text = f" <think>\n{THOUGHTS}\n</think>\n\n{ANSWER} "
+    says(template, text)
+    prompt = Question("q", "How", searches=False, is_raw=True)
+    desk.put(prompt, Evidence((), (), Scope(0, 0, 0)), max_tokens=80, thinks=True)
+    end = desk.end_of()
+    assert isinstance(end, AnswerFinished)
+    assert (end.answer.text, end.answer.thoughts, end.answer.finish_reason) == (text, "", "stop")
+    assert told(desk, TokensGenerated) == text
+    assert end.timings.prompt_tokens == len("How") + 1
 
 
 def test_a_model_that_is_told_not_to_think_does_not(desk, says):

@@ -16,7 +16,7 @@ from engine.generation.under_way import FLAGS_LOOKED_AT, UnderWay
 from engine.inflight import QuestionInFlight
 
 NUM_WAITING = 1000
-PROMPT = Prompt((), (), (), num_tokens=0, num_turns=0)
+PROMPT = Prompt((), (), (), num_tokens=0)
 SPEAKER: Any = None
 NOTHING = Evidence((), (), Scope(0, 0, 0))
 
