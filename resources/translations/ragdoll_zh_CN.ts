@@ -676,6 +676,10 @@
 <context>
     <name>EmbedderDialog</name>
     <message>
+        <source>%1 come free. To use it again, you have to get it again.</source>
+        <translation>将释放 %1。若要再次使用，需重新获取。</translation>
+    </message>
+    <message>
         <source>All files are embedded again, in the background: that takes about as long as indexing them did, and longer with a larger model. The present model answers until all have moved, and you can go back. Other languages than English are found by meaning only with a multilingual model.</source>
         <translation>所有文件会在后台重新嵌入：所需时间与当初建立索引相近，模型越大耗时越长。在全部转完之前由当前模型作答，您也可以随时换回。英语以外的语言只有使用多语言模型才能按含义查找。</translation>
     </message>
@@ -690,6 +694,14 @@
     <message>
         <source>Close</source>
         <translation>关闭</translation>
+    </message>
+    <message>
+        <source>Delete</source>
+        <translation>删除</translation>
+    </message>
+    <message>
+        <source>Delete the files of %1?</source>
+        <translation>删除 %1 的文件？</translation>
     </message>
     <message>
         <source>Embedding model</source>
@@ -752,6 +764,18 @@
     <message>
         <source>%1 dimensions</source>
         <translation>%1 维</translation>
+    </message>
+    <message>
+        <source>Delete %1</source>
+        <translation>删除 %1</translation>
+    </message>
+    <message>
+        <source>Deletes its files, and frees %1</source>
+        <translation>删除其文件，释放 %1</translation>
+    </message>
+    <message>
+        <source>Delete…</source>
+        <translation>删除…</translation>
     </message>
     <message>
         <source>English</source>
@@ -2530,6 +2554,14 @@
         <source>Make another key?</source>
         <translation>要生成新密钥吗？</translation>
     </message>
+    <message>
+        <source>Ragdoll tries again every few seconds.</source>
+        <translation>Ragdoll 每隔几秒会再试一次。</translation>
+    </message>
+    <message>
+        <source>The embedding model is in their list as well: it makes vectors of texts that they send.</source>
+        <translation>嵌入模型也在它们的列表中：它把它们发来的文本变成向量。</translation>
+    </message>
 </context>
 <context>
     <name>SettingsPage</name>
@@ -4134,6 +4166,10 @@
         <translation>温度</translation>
     </message>
     <message>
+        <source>The address of the Hugging Face hub, or of a mirror of it. It is asked only when you get a model.</source>
+        <translation>Hugging Face 模型库或其镜像的地址。只有在您获取模型时才会访问它。</translation>
+    </message>
+    <message>
         <source>Think first</source>
         <translation>先思考</translation>
     </message>
@@ -4188,6 +4224,10 @@
     <message>
         <source>When to search again</source>
         <translation>何时再次搜索</translation>
+    </message>
+    <message>
+        <source>Where models come from</source>
+        <translation>模型来源</translation>
     </message>
     <message>
         <source>Where the index is</source>

@@ -12,7 +12,7 @@ from engine.generation.offloading import VARIABLE, tell_backends
 from engine.memory.profile import Profile
 from tests.helpers.machines import random_shape
 
-BESIDE_A_CARD = Profile(processor_rate=3.17e11, host_to_device_bytes_per_s=53e9)
+BESIDE_A_CARD = Profile(processor_rate=3.17e11, ram_bytes_per_s=92e9, host_to_device_bytes_per_s=33e9)
 DENSE = replace(random_shape(random.Random(1)), expert_share=0.0)
 
 

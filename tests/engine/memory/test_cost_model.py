@@ -97,8 +97,13 @@ BESIDE_A_CARD = replace(PROFILE, processor_rate=3.17e11, ram_bytes_per_s=92e9, h
 
 
 def test_from_how_many_tokens_on_layers_are_copied_follows_from_the_machine():
-    assert BESIDE_A_CARD.worth_offloading_tokens == 4
-    assert replace(BESIDE_A_CARD, host_to_device_bytes_per_s=25e9).worth_offloading_tokens == 9
+    assert BESIDE_A_CARD.worth_offloading_tokens == 2
+    assert replace(BESIDE_A_CARD, host_to_device_bytes_per_s=25e9).worth_offloading_tokens == 6
+    # As many as the processor reads and computes sooner than they are copied.
+    layers, rates = Homes(processor_bytes=10e9, is_repacked=False), replace(BESIDE_A_CARD, step_s=0.0)
+    slow = replace(rates, host_to_device_bytes_per_s=25e9)
+    five, seven = (slow.computing_seconds(prefill_work(layers, tokens)) for tokens in (5, 7))
+    assert five < 10 / 25 < seven
     assert replace(BESIDE_A_CARD, host_to_device_bytes_per_s=1e9).worth_offloading_tokens == 32
     assert replace(BESIDE_A_CARD, host_to_device_bytes_per_s=1e12).worth_offloading_tokens == 2
 
