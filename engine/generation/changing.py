@@ -120,8 +120,8 @@ def _words_of_context(current: Placement, wanted: Placement) -> Iterator[str]:
     if wanted.n_gpu_layers and current.kv_on_gpu != wanted.kv_on_gpu:
         yield f"keys and values {'on the GPU with their layers' if wanted.kv_on_gpu else 'in memory'}"
     if wanted.streamed_layers and current.copies_streamed != wanted.copies_streamed:
-        also = "also" if wanted.copies_streamed else "not"
-        yield f"prompts computed on the GPU {also} by layers in memory"
+        where = "on the GPU" if wanted.copies_streamed else "by the processor"
+        yield f"prompts computed {where} where layers are in memory"
     if current.n_ubatch != wanted.n_ubatch:
         yield f"steps of {wanted.n_ubatch:,} tokens instead of {current.n_ubatch:,}"
 

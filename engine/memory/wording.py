@@ -10,7 +10,7 @@ from engine.memory.terms import Filling, Frame, Terms
 
 GIB = 2**30
 
-COPIED = "Prompts are computed on the GPU by all layers: those in memory are copied there in their turn."
+COPIED = "Prompts are computed on the GPU throughout: layers that are in memory are copied there in their turn."
 
 
 @dataclass(frozen=True, slots=True)

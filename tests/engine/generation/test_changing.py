@@ -88,7 +88,7 @@ def test_a_model_is_read_again_to_begin_streaming_and_other_layers_are_streamed_
     assert (kinds(deeper), deeper.words) == ({"moves_layers"}, ("4 slots for streamed layers instead of 2",))
     copying = change_of(streaming, replace(streaming, copies_streamed=True))
     assert kinds(copying) == {"remakes_context"}
-    assert copying.words == ("prompts computed on the GPU also by layers in memory",)
+    assert copying.words == ("prompts computed on the GPU where layers are in memory",)
     others = change_of(streaming, replace(streaming, streamed_layers=(1, 2)))
     assert others.words == ("other layers streamed",)
     back = change_of(streaming, replace(HERE, can_leave=True))
