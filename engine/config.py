@@ -285,8 +285,11 @@ class Home:
         return self._models(settings.folder)
 
     def model_folders(self, settings: ModelsSettings) -> tuple[Path, ...]:
-        """That one, and behind it those where models may lie that were fetched before."""
-        return tuple(dict.fromkeys(map(self._models, (settings.folder, *settings.earlier_folders, ""))))
+        """That one, and behind it those where models may lie that were fetched before; each once, links or not."""
+        known: dict[str, Path] = {}
+        for folder in map(self._models, (settings.folder, *settings.earlier_folders, "")):
+            known.setdefault(os.path.realpath(folder), folder)
+        return tuple(known.values())
 
     def _models(self, folder: str) -> Path:
         return Path(folder).expanduser().absolute() if folder else self.data / "models"

@@ -132,9 +132,6 @@ class GettingEmbedders:
         places = [base / str(folder) for base in self._folders]
         return next((place for place in places if place.is_dir()), places[0])
 
-    def _coming(self, folder: Folder) -> Path:
-        return self._folder / _COMING / str(folder)
-
     def _begun(self, folder: Folder) -> list[Path]:
         """Where it may be on its way, or was before the folder of models was changed."""
         return [base / _COMING / str(folder) for base in self._folders]
@@ -158,33 +155,36 @@ class GettingEmbedders:
         raise BadRequest(f"{name!r} names no embedding model of the hub.", "Name it as OWNER/NAME, or paste its link.")
 
     def _fetched(self, folder: Folder, pause: Pause) -> Generator[Fetched, None, None]:
-        place, coming = self._place(folder), self._coming(folder)
+        place = self._place(folder)
         if not _is_whole(place):
+            # Where models are fetched to may be changed meanwhile; then it ends where it began.
+            base = self._folder
+            coming = base / _COMING / str(folder)
             # Where somebody took files out of it, the rest need not be fetched again.
             for left in (*self._begun(folder), place):
-                if left != coming and self._is_ours(left):
+                # By a link inside of one folder of models, what another one holds may be the same.
+                if os.path.realpath(left) != os.path.realpath(coming) and self._is_ours(left):
                     yield from _carried(left, coming)
-            yield from self._brought(folder, pause)
+            yield from self._brought(folder, base / _COMING, pause)
             repository.say_prompts(coming, catalogue.prompts_of(folder.repo))
             yield from self._tried(coming)
-            place = self._folder / str(folder)
+            place = base / str(folder)
             place.parent.mkdir(parents=True, exist_ok=True)
             os.replace(coming, place)
         self._use(str(place))
 
-    def _brought(self, folder: Folder, pause: Pause) -> Generator[Fetched, None, None]:
-        """Fetches what is needed to the place of what is on its way; the weights when all else says that they serve."""
+    def _brought(self, folder: Folder, base: Path, pause: Pause) -> Generator[Fetched, None, None]:
+        """Fetches what is needed to below `base`; the weights when all else says that they serve."""
         repo, hub = str(folder), Hub(self._settings().hub)
         files = {one.source.file: one for one in hub.files(folder)}
         repository.require_modules(repo, files)
-        base = self._folder / _COMING
-        coming = self._coming(folder)
-        with closing(bring(hub, self._missing(files, (repository.MODULES,)), base, pause)) as steps:
+        coming = base / str(folder)
+        with closing(bring(hub, _missing(files, (repository.MODULES,), base), base, pause)) as steps:
             for _ in steps:
                 # How much there is in all, it says itself.
                 yield Fetched(0, 0)
         needed = repository.needed(repo, files, coming / repository.MODULES)
-        small, weights = (self._missing(files, names) for names in (needed.small, needed.weights))
+        small, weights = (_missing(files, names, base) for names in (needed.small, needed.weights))
         total_bytes = sum(files[name].num_bytes for name in (*needed.small, *needed.weights))
         missing_bytes, weight_bytes = (sum(one.num_bytes for one in some) for some in ((*small, *weights), weights))
         here_bytes = total_bytes - missing_bytes
@@ -202,11 +202,6 @@ class GettingEmbedders:
         except EmbedderUnavailable:
             shutil.rmtree(coming, ignore_errors=True)
             raise
-
-    def _missing(self, files: dict[str, HubFile], names: tuple[str, ...]) -> list[HubFile]:
-        """Those that are not here yet, or are others on the hub by now."""
-        base = self._folder / _COMING
-        return [files[name] for name in names if not is_as_told(files[name].source.below(base), files[name])]
 
     def _entry(self, folder: Folder, told: Download) -> EmbedderEntry:
         known, place = catalogue.known(str(folder)), self._place(folder)
@@ -242,6 +237,11 @@ class GettingEmbedders:
             return replace(told, state="there", problem="", way_out="")
         num_bytes = sum(map(_bytes_below, self._begun(folder)))
         return replace(told, state="part" if num_bytes else "absent", num_bytes=num_bytes)
+
+
+def _missing(files: dict[str, HubFile], names: tuple[str, ...], base: Path) -> list[HubFile]:
+    """Those that are not below `base` yet, or are others on the hub by now."""
+    return [files[name] for name in names if not is_as_told(files[name].source.below(base), files[name])]
 
 
 def _carried(left: Path, coming: Path) -> Generator[Fetched, None, None]:

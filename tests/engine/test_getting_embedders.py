@@ -180,6 +180,44 @@ def test_what_was_begun_before_the_folder_was_changed_is_listed_and_gone_on_with
     assert not [path for path in place(engine, OTHER).parents[1].rglob("*") if path.is_file()]
 
 
+@pytest.mark.parametrize("inside", ["", "embedders"])
+def test_what_was_begun_is_kept_where_the_new_folder_is_a_link_to_the_earlier_one(
+    engine: Engine, hub: ModelHub, tmp_path: Path, inside: str
+):
+    hub.piece_bytes = 1 << 18
+    stopped_in_weights(engine, OTHER)
+    link = tmp_path / "link" / inside
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(engine.home.data / "models" / inside, target_is_directory=True)
+    engine.change_settings({"models.folder": str(tmp_path / "link")})
+    hub.asked.clear()
+    got(engine, OTHER)
+    weights = [wanted for path, wanted in hub.asked if path.endswith("model.safetensors")]
+    assert [wanted.startswith("bytes=") for wanted in weights] == [True]
+
+
+def test_what_is_begun_is_counted_once_by_whatever_links_it_is_found(engine: Engine, hub: ModelHub, tmp_path: Path):
+    hub.piece_bytes = 1 << 18
+    num_bytes = stopped_in_weights(engine, OTHER)
+    (tmp_path / "link").symlink_to(engine.home.data / "models", target_is_directory=True)
+    engine.change_settings({"models.folder": str(tmp_path / "link")})
+    assert entry(engine, OTHER).download.num_bytes == num_bytes
+
+
+def test_what_comes_ends_where_it_began_though_the_folder_is_changed_meanwhile(
+    engine: Engine, hub: ModelHub, tmp_path: Path
+):
+    hub.piece_bytes = 1 << 18
+    steps = engine.getting_embedders.get(OTHER, lambda _: None)
+    next(step for step in steps if step.num_bytes)
+    # On another disk, where nothing can be moved to in one go.
+    engine.change_settings({"models.folder": str(tmp_path / "large disk")})
+    for _ in steps:
+        pass
+    assert engine.settings.embedder.model == str(place(engine, OTHER))
+    assert not (tmp_path / "large disk").exists()
+
+
 def test_what_was_begun_in_an_earlier_folder_can_be_removed(engine: Engine, hub: ModelHub, tmp_path: Path):
     hub.piece_bytes = 1 << 18
     stopped_in_weights(engine, OTHER)
