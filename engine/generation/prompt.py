@@ -30,7 +30,7 @@ from engine.generation.conversation import (
 )
 from engine.generation.evidence import EvidencePassage
 from engine.generation.ordering import Order, along_kept, follow_text, spread
-from engine.generation.segment import Segment, tokens_of
+from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker
 from engine.generation.trail import Trail, after, whole
 
@@ -241,7 +241,7 @@ def as_it_stands(text: str, speaker: Speaker, reserve_tokens: int) -> Prompt:
     Raises:
         PromptTooLong: It does not fit.
     """
-    tokens = tuple(tokens_of(speaker.segments([PromptPart(text, is_markup=True)])))
+    tokens = speaker.tokens_as_they_stand(text)
     if len(tokens) > speaker.context_tokens - reserve_tokens:
         raise _too_long("prompt", speaker)
     # What begins the next one as well, and is kept, is found again by whole segments.

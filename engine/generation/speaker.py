@@ -121,6 +121,10 @@ class Speaker:
         """Those that are known, or those of the text."""
         return part.tokens or self._tokens_of_text(part.text, part.is_markup)
 
+    def tokens_as_they_stand(self, text: str) -> tuple[int, ...]:
+        """Of a whole prompt with its marks. It may be as long as all that the model reads, and is not cached."""
+        return self._begun(tuple(self.tokenize(text, True)))
+
     def count(self, parts: Iterable[PromptPart]) -> int:
         """Tokens of these parts together."""
         return sum(len(self.tokens(part)) for part in parts)
@@ -146,10 +150,14 @@ class Speaker:
             Segment(tuple(chain.from_iterable(map(self.tokens, group))), group[0].kind, group[0].documents)
             for group in _grouped(parts)
         ]
-        if self.bos is not None and segments and segments[0].tokens[:1] != (self.bos,):
+        if segments:
             first = segments[0]
-            segments[0] = Segment((self.bos, *first.tokens), first.kind, first.documents)
+            segments[0] = Segment(self._begun(first.tokens), first.kind, first.documents)
         return tuple(segment for segment in segments if segment.tokens)
+
+    def _begun(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """With the beginning-of-text that a prompt may get, unless it has it."""
+        return tokens if self.bos is None or tokens[:1] == (self.bos,) else (self.bos, *tokens)
 
 
 def speaker_of(model: Model, name: str, fingerprint: str, context_tokens: int) -> Speaker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -326,6 +327,17 @@ def test_prompts_of_others_that_begin_alike_share_what_was_read_of_them(speaker)
     first, second = (as_it_stands("word " * 300 + end, speaker(4096), 100) for end in ("one", "another end"))
     shared = [one for one, other in zip(first.segments, second.segments, strict=True) if one == other]
     assert sum(len(segment.tokens) for segment in shared) == 2 * RAW_SEGMENT_TOKENS
+
+
+def test_a_prompt_of_others_is_not_held_in_memory(speaker):
+    class Text(str):
+        """Can be known to have gone."""
+
+    asked, text = speaker(4096), Text("word " * 300)
+    gone = weakref.ref(text)
+    as_it_stands(text, asked, 100)
+    del text
+    assert gone() is None
 
 
 def test_a_prompt_of_others_that_does_not_fit_is_refused(speaker):
