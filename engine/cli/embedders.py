@@ -74,10 +74,14 @@ def _source(engine: Commanded, name: str) -> str:
 
 
 def _here(engine: Commanded, name: str) -> EmbedderEntry | None:
-    there = (entry for entry in engine.embedders() if entry.download.state == "there")
-    return next(
-        (one for one in there if name.casefold() == one.name.casefold() or name in (one.source, one.path)), None
-    )
+    """One that was got, by what the hub calls it, its folder or its name. Raises BadRequest where several have that."""
+    there = [entry for entry in engine.embedders() if entry.download.state == "there"]
+    meant = [one for one in there if name in (one.source, one.path)]
+    meant = meant or [one for one in there if name.casefold() == one.name.casefold()]
+    if len(meant) > 1:
+        sources = " and ".join(one.source for one in meant)
+        raise BadRequest(f"Several are called {name}: {sources}.", "Name it as OWNER/NAME.")
+    return meant[0] if meant else None
 
 
 def _named(options: argparse.Namespace) -> str:

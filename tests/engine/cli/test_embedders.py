@@ -68,6 +68,18 @@ def test_one_that_was_got_is_deleted_once_another_is_in_use(hub: ModelHub, tmp_p
         ragdoll("embedders", "delete", "built-in")
 
 
+def test_of_two_that_are_called_alike_none_is_deleted_by_that_name(hub: ModelHub, tmp_path: Path):
+    hub.put_folder("another/tiny", tmp_path / "made")
+    for source in ("another/tiny", "owner/tiny"):
+        ragdoll("embedders", "get", source)
+    ragdoll("embedders", "use", "built-in")
+    with pytest.raises(BadRequest, match="Several are called tiny: another/tiny and owner/tiny") as error:
+        ragdoll("embedders", "delete", "tiny")
+    assert "OWNER/NAME" in error.value.way_out
+    assert "another/tiny" not in ragdoll("embedders", "delete", "another/tiny")
+    assert "owner/tiny" not in ragdoll("embedders", "delete", "tiny")
+
+
 def test_what_is_not_here_cannot_be_used():
     with pytest.raises(EmbedderUnavailable, match="not on this computer"):
         ragdoll("embedders", "use", "owner/nothing")
