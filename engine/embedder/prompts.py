@@ -39,7 +39,8 @@ def unsaid(folder: Path, card: Card, named: str) -> Mapping[str, str]:
 
 def are_said(said: Mapping[str, Any]) -> bool:
     """Whether what sentence-transformers saved beside a model has prompts; newer versions save empty ones with all."""
-    return any((said.get("prompts") or {}).values())
+    prompts = said.get("prompts")
+    return isinstance(prompts, dict) and any(prompts.values())
 
 
 def _names(folder: Path, named: str) -> Iterator[str]:

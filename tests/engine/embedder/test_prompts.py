@@ -86,6 +86,12 @@ def test_prompts_that_the_files_say_are_theirs_and_empty_ones_are_none(tmp_path:
     assert spec_of(folder).prompts == {}
 
 
+def test_prompts_that_are_none_keep_nobody_from_reading_what_else_is_said(tmp_path: Path):
+    folder = write_small_model(tmp_path / "mine")
+    says(folder, "config_sentence_transformers.json", prompts=["ask: "])
+    assert spec_of(folder).prompts == {}
+
+
 def test_vectors_that_are_made_with_prompts_are_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = write_small_model(tmp_path / "multilingual-e5-small")
     spec = spec_of(folder)
