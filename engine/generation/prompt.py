@@ -45,6 +45,8 @@ HISTORY_SHARE_ALONE = 0.75
 WISHES_SHARE = 1 / 3
 # Of a prompt that somebody else has made.
 RAW_SEGMENT_TOKENS = 128
+# A text has about four of them a token; indented code has more.
+_MANY_CHARACTERS_A_TOKEN = 16
 # Our own words, the fullest first.
 _FROM_FILES = ("prompts/answer.txt", "prompts/answer_short.txt")
 _ALONE = ("prompts/chat.txt",)
@@ -241,8 +243,13 @@ def as_it_stands(text: str, speaker: Speaker, reserve_tokens: int) -> Prompt:
     Raises:
         PromptTooLong: It does not fit.
     """
-    tokens = speaker.tokens_as_they_stand(text)
-    if len(tokens) > speaker.context_tokens - reserve_tokens:
+    room = speaker.context_tokens - reserve_tokens
+    # Megabytes take seconds to become tokens, in which no answer goes on; mostly their beginning is too long already.
+    begun = text[: room * _MANY_CHARACTERS_A_TOKEN]
+    tokens = speaker.tokens_as_they_stand(begun)
+    if len(begun) < len(text) and len(tokens) <= room:
+        tokens = speaker.tokens_as_they_stand(text)
+    if len(tokens) > room:
         raise _too_long("prompt", speaker)
     # What begins the next one as well, and is kept, is found again by whole segments.
     starts = range(0, len(tokens), RAW_SEGMENT_TOKENS)

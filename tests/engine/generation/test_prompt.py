@@ -346,6 +346,21 @@ def test_a_prompt_of_others_that_does_not_fit_is_refused(speaker):
         as_it_stands("word " * 701, speaker(800), 100)
 
 
+def test_a_prompt_of_others_that_is_much_too_long_is_refused_by_its_beginning(words):
+    asked: list[int] = []
+
+    def tokenize(text: str, is_markup: bool) -> list[int]:
+        asked.append(len(text))
+        return words(text)
+
+    model = Speaker(None, tokenize, 800)
+    with pytest.raises(PromptTooLong, match="The prompt is too long"):
+        as_it_stands("word " * 100_000, model, 100)
+    assert max(asked) < 20_000
+    # Few tokens may have many characters.
+    assert as_it_stands("word" + " " * 20_000 + "word", model, 100).num_tokens == 2
+
+
 def said(num_turns: int, words_each: int) -> list[Turn]:
     return [Turn(f"question{n}", (), "answer[1] " * words_each, searches=False) for n in range(num_turns)]
 
