@@ -6,6 +6,8 @@ is why its KV can be found again in another prompt (and why counts simply add up
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -20,6 +22,34 @@ from engine.generation.thinking import Manner, Thinking
 Tokenize = Callable[[str, bool], Sequence[int]]
 # Some 40 KB each at most; the passages of a busy afternoon.
 CACHED_TEXTS = 1024
+# Of all of them: what other applications send may be much longer. With their tokens that is ten times as much memory.
+CACHED_CHARACTERS = 4 * 2**20
+
+
+class _Known:
+    """Tokens of the texts that were asked for last, as far as they are few and short enough. From any thread."""
+
+    def __init__(self, tokenize: Tokenize) -> None:
+        self._tokenize = tokenize
+        self._lock = threading.Lock()
+        self._tokens: OrderedDict[tuple[str, bool], tuple[int, ...]] = OrderedDict()
+        self._num_characters = 0
+
+    def __call__(self, text: str, is_markup: bool) -> tuple[int, ...]:
+        asked = text, is_markup
+        with self._lock:
+            if (known := self._tokens.get(asked)) is not None:
+                self._tokens.move_to_end(asked)
+                return known
+        tokens = tuple(self._tokenize(text, is_markup))
+        with self._lock:
+            if asked not in self._tokens and len(text) <= CACHED_CHARACTERS:
+                self._tokens[asked] = tokens
+                self._num_characters += len(text)
+            while len(self._tokens) > CACHED_TEXTS or self._num_characters > CACHED_CHARACTERS:
+                (left, _), _ = self._tokens.popitem(last=False)
+                self._num_characters -= len(left)
+        return tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +77,7 @@ class Speaker:
     _segment_of: Callable[[PromptPart], Segment] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        cached = lru_cache(maxsize=CACHED_TEXTS)(lambda text, is_markup: tuple(self.tokenize(text, is_markup)))
-        object.__setattr__(self, "_tokens_of_text", cached)
+        object.__setattr__(self, "_tokens_of_text", _Known(self.tokenize))
         # The same one again is known to those who cut prompts (cut_prompts.py), and not hashed a second time.
         made = lru_cache(maxsize=CACHED_TEXTS)(lambda part: Segment(self.tokens(part), part.kind, part.documents))
         object.__setattr__(self, "_segment_of", made)
