@@ -194,9 +194,11 @@ def test_what_a_question_has_of_its_own_reaches_the_model(writer: EngineProcess)
 
     short = protocol.Manner(max_tokens=2)
     told = protocol.Manner(max_tokens=3, instructions="Answer in German, in verse, and in three sentences at most.")
+    # Else the model may end before.
+    going_on = SamplingParams(grammar='root ::= "a" root')
     for searches in (True, False):
-        usual = answer(f"usual {searches}", short, searches=searches)
-        own = answer(f"own {searches}", told, searches=searches)
+        usual = answer(f"usual {searches}", short, searches=searches, sampling=going_on)
+        own = answer(f"own {searches}", told, searches=searches, sampling=going_on)
         assert (usual.timings.generated_tokens, own.timings.generated_tokens) == (2, 3)
         assert own.timings.prompt_tokens > usual.timings.prompt_tokens
     greedy = protocol.Manner(max_tokens=8, temperature=0)
