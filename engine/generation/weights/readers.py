@@ -118,10 +118,14 @@ class Readers:
     # --- for the owner, between passes ---
 
     def begin(self, num_tokens: int) -> None:
-        """A decode of so many tokens begins: after a failure, everything is tried again."""
+        """A decode of so many tokens begins: after a failure, everything is tried again.
+
+        Reads that were under way as one failed are of that try, and end first: else one of them fails the new one too.
+        Where one does not come back in time, this decode fails with what failed before.
+        """
         with self._lock:
             self._depth = self._depths.of(num_tokens)
-            if self._error is not None:
+            if self._error is not None and self._await_quiet():
                 self._error = None
                 self._ring.rewind()
             self._room.notify_all()
@@ -137,7 +141,7 @@ class Readers:
         """Nothing is read or begun meanwhile. False where a read under way did not end in time."""
         with self._lock:
             self._is_paused = True
-            is_quiet = self._arrival.wait_for(lambda: self._ring.is_quiet, self._patience_seconds)
+            is_quiet = self._await_quiet()
         try:
             yield is_quiet
         finally:
@@ -217,9 +221,13 @@ class Readers:
                 log.warning("Stage %d could not be read: %s", chunk.stage, error)
             if self._ring.is_quiet:
                 self._counters = self._with_what_is_read(self._counters)
-            if error is not None or is_whole or self._is_paused:
+            if self._error is not None or is_whole or self._is_paused:
                 self._arrival.notify_all()
             self._room.notify()
+
+    def _await_quiet(self) -> bool:
+        """Waits until nothing is read, with the lock held and no reads to begin; False where that takes too long."""
+        return self._arrival.wait_for(lambda: self._ring.is_quiet, self._patience_seconds)
 
     def _with_what_is_read(self, counters: ReadCounters) -> ReadCounters:
         """With the time since the disk was last without a request."""

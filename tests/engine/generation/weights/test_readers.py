@@ -149,6 +149,63 @@ def test_whatever_goes_wrong_with_a_read_is_a_failed_read(readers: Readers, disk
     assert all(thread.is_alive() for thread in readers._threads)
 
 
+@pytest.mark.expects_warnings
+def test_reads_that_were_under_way_as_one_failed_do_not_fail_the_next_try(disk: Disk) -> None:
+    """Three pieces are read at once; the first fails, the others only as the disk is already tried again."""
+    all_began, others = threading.Barrier(3), threading.Event()
+
+    def read(stage: int, index: int) -> int:
+        if stage in disk.failing:
+            all_began.wait(PATIENCE)
+            if index > 0:
+                others.wait(PATIENCE)
+            raise disk.error
+        return disk(stage, index)
+
+    def recover() -> None:
+        disk.failing = set()
+        others.set()
+
+    disk.failing = {0}
+    readers = Readers(Ring([3] * 4), read, Depths(decode=3), PATIENCE)
+    with readers.still():
+        readers.arrange(dict.fromkeys(range(4), "slot"))
+    readers.begin(1)
+    assert not readers.wait_for(0)
+    threading.Timer(0.1, recover).start()
+    readers.begin(1)
+    assert readers.error is None
+    run_pass(readers)
+    readers.close()
+
+
+@pytest.mark.expects_warnings
+def test_a_read_that_does_not_come_back_fails_the_next_try_as_well(disk: Disk) -> None:
+    is_under_way = threading.Event()
+
+    def read(stage: int, index: int) -> int:
+        if index > 0:
+            is_under_way.set()
+            disk.gate.wait(PATIENCE)
+            return 10
+        is_under_way.wait(PATIENCE)
+        raise disk.error
+
+    disk.gate.clear()
+    readers = Readers(Ring([2, 2]), read, Depths(), 0.01)
+    with readers.still():
+        readers.arrange({0: "slot", 1: "slot"})
+    readers.begin(1)
+    while readers.error is None:
+        readers.wait_for(0)
+    for _ in range(2):
+        readers.begin(1)
+        assert readers.error is disk.error
+        assert not readers.wait_for(0)
+    disk.gate.set()
+    readers.close()
+
+
 def test_whoever_waits_longer_than_it_is_patient_gives_up(disk: Disk) -> None:
     readers = Readers(Ring([1, 1]), disk, Depths(), 0.01)
     disk.gate.clear()
