@@ -17,8 +17,8 @@ from engine.metrics import Timings
 # How much one answer says of the next ones, and what was assumed before the first, in answers.
 _LEARNING_RATE, _ASSUMED_ANSWERS = 0.2, 1 / 2
 _RUNNING = ("reading", "writing")
-# The longest of so many is what the next one may be. Of so many that came last, so many came while others were there
-# where questions overlap; when the last ones have all come alone, whoever asks does so one by one again.
+# As one of so many the next one may be. Of so many that came last, so many came while others were there where
+# questions overlap; when the last ones have all come alone, whoever asks does so one by one again.
 _OF_LATE, _CAME_LAST, _OVERLAPPING, _ALONE_AGAIN = 16, 4, 2, 2
 # Nobody has asked for so long: whoever asks next may be alone.
 QUIET_SECONDS = 60.0
@@ -66,7 +66,7 @@ class BacklogWatch:
                 known.answer_tokens,
                 known.cached_share,
                 max(LEAST_REFILL, round(self._refill, _REFILL_DIGITS)),
-                max(self._lengths, default=0),
+                tuple(sorted(self._lengths)),
                 self._overlaps,
             )
 

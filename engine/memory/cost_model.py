@@ -24,6 +24,9 @@ from engine.memory.work import Work
 IDLE_TOKENS, IDLE_FROM_TOKENS = 128, 32
 # Who asks or stops while a prompt is read waits for the pass under way: half of one.
 WAITED_SHARE = 0.5
+# A new context with more cells, one with fewer afterwards, and until then staying has cost as much as that
+# (hysteresis.py).
+PAUSES_OF_LONGER = 3
 # A byte of keys and values is two query heads' work and more, where a byte of 4-bit weights is two products.
 ATTENTION_WEIGHT = 2.0
 UNCORRECTED = Corrections(NOTHING, lambda work: 0.0)
@@ -139,7 +142,7 @@ class Course:
     """How questions go, whatever is streamed: the same for all ways to fill main memory.
 
     `at_once` of `wanted` answers are written in a step, and the prompt of each is `reading`. A question takes `gangs`
-    times as long as a gang, on the average.
+    times as long as a gang, on the average. `pausing_s` of each are pauses of those that need more cells.
     """
 
     wanted: int
@@ -150,6 +153,7 @@ class Course:
     reading: tuple[Passes, ...]
     overhead_s: float
     gangs: float = 1.0
+    pausing_s: float = 0.0
 
     def is_never_slower(self, other: Course) -> bool:
         """Whether no pass takes longer than in another course of the same passes."""
@@ -165,8 +169,12 @@ class Course:
         num_slots: int,
         n_ubatch: int,
         corrections: Corrections = UNCORRECTED,
+        num_cells: int | None = None,
     ) -> Course:
-        """The course of a backlog, in gangs of at most `num_slots` and passes of `n_ubatch` tokens."""
+        """The course of a backlog, in gangs of at most `num_slots` and passes of `n_ubatch` tokens.
+
+        `num_cells`: whoever needs more gets them in a pause; None: nobody does.
+        """
         at_once = min(num_slots, backlog.num_answers)
         cached = backlog.cached_tokens
         new_tokens = max(1, backlog.prompt_tokens - cached)
@@ -182,11 +190,12 @@ class Course:
             reading=_reading(homes, profile, new_tokens, n_ubatch, cached, corrections),
             overhead_s=profile.step_s,
             gangs=mean_latency(backlog.num_answers / at_once, 1.0, backlog.refill),
+            pausing_s=_pausing_seconds(profile, backlog, num_cells),
         )
 
     def latency(self, disk: Disk, retrieval_s: float) -> float:
         """The mean over the questions: searched together, then answered `at_once`, each after the pass under way."""
-        overhead, reading, longest = self.overhead_s, disk.restoring, 0.0
+        overhead, reading, longest = self.overhead_s, disk.restoring + self.pausing_s, 0.0
         for passes in self.reading:
             seconds = disk.beside(passes)
             reading += passes.count * (overhead + seconds)
@@ -201,7 +210,7 @@ class Course:
         return Prediction(
             tokens_per_s=self.at_once / step,
             prefill_tokens_per_s=self.new_tokens / reading,
-            ttft_s=retrieval_s + disk.restoring + reading + step,
+            ttft_s=retrieval_s + disk.restoring + self.pausing_s + reading + step,
             retrieval_s=retrieval_s,
             latency_s=self.latency(disk, retrieval_s),
             at_once=self.at_once,
@@ -260,6 +269,16 @@ def _reading(
         for count, tokens, before in kinds
         if count and tokens
     )
+
+
+def _pausing_seconds(profile: Profile, backlog: Backlog, num_cells: int | None) -> float:
+    """What those that need more cells cost each of the others.
+
+    They gain nothing by fewer cells, so what they lose is to be outweighed by the others alone: hence the odds.
+    """
+    if num_cells is None:
+        return 0.0
+    return backlog.odds_of_longer(num_cells) * PAUSES_OF_LONGER * profile.context_change_s
 
 
 def _pass_seconds(homes: Homes, profile: Profile, num_tokens: int, cached_tokens: int) -> float:

@@ -5,6 +5,7 @@ The planner turns this, what the machine has and what it measured into a Placeme
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -92,9 +93,9 @@ class Demand:
 class Backlog:
     """What waits and runs now; tokens a prompt and an answer take on the average, as far as known.
 
-    Of questions that end while others are there, new ones take the place of the share `refill`. `longest_tokens` are
-    those of the longest prompt of late, with its answer; 0 where nothing is known. `overlaps`: of late, questions came
-    while others were there.
+    Of questions that end while others are there, new ones take the place of the share `refill`. `lengths` are the
+    tokens of each prompt of late with its answer, the shortest first; none where nothing is known. `overlaps`: of late,
+    questions came while others were there.
     """
 
     waiting: int = 0
@@ -103,13 +104,26 @@ class Backlog:
     answer_tokens: int = 256
     cached_share: float = 0.0
     refill: float = 0.0
-    longest_tokens: int = 0
+    lengths: tuple[int, ...] = ()
     overlaps: bool = False
 
     @property
     def num_answers(self) -> int:
         """Answers that are wanted; with none, the next one."""
         return max(1, self.waiting + self.running)
+
+    @property
+    def longest_tokens(self) -> int:
+        """Those of the longest prompt of late, with its answer; 0 where nothing is known."""
+        return self.lengths[-1] if self.lengths else 0
+
+    def odds_of_longer(self, num_cells: int) -> float:
+        """How many prompts with their answers need more cells than these for each that does not.
+
+        One more than were seen where any were: of few, nobody knows.
+        """
+        num_longer = len(self.lengths) - bisect_right(self.lengths, num_cells)
+        return (num_longer + 1) / max(1 / 2, len(self.lengths) - num_longer) if num_longer else 0.0
 
     @property
     def cached_tokens(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from engine.core import KVType
@@ -22,12 +22,14 @@ SHARES_OF_SLOW = 8
 FASTER_RATE = 3.0
 # By what share of the usual length one answer may be longer.
 LONGER_SHARE, CELLS_ALIGNMENT = 1 / 4, 256
+# So many of what was asked of late find cells, at the least; what is longer waits for more.
+SERVED_SHARES = (3 / 4, 7 / 8, 1.0)
 
 
 def frames(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_device: bool) -> Iterator[Frame]:
     """All of them, each with the layers on the device that are worth trying."""
     demand = terms.demand
-    for frame in _without_layers(demand, backlog, has_device=has_device):
+    for frame in _without_layers(terms, room, backlog, has_device=has_device):
         if not has_device:
             yield frame
         elif not frame.embedder_on_gpu or terms.device_bytes(frame) <= room.gpu_bytes:
@@ -60,19 +62,35 @@ def _usual(backlog: Backlog) -> tuple[float, float]:
     return prompt_tokens + answer_tokens / 2, prompt_tokens + answer_tokens
 
 
-def least_cells(demand: Demand, backlog: Backlog, *, has_device: bool) -> int:
+def _least_cells(demand: Demand, backlog: Backlog, *, has_device: bool) -> int:
     """Fewer than these no plan has.
 
-    Cells for one of the usual length, and for the longest of late: what is longer gets more of them when it comes,
-    which takes a new context. Where questions overlap there are cells for two, since the second would wait for its own
-    for some seconds. With a device more cells may mean fewer layers there, and for that the model is loaded anew: so a
-    whole context is there.
+    Cells for one of the usual length: what is longer gets more of them when it comes, which takes a new context. Where
+    questions overlap there are cells for two, since the second would wait for its own for some seconds. With a device
+    more cells may mean fewer layers there, and for that the model is loaded anew: so a whole context is there.
     """
     if has_device:
         return demand.context_tokens
     usual = cells_for(2 if backlog.overlaps else 1, demand, backlog)
-    wanted = max(usual, demand.least_cells, backlog.longest_tokens)
-    return min(demand.context_tokens, aligned(wanted))
+    return min(demand.context_tokens, aligned(max(usual, demand.least_cells)))
+
+
+def cell_floors(terms: Terms, room: Room, backlog: Backlog, *, has_device: bool) -> tuple[int, ...]:
+    """The fewest cells that are worth a look: for all of late, or for most where they are far shorter.
+
+    Whoever needs more pauses for them, which costs little. But where with cells for the longest no layer could be
+    streamed, the model would be loaded anew for it.
+    """
+    demand = terms.demand
+    least = _least_cells(demand, backlog, has_device=has_device)
+    lengths = backlog.lengths
+    if not lengths:
+        return (least,)
+    served = [lengths[math.ceil(share * len(lengths)) - 1] for share in SERVED_SHARES]
+    floors = tuple(dict.fromkeys(min(demand.context_tokens, max(least, aligned(length))) for length in served))
+    longest = Frame(_kv_types(demand)[0], 1, floors[-1], least_ubatch(demand), kv_on_gpu=True, embedder_on_gpu=False)
+    left_bytes = room.ram_bytes - terms.framed_ram_bytes(longest) - min(demand.partition_bytes, demand.index_bytes)
+    return floors if terms.has_ring_room(longest, left_bytes) else floors[-1:]
 
 
 def aligned(num_cells: int) -> int:
@@ -85,10 +103,12 @@ def least_ubatch(demand: Demand) -> int:
     return demand.wishes.n_ubatch or UBATCHES[0]
 
 
-def _without_layers(demand: Demand, backlog: Backlog, *, has_device: bool) -> Iterator[Frame]:
+def _without_layers(terms: Terms, room: Room, backlog: Backlog, *, has_device: bool) -> Iterator[Frame]:
+    demand = terms.demand
     ubatches = _ubatches(demand, backlog)
+    floors = cell_floors(terms, room, backlog, has_device=has_device)
     for kv_type in _kv_types(demand):
-        for num_slots, cells in _slots_and_cells(demand, backlog, least_cells(demand, backlog, has_device=has_device)):
+        for num_slots, cells in _slots_and_cells(demand, backlog, floors):
             for n_ubatch in ubatches:
                 for embedder_on_gpu in _embedder_choices(demand, has_device=has_device):
                     for kv_on_gpu in _kv_choices(demand, has_device=has_device):
@@ -144,10 +164,11 @@ def _slots(demand: Demand, backlog: Backlog) -> tuple[int, ...]:
     return gang_sizes(backlog.num_answers, demand.parallel_answers)
 
 
-def _slots_and_cells(demand: Demand, backlog: Backlog, least: int) -> tuple[tuple[int, int], ...]:
-    """Never fewer cells than for one of the longest; usual ones find room for several in these."""
+def _slots_and_cells(demand: Demand, backlog: Backlog, floors: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Never fewer cells than one of the floors; usual answers find room for several in these."""
     slots = _slots(demand, backlog)
-    sizes = dict.fromkeys(max(least, aligned(cells_for(count, demand, backlog))) for count in slots)
+    wanted = [aligned(cells_for(count, demand, backlog)) for count in slots]
+    sizes = dict.fromkeys(max(least, cells) for cells in wanted for least in floors)
     return tuple((max(1, min(max(slots), answers_in(size, demand, backlog))), size) for size in sizes)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from engine.memory.cost_model import Course, Disk
 from engine.memory.demand import Backlog, Demand
-from engine.memory.frames import answers_in, least_cells, least_ubatch
+from engine.memory.frames import answers_in, cell_floors, least_ubatch
 from engine.memory.gangs import Sharing, gang_sizes
 from engine.memory.hardware import Hardware
 from engine.memory.leftover import handed_out
@@ -48,7 +48,7 @@ def plan(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Demand)
     )
     found = search(terms, room, profile, backlog, has_device=has_device)
     frame, filling = handed_out(terms, room, found, lambda num_cells: answers_in(num_cells, demand, backlog))
-    fewest = least_cells(demand, backlog, has_device=has_device)
+    fewest = min(cell_floors(terms, room, backlog, has_device=has_device))
     return _placement(terms, room, found, frame, filling, fewest, has_device=has_device)
 
 
@@ -71,7 +71,7 @@ def _most_at_once(placement: Placement, backlog: Backlog, demand: Demand) -> int
 def _predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand, num_slots: int) -> Prediction:
     homes = homes_of(demand.shape, placement)
     corrections = profile.corrections(table_key(demand.shape))
-    course = Course.of(homes, profile, backlog, num_slots, placement.n_ubatch, corrections)
+    course = Course.of(homes, profile, backlog, num_slots, placement.n_ubatch, corrections, placement.num_cells)
     restored = Terms(demand).restored_bytes(placement.kv_type, placement.kv_ram_bytes, backlog.cached_tokens)
     retrieval = profile.retrieval_seconds(loads_of(demand, placement.index_bytes), backlog.num_answers)
     return course.prediction(Disk.of(profile, homes, restored), retrieval)

@@ -320,7 +320,9 @@ class _Prospect:
 
     def _course_of(self, homes: Homes) -> Course:
         frame, task = self.frame, self._task
-        return Course.of(homes, task.profile, task.backlog, frame.num_slots, frame.n_ubatch, task.corrections)
+        return Course.of(
+            homes, task.profile, task.backlog, frame.num_slots, frame.n_ubatch, task.corrections, frame.num_cells
+        )
 
 
 def _filled(empty: Filling, weights: _Weights, left: int) -> Filling:

@@ -572,7 +572,7 @@ def test_less_room_for_the_index_is_told_where_something_leaves_memory_for_it(is
 
 STARVED = int(1.24 * GIB)
 # Of late a question filled the context.
-WHOLE = Backlog(longest_tokens=4096)
+WHOLE = Backlog(lengths=(4096,))
 
 
 def starved_machine(may_lose: bool) -> ScriptedMachine:
@@ -612,7 +612,7 @@ def test_more_cells_that_somebody_could_not_wait_for_are_told_with_why():
 
 def test_what_a_whole_context_would_starve_is_streamed_with_the_cells_that_are_usual():
     machine = starved_machine(may_lose=False)
-    machine.backlog = Backlog(longest_tokens=900)
+    machine.backlog = Backlog(lengths=(900,))
     machine.run(30)
     assert machine.placement.streamed_layers
     assert (machine.placement.kv_type, machine.placement.offer) == ("f16", "")

@@ -62,9 +62,18 @@ def test_the_longest_of_late_is_known_and_forgotten_after_many_shorter_ones():
     # Quotes alone took no cells.
     watch.note(finished("quotes", 0, 0))
     assert watch.now().longest_tokens == 3050
+    assert watch.now().lengths == (150, 250, 3050)
     for number in range(20):
         watch.note(finished(f"later {number}", 300, 20))
     assert watch.now().longest_tokens == 320
+
+
+def test_the_odds_of_a_longer_one_are_those_of_late_and_of_few_nobody_knows():
+    assert Backlog().odds_of_longer(1) == 0.0
+    backlog = Backlog(lengths=(100,) * 13 + (200, 300, 300))
+    assert [backlog.odds_of_longer(cells) for cells in (300, 200, 100)] == [0.0, 3 / 14, 4 / 13]
+    assert backlog.odds_of_longer(99) == 17 / 0.5
+    assert Backlog(lengths=(100, 300)).odds_of_longer(200) == 2.0
 
 
 def test_questions_overlap_where_of_late_two_came_while_others_were_there():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.memory.cost_model import Course, Disk, Homes, as_computed, decode_work, prefill_work
+from engine.memory.cost_model import PAUSES_OF_LONGER, Course, Disk, Homes, as_computed, decode_work, prefill_work
 from engine.memory.demand import Backlog
 from engine.memory.profile import PassObserved, Profile, overlapped, refined
 
@@ -52,6 +52,19 @@ def test_streaming_hides_behind_computing_and_computing_behind_streaming():
     assert overlapped(1.0, 4.0, 4) == pytest.approx(4.0 + 1 / 16)
     assert overlapped(4.0, 1.0, 4) == pytest.approx(4.0 + 1 / 16)
     assert overlapped(1.0, 4.0, 1) == 5.0
+
+
+def test_those_that_are_longer_than_there_are_cells_for_cost_the_others_their_pauses():
+    backlog = replace(QUESTION, lengths=(1100,) * 15 + (3000,))
+    plain, enough, few = (
+        Course.of(RESIDENT, PROFILE, backlog, 1, 500, num_cells=cells).prediction(Disk(), 0.0)
+        for cells in (None, 3072, 1280)
+    )
+    assert enough == plain
+    pauses = 2 / 15 * PAUSES_OF_LONGER * PROFILE.context_change_s
+    assert few.latency_s == pytest.approx(plain.latency_s + pauses)
+    assert few.ttft_s == pytest.approx(plain.ttft_s + pauses)
+    assert few.tokens_per_s == plain.tokens_per_s
 
 
 def test_four_answers_cost_little_more_than_one_where_the_disk_dominates():

@@ -103,9 +103,12 @@ def test_wishes_and_what_cannot_be_done_without_are_kept(start: int):
     for seed in range(start, start + 30):
         hardware, profile, backlog, demand = case(seed)
         placement, wishes = plan(hardware, profile, backlog, demand), demand.wishes
-        longest = max(demand.least_cells, backlog.longest_tokens)
-        least_cells = demand.context_tokens if hardware.devices else min(demand.context_tokens, longest)
+        usual = max(demand.least_cells, backlog.prompt_tokens + backlog.answer_tokens)
+        least_cells = demand.context_tokens if hardware.devices else min(demand.context_tokens, usual)
         assert placement.num_cells >= least_cells, seed
+        # At least three of four of late find room, in whatever memory.
+        num_short = sum(min(length, demand.context_tokens) > placement.num_cells for length in backlog.lengths)
+        assert 4 * num_short <= len(backlog.lengths), seed
         assert placement.context_tokens == demand.context_tokens, seed
         assert 1 <= placement.num_slots <= demand.parallel_answers, seed
         assert wishes.n_gpu_layers is None or placement.n_gpu_layers <= wishes.n_gpu_layers, seed
@@ -460,12 +463,35 @@ def test_where_layers_are_streamed_there_are_cells_for_the_longest_of_late_and_e
         return len(placement.streamed_layers) > 0, placement.num_cells
 
     assert cells(machine(0, 4)) == (True, 512)
-    assert cells(machine(0, 4), longest_tokens=900) == (True, 1024)
-    assert cells(machine(0, 4), longest_tokens=9000) == (True, 8192)
+    assert cells(machine(0, 4), lengths=(900,)) == (True, 1024)
+    assert cells(machine(0, 4), lengths=(9000,)) == (True, 8192)
     assert cells(machine(0, 4), overlaps=True) == (True, 1024)
     assert cells(machine(0, 32))[1] >= 8192
     # There, more cells may mean that the model has to be loaded anew.
     assert cells(machine(4, 4))[1] >= 8192
+
+
+def test_a_few_that_are_far_longer_than_the_others_get_more_cells_when_they_come():
+    def cells(lengths, ram=4.0, profile=DESKTOP, **wishes):
+        backlog = Backlog(1, prompt_tokens=500, answer_tokens=60, lengths=tuple(sorted(lengths)))
+        placement = plan(machine(0, ram), profile, backlog, wanted(EIGHT, **wishes))
+        return len(placement.streamed_layers) > 0, placement.num_cells
+
+    usual, long = [650] * 14, [3000] * 2
+    assert cells(usual + long) == (True, 768)
+    # Of few, nobody knows; and half of them are not few.
+    assert cells([650, 3000]) == (True, 3072)
+    assert cells(usual[:8] + long * 4) == (True, 3072)
+    # Where a new context takes long, nobody waits for one; nor where all have room anyway.
+    assert cells(usual + long, profile=replace(DESKTOP, context_change_s=60.0)) == (True, 3072)
+    assert cells(usual + long, ram=32.0)[1] >= 8192
+
+
+def test_where_the_longest_would_leave_no_layer_room_there_are_cells_for_it_at_once():
+    """Else the model would be loaded anew for each of them."""
+    backlog = Backlog(1, prompt_tokens=500, answer_tokens=60, lengths=(650,) * 15 + (8000,))
+    for ram, expected in ((2.1, 8192), (4.0, 768)):
+        assert plan(machine(0, ram), DESKTOP, backlog, wanted(EIGHT)).num_cells == expected
 
 
 def test_fewer_cells_than_a_context_has_are_told_and_why():
