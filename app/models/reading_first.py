@@ -38,12 +38,13 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """`has_hurried`: it was asked for that these are read next."""
+    """`has_hurried`: it was asked for that these are read next. `entering`: those on their way when it was looked."""
 
     paths: tuple[str, ...]
     is_wanted: Callable[[], bool]
     told: Callable[[Reading], object]
     has_hurried: bool = False
+    entering: frozenset[str] = frozenset()
 
 
 class ReadingFirst(QObject):
@@ -69,6 +70,8 @@ class ReadingFirst(QObject):
 
     def _look(self, wish: _Wish) -> None:
         if wish.is_wanted():
+            # The engine may look before they have come, and its answer come after they have.
+            wish = replace(wish, entering=frozenset(filter(self._is_entering, wish.paths)))
             self._client.request(
                 protocol.PATH_STATES,
                 protocol.Paths(paths=wish.paths),
@@ -82,10 +85,10 @@ class ReadingFirst(QObject):
     def _on_states(self, wish: _Wish, reply: protocol.PathStatesReply) -> None:
         if not wish.is_wanted():
             return
-        states = [self._as_entering(one) for one in reply.states]
+        states = [_as_entering(one) if one.path in wish.entering else one for one in reply.states]
         reading = reading_of(states, was_asked_for=wish.has_hurried, is_paused=self._is_paused())
         wish.told(reading)
-        if wish.has_hurried or any(map(self._is_entering, reading.awaited)):
+        if wish.has_hurried or not wish.entering.isdisjoint(reading.awaited):
             if reading.awaited:
                 self._look_soon(wish)
         elif reading.awaited:
@@ -107,10 +110,6 @@ class ReadingFirst(QObject):
 
         self._client.request(protocol.PRIORITISE, protocol.Paths(paths=paths), look_soon, look_soon)
 
-    def _as_entering(self, one: PathState) -> PathState:
-        is_coming = one.state == "absent" and self._is_entering(one.path)
-        return PathState(path=one.path, state="waiting") if is_coming else one
-
 
 def reading_of(states: Sequence[PathState], *, was_asked_for: bool = True, is_paused: bool = False) -> Reading:
     """What the states of all its paths mean for a question.
@@ -123,6 +122,11 @@ def reading_of(states: Sequence[PathState], *, was_asked_for: bool = True, is_pa
             return Reading(problem=_problem(one))
     awaited = tuple(one.path for one in states if one.state in ("waiting", "resting"))
     return Reading(awaited, is_paused=is_paused and bool(awaited))
+
+
+def _as_entering(one: PathState) -> PathState:
+    """How what is on its way stands: not there yet, but about to be read."""
+    return PathState(path=one.path, state="waiting") if one.state == "absent" else one
 
 
 def _problem(one: PathState) -> str:

@@ -101,6 +101,18 @@ def test_what_is_on_its_way_to_the_engine_is_waited_for_and_hurried_once_it_is_t
     assert len(desk.asked()) == 1
 
 
+def test_what_came_while_the_engine_looked_is_waited_for_though_it_was_not_there_then(desk):
+    desk.models.attach((REPORT,))
+    desk.conversation.ask("What does it say?")
+    desk.qtbot.wait_until(lambda: desk.is_looking)
+    desk.client.answer(protocol.ADD, protocol.Nothing())
+    desk.answer(state_of(REPORT, "absent"))
+    assert desk.asked() == []
+    assert desk.turn.awaited == (REPORT,)
+    desk.answer(state_of(REPORT, "read"))
+    assert len(desk.asked()) == 1
+
+
 def test_a_file_that_cannot_be_read_fails_the_question_with_the_reason_and_a_way_out(desk):
     desk.ask(REPORT, SCAN)
     desk.answer(state_of(REPORT, "waiting"), state_of(SCAN, "unread", "There is no text in it."))
