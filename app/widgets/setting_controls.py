@@ -194,36 +194,9 @@ class Line(Control):
         self._field.setAcceptDrops(False)
         super().__init__(self._field, self._value, self._put)
         self._field.editingFinished.connect(self._on_edited)
-        self._shown = ""
+        self._shown = self._shown_of(None)
 
-    def _value(self) -> str:
-        return self._field.text().strip()
-
-    def _on_edited(self) -> None:
-        # The line is left also by who only looked at it.
-        if (value := self._value()) != self._shown:
-            self._shown = value
-            self.changed.emit()
-
-    def _put(self, value: object) -> None:
-        self._shown = str(value or "")
-        self._field.setText(self._shown)
-
-
-class Words(Control):
-    """Several words in a line, changed when the line is left or Enter is pressed; `nothing` is what none means."""
-
-    is_typed = True
-
-    def __init__(self, nothing: str) -> None:
-        self._field = QLineEdit()
-        self._field.setPlaceholderText(nothing)
-        self._field.setAcceptDrops(False)
-        super().__init__(self._field, self._value, self._put)
-        self._field.editingFinished.connect(self._on_edited)
-        self._shown: tuple[str, ...] = ()
-
-    def _value(self) -> tuple[str, ...]:
+    def _value(self) -> object:
         return self._read_line(self._field.text())
 
     def _on_edited(self) -> None:
@@ -233,15 +206,31 @@ class Words(Control):
             self.changed.emit()
 
     def _put(self, value: object) -> None:
-        words = value if isinstance(value, list | tuple) else ()
-        self._shown = tuple(str(word) for word in words)
+        self._shown = self._shown_of(value)
         self._field.setText(self._written(self._shown))
+
+    def _read_line(self, line: str) -> object:
+        return line.strip()
+
+    def _shown_of(self, value: object) -> object:
+        """A setting's value as `_read_line` would have it."""
+        return str(value or "")
+
+    def _written(self, value: object) -> str:
+        return str(value)
+
+
+class Words(Line):
+    """Several words in a line."""
 
     def _read_line(self, line: str) -> tuple[str, ...]:
         return tuple(line.replace(",", " ").replace("+", " ").split())
 
-    def _written(self, words: Sequence[str]) -> str:
-        return ", ".join(words)
+    def _shown_of(self, value: object) -> tuple[str, ...]:
+        return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
+
+    def _written(self, value: object) -> str:
+        return ", ".join(self._shown_of(value))
 
 
 class Texts(Words):
@@ -250,8 +239,8 @@ class Texts(Words):
     def _read_line(self, line: str) -> tuple[str, ...]:
         return texts_of(line)
 
-    def _written(self, words: Sequence[str]) -> str:
-        return ", ".join(map(escaped, words))
+    def _written(self, value: object) -> str:
+        return ", ".join(map(escaped, self._shown_of(value)))
 
 
 # A text between commas without the spaces around it; a lone backslash at the end of the line is itself.
