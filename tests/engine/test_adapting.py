@@ -619,6 +619,22 @@ def test_what_a_whole_context_would_starve_is_streamed_with_the_cells_that_are_u
     assert (machine.placement.num_cells, machine.placement.context_tokens) == (1792, 4096)
 
 
+def test_cells_for_a_few_long_texts_become_layers_again_and_do_not_come_and_go():
+    machine = ScriptedMachine(ram_bytes=8 * GIB, backlog=Backlog(running=1, lengths=(4000,) * 16))
+    machine.allow(ram_budget_bytes=STARVED + 400 * MIB)
+    machine.run(30)
+    assert machine.placement.streamed_layers
+    assert machine.placement.num_cells == 4096
+    num_streamed = len(machine.placement.streamed_layers)
+    machine.backlog = Backlog(running=1, lengths=(900,) * 14 + (4000,) * 2)
+    machine.run(60)
+    assert machine.placement.num_cells == 1792
+    assert len(machine.placement.streamed_layers) < num_streamed
+    num_told = len(machine.sentences("placement"))
+    machine.run(120)
+    assert len(machine.sentences("placement")) == num_told
+
+
 def test_a_larger_budget_brings_back_at_once_what_was_lost():
     machine = starved_machine(may_lose=True)
     assert machine.placement.num_concessions
