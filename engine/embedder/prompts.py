@@ -1,7 +1,8 @@
 """Prompts that a model wants before its texts and that its files do not say: known by whose copy it is.
 
 What is embedded without them is found worse, and nothing tells of it. A model is recognised by the name that its card
-gives it, or else by that of its folder; one that was trained further is another model, and left as its files have it.
+gives it, or else by that of its folder, or by what its configuration was made from. One that was trained further, as
+its card says, is another model, and left as its files have it; without a card it counts as what it was made from.
 """
 
 from __future__ import annotations
