@@ -112,11 +112,6 @@ class Backlog:
         """Answers that are wanted; with none, the next one."""
         return max(1, self.waiting + self.running)
 
-    @property
-    def longest_tokens(self) -> int:
-        """Those of the longest prompt of late, with its answer; 0 where nothing is known."""
-        return self.lengths[-1] if self.lengths else 0
-
     def odds_of_longer(self, num_cells: int) -> float:
         """How many prompts with their answers need more cells than these for each that does not.
 
