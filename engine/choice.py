@@ -16,6 +16,7 @@ from engine.memory.hardware import Hardware
 from engine.models import shelf
 from engine.models.catalogue import KnownModel
 from engine.models.gguf import read_shape
+from engine.models.known import named, with_model, without_model
 from engine.protocol import ModelEntry
 
 
@@ -55,7 +56,7 @@ class ModelChoice:
         path = _writable(path.expanduser().absolute())
         read_shape(path)
         with self._lock:
-            self._change_settings({"models.known": shelf.with_model(self._settings().models.known, path)})
+            self._change_settings({"models.known": with_model(self._settings().models.known, path)})
         return self._entry(path, self._settings(), self._hardware())
 
     def take_in(self, path: Path) -> None:
@@ -74,7 +75,7 @@ class ModelChoice:
         with self._lock:
             if self._settings().models.current == str(path):
                 self.use(None)
-            self._change_settings({"models.known": shelf.without_model(self._settings().models.known, path)})
+            self._change_settings({"models.known": without_model(self._settings().models.known, path)})
 
     def use(
         self,
@@ -93,7 +94,7 @@ class ModelChoice:
                 return
             if remember:
                 known = self._settings().models.known
-                known = known if path is None else shelf.with_model(known, path)
+                known = known if path is None else with_model(known, path)
                 self._change_settings({"models.current": str(path or ""), "models.known": known})
             self._hand_over(UseModel(path, n_gpu_layers))
 
@@ -120,7 +121,7 @@ class ModelChoice:
         """The file that a file's name, a known model's name or "none" stands for."""
         if name == QUOTES_ONLY:
             return None
-        return shelf.named(self._settings().models.known, name) or Path(name)
+        return named(self._settings().models.known, name) or Path(name)
 
 
 def _writable(path: Path) -> Path:

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from engine.core import Download
 from engine.errors import DownloadCut, RagdollError
 from engine.events import DownloadsChanged, Event, Publish
-from engine.models.download import Fetched
+from engine.models.fetched import Fetched
 from engine.models.source import Folder, Source
 
 log = logging.getLogger(__name__)

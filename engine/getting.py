@@ -19,7 +19,8 @@ from engine.errors import BadRequest, ModelError, ModelFileInvalid
 from engine.events import Publish
 from engine.models.catalogue import CATALOGUE, in_repository, named
 from engine.models.deleting import Deletable, deletable
-from engine.models.download import Fetched, begun_below, carry, fetch, parts_of
+from engine.models.download import begun_below, carry, fetch, parts_of
+from engine.models.fetched import Fetched
 from engine.models.hub import Hub, Offer
 from engine.models.source import Folder, Source, meant_by
 from engine.protocol import CatalogueEntry, HubFiles, ModelEntry

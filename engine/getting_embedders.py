@@ -19,7 +19,8 @@ from engine.embedder import catalogue, repository, resolve
 from engine.embedder.loadable import tried
 from engine.errors import BadRequest, EmbedderUnavailable, ModelError
 from engine.events import EmbedderDownloadsChanged, Publish
-from engine.models.download import Fetched, bring, carry, is_as_told
+from engine.models.download import bring, carry, is_as_told
+from engine.models.fetched import Fetched
 from engine.models.hub import Hub, HubFile
 from engine.models.source import Folder, meant_by
 from engine.protocol import EmbedderEntry

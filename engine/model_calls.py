@@ -10,7 +10,7 @@ from engine.errors import BadRequest
 from engine.events import MeasuringProgressed
 from engine.getting_embedders import GettingEmbedders
 from engine.life_cycle import LifeCycle
-from engine.models.download import Fetched
+from engine.models.fetched import Fetched
 from engine.protocol import CatalogueEntry, EmbedderEntry, HubFiles, ModelEntry
 
 

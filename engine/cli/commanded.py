@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from engine.config import Home, Settings
 from engine.core import DEFAULT_COLLECTION, Collection, Document, Evidence, Filters
 from engine.events import AnswerEnded, AnswerFinished, IndexFinished, MeasuringProgressed, Publish
-from engine.models.download import Fetched
+from engine.models.fetched import Fetched
 from engine.protocol import CatalogueEntry, EmbedderEntry, EmbedderState, Folder, HubFiles, MemoryReply, ModelEntry
 
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, cast
 
 from engine.cli import words
 from engine.cli.commanded import Commanded
 from engine.cli.progress import progress
-from engine.engine import Engine
+from engine.cli.running import RunningEngine
 from engine.errors import EmbedderUnavailable
 from engine.events import IndexFailed, IndexProgressed
+
+if TYPE_CHECKING:
+    from engine.engine import Engine
 
 
 def carry_on(engine: Commanded, is_json: bool) -> None:
@@ -24,10 +28,10 @@ def carry_on(engine: Commanded, is_json: bool) -> None:
     An open window moves its library by itself.
     """
     before = engine.embedder()
-    if isinstance(engine, Engine):
+    if not isinstance(engine, RunningEngine):
         # What the command was for is done: leaving is no failure of it.
         with _told(engine), progress(engine, is_json, "Moving"), suppress(KeyboardInterrupt):
-            engine.start_moving().wait()
+            cast("Engine", engine).start_moving().wait()
     after = engine.embedder()
     if after.problem:
         _say(after.problem)
@@ -38,7 +42,7 @@ def carry_on(engine: Commanded, is_json: bool) -> None:
 
 
 @contextmanager
-def _told(engine: Engine) -> Iterator[None]:
+def _told(engine: Commanded) -> Iterator[None]:
     """Says that a move has begun once it is known to be one, and why it stopped."""
     is_told = False
 

@@ -14,7 +14,6 @@ from engine.cli.commanded import Commanded
 from engine.cli.running import RunningEngine
 from engine.config import Home
 from engine.door import knock
-from engine.engine import Engine
 from engine.errors import EngineGone, LibraryHeld
 from engine.lock import PATIENCE_S
 
@@ -48,17 +47,24 @@ def reached() -> Iterator[Commanded]:
 
 
 def _reached() -> Commanded:
-    until = time.monotonic() + PATIENCE_S
+    home, until = Home.find(), time.monotonic() + PATIENCE_S
     while True:
+        # First, as what is answered there needs no engine here, which takes longer to import than most answers.
+        running = _running(home)
+        if running is not None:
+            return running
         try:
-            return Engine.open()
+            return _own()
         except LibraryHeld:
-            running = _running(Home.find())
-            if running is not None:
-                return running
             if time.monotonic() > until:
                 raise
         time.sleep(AGAIN_S)
+
+
+def _own() -> Commanded:
+    from engine.engine import Engine
+
+    return Engine.open()
 
 
 def _running(home: Home) -> RunningEngine | None:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from engine import __version__
-from engine.cli import embedders, library, models, questions, serve, settings
+from engine.cli import embedders, library, models, questions, settings
 from engine.cli.output import Output
 from engine.core import DEFAULT_COLLECTION
 
@@ -78,7 +78,7 @@ def _declare_questions(command: AddCommand) -> None:
 def _declare_library(command: AddCommand) -> None:
     command("status", library.status, "What is in the library, and what it takes.")
     command("rescan", library.rescan, "Look at all linked folders for what is new, changed or gone.")
-    command("watch", library.watch, "Keep the library in step with its folders until it is interrupted.")
+    command("watch", _watch, "Keep the library in step with its folders until it is interrupted.")
     settle = command("settle", library.settle, "Decide about documents of a folder that went missing at once.")
     settle.add_argument("path", metavar="PATH")
     decision = settle.add_mutually_exclusive_group(required=True)
@@ -126,8 +126,23 @@ def _declare_models(command: AddCommand) -> None:
 
 def _declare_serve(command: AddCommand) -> None:
     text = "Let other applications on this computer ask, as they would ask OpenAI, until it is interrupted."
-    serving = command("serve", serve.serve, text)
+    serving = command("serve", _serve, text)
     serving.add_argument("--port", type=_port, metavar="N", help="where they ask; 0 is any that is free")
+
+
+# These have an engine of their own, which takes a second to import, and others where a window answers them need none.
+
+
+def _watch(options: argparse.Namespace, out: Output) -> None:
+    from engine.cli.watch import watch
+
+    watch(options, out)
+
+
+def _serve(options: argparse.Namespace, out: Output) -> None:
+    from engine.cli.serve import serve
+
+    serve(options, out)
 
 
 def _add_filters(command: argparse.ArgumentParser) -> None:

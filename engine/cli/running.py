@@ -16,7 +16,6 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from engine import protocol
-from engine.askable import check_question
 from engine.cli.caller import Caller
 from engine.config import Home, Settings
 from engine.core import (
@@ -45,9 +44,8 @@ from engine.events import (
 )
 from engine.library.typed_paths import absolute
 from engine.library.well_formed import well_formed
-from engine.models import shelf
-from engine.models.download import Fetched
-from engine.models.gguf import read_shape
+from engine.models.fetched import Fetched
+from engine.models.known import named
 from engine.notices import event_of
 from engine.protocol import (
     CatalogueEntry,
@@ -196,6 +194,9 @@ class RunningEngine:
     def ask_each_file(
         self, text: str, collection: str | None = None, filters: Filters = ANYWHERE, **options: Any
     ) -> Generator[tuple[Document, AnswerEnded], None, None]:
+        # It looks into grammars with llama.cpp, for which no other command waits.
+        from engine.askable import check_question
+
         options = {**_by_settings(self.settings), **options, "model": self._model, "priority": "batch"}
         check_question(text, options["sampling"])
         confined = protocol.Confined(collection=collection, filters=filters)
@@ -236,6 +237,9 @@ class RunningEngine:
 
     def use_model(self, path: Path, *, remember: bool) -> None:
         """Has it answer the questions of this command; the window goes on with its own."""
+        # It reads the file with numpy, for which no other command waits.
+        from engine.models.gguf import read_shape
+
         assert not remember
         file = _absolute(path)
         read_shape(file)
@@ -407,7 +411,7 @@ def _absolute(path: Path) -> Path:
 
 def _file(name: str, known: Sequence[str]) -> str:
     """The file of the model that is meant by a name, or "none"."""
-    return QUOTES_ONLY if name == QUOTES_ONLY else str(shelf.named(known, name) or _absolute(Path(name)))
+    return QUOTES_ONLY if name == QUOTES_ONLY else str(named(known, name) or _absolute(Path(name)))
 
 
 def _pairs(problems: Sequence[protocol.DocumentProblem]) -> tuple[tuple[str, str], ...]:

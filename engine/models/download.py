@@ -12,12 +12,12 @@ import re
 import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from engine.config import GIB, MIB
 from engine.errors import BadRequest, DiskFull, DownloadCut, DownloadFailed, is_disk_full
+from engine.models.fetched import Fetched
 from engine.models.hub import LONGEST_WAIT_SECONDS, Hub, HubFile
 from engine.models.source import Source
 
@@ -29,15 +29,6 @@ LEFT_FREE_BYTES = 256 * MIB
 LOOK_EVERY_BYTES = 64 * MIB
 _READ_BYTES = 4 * MIB
 _PART_SUFFIX = re.compile(r"\.[0-9a-f]{16}\.part$")
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """How much of the model is there. `is_new`: it came just now, and was not there since an earlier try."""
-
-    num_bytes: int
-    total_bytes: int
-    is_new: bool = True
 
 
 def fetch(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -84,21 +84,3 @@ def _placed(path: Path, demand: Demand, placement: Placement, hardware: Hardware
         tokens_per_s=placement.prediction.tokens_per_s,
         ttft_s=placement.prediction.ttft_s,
     )
-
-
-def with_model(known: Sequence[str], path: Path) -> tuple[str, ...]:
-    """The list with `path` in it once, newest last."""
-    return (*(other for other in known if other != str(path)), str(path))
-
-
-def without_model(known: Sequence[str], path: Path) -> tuple[str, ...]:
-    return tuple(other for other in known if other != str(path))
-
-
-def named(known: Sequence[str], name: str) -> Path | None:
-    """The known model that a person means by `name`: its path, its file name, or its stem."""
-    wanted = Path(name).expanduser().absolute()
-    for other in map(Path, known):
-        if other == wanted or name in (other.name, other.stem):
-            return other
-    return None

@@ -12,7 +12,7 @@ from engine.core import Download
 from engine.downloads import AGAIN_SECONDS, JUDGE_SECONDS, LONGEST_PAUSE_SECONDS, WINDOW_SECONDS, Downloads, Speed
 from engine.errors import DownloadCut, DownloadFailed
 from engine.events import DownloadsChanged
-from engine.models.download import Fetched
+from engine.models.fetched import Fetched
 from engine.models.source import Source
 
 PATIENCE_S = 20.0

@@ -137,6 +137,18 @@ def test_commands_answer_the_same_beside_an_open_window(
     assert ragdoll.json("models", "get")["catalogue"]
 
 
+def test_what_an_open_window_answers_imports_no_engine(
+    ragdoll: Ragdoll, open_engine: Callable[[], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_engine()
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    done = ragdoll.run("search", "May", "--json")
+    assert len(json.loads(done.out)["passages"]) == len(NOTES)
+    imported = {line.rpartition("|")[2].strip() for line in done.error.splitlines()}
+    assert "engine.cli.running" in imported
+    assert imported.isdisjoint({"engine.engine", "engine.assembly", "llama_cpp", "lancedb", "torch", "pyarrow"})
+
+
 def test_batches_and_every_file_give_the_same_lines(
     ragdoll: Ragdoll, docs: Path, open_engine: Callable[[], Engine], tmp_path: Path
 ) -> None:

@@ -17,7 +17,6 @@ from engine.models import download
 from engine.models.download import (
     LEFT_FREE_BYTES,
     PAUSES_SECONDS,
-    Fetched,
     begun_below,
     bring,
     carry,
@@ -25,6 +24,7 @@ from engine.models.download import (
     is_as_told,
     parts_of,
 )
+from engine.models.fetched import Fetched
 from engine.models.gguf import read_shape
 from engine.models.hub import Hub, Offer
 from engine.models.source import Folder, Source

@@ -76,15 +76,3 @@ def test_a_file_that_vanished_keeps_its_place_with_the_reason(tmp_path: Path):
     entry = shelf.entry(tmp_path / "gone.gguf", Settings(), hardware())
     assert entry.name == "gone"
     assert "no model file" in entry.problem
-
-
-def test_a_model_stands_on_the_shelf_once_newest_last():
-    known = shelf.with_model(("/a.gguf", "/b.gguf"), Path("/a.gguf"))
-    assert known == ("/b.gguf", "/a.gguf")
-    assert shelf.without_model(known, Path("/b.gguf")) == ("/a.gguf",)
-
-
-def test_a_model_is_found_by_path_file_name_or_stem():
-    known = ("/models/tiny.gguf",)
-    assert {shelf.named(known, name) for name in ("tiny", "tiny.gguf", "/models/tiny.gguf")} == {Path(known[0])}
-    assert shelf.named(known, "other") is None

@@ -1,4 +1,4 @@
-"""Tests for engine.cli.library."""
+"""Tests for engine.cli.watch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from engine.cli import library
+from engine.cli import watch
 from engine.cli.output import Output
 from engine.cli.parser import make_parser
 from engine.config import Home
@@ -39,6 +39,6 @@ class Changing:
 
 
 def test_watching_ends_where_nobody_hears_it(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(library, "Engine", Changing)
+    monkeypatch.setattr(watch, "Engine", Changing)
     with pytest.raises(BrokenPipeError):
-        library.watch(make_parser().parse_args(["watch", "--json"]), Output(Gone(), is_json=True))
+        watch.watch(make_parser().parse_args(["watch", "--json"]), Output(Gone(), is_json=True))

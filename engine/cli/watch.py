@@ -1,0 +1,48 @@
+"""The command `watch`: the library is kept in step with its folders without the window, until it is interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from contextlib import suppress
+
+from engine.cli.library import tell_index
+from engine.cli.output import Output
+from engine.config import Home
+from engine.engine import Engine
+from engine.errors import RagdollError
+from engine.events import IndexFailed, IndexFinished, ProblemFound
+from engine.guests import listening
+from engine.host import EngineDesk
+
+
+def watch(options: argparse.Namespace, out: Output) -> None:
+    """Runs until it is interrupted, or nobody hears it; tells of each change that the library took in."""
+    unheard, is_unheard = list[Exception](), threading.Event()
+
+    def tell(event: object) -> None:
+        if isinstance(event, IndexFinished):
+            try:
+                tell_index(event, out)
+                out.flush()
+            except (OSError, RagdollError) as error:
+                # On a thread of the engine, which it does not concern.
+                unheard.append(error)
+                is_unheard.set()
+        elif isinstance(event, IndexFailed):
+            print(f"ragdoll: {event.error}", file=sys.stderr)
+        elif isinstance(event, ProblemFound):
+            print(f"ragdoll: {event.sentence}", file=sys.stderr)
+
+    with (
+        Engine(Home.find(), tell, watches=True) as engine,
+        listening(EngineDesk(engine), engine),
+        suppress(KeyboardInterrupt),
+    ):
+        engine.start_moving()
+        if not out.is_json:
+            out.line("Keeping the library in step with its folders; Ctrl+C ends it.")
+            out.flush()
+        is_unheard.wait()
+        raise unheard[0]

@@ -1,0 +1,14 @@
+"""How far a model is that is being fetched: what the fetching tells, to be had without what fetches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """How much of the model is there. `is_new`: it came just now, and was not there since an earlier try."""
+
+    num_bytes: int
+    total_bytes: int
+    is_new: bool = True

@@ -1,0 +1,29 @@
+"""Tests for engine.models.known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import BadRequest
+from engine.models.known import named, with_model, without_model
+
+
+def test_a_model_stands_in_the_list_once_newest_last():
+    known = with_model(("/a.gguf", "/b.gguf"), Path("/a.gguf"))
+    assert known == ("/b.gguf", "/a.gguf")
+    assert without_model(known, Path("/b.gguf")) == ("/a.gguf",)
+
+
+def test_a_model_is_found_by_path_file_name_or_stem():
+    known = ("/models/tiny.gguf",)
+    assert {named(known, name) for name in ("tiny", "tiny.gguf", "/models/tiny.gguf")} == {Path(known[0])}
+    assert named(known, "other") is None
+
+
+def test_where_several_are_called_so_none_is_meant_but_by_its_path():
+    known = ("/models/a/tiny.gguf", "/models/b/tiny.gguf")
+    with pytest.raises(BadRequest, match=r"Several models are called tiny: /models/a/tiny.gguf, /models/b/tiny.gguf"):
+        named(known, "tiny")
+    assert named(known, known[1]) == Path(known[1])
