@@ -25,12 +25,13 @@ MAX_PROBLEMS = 1000
 class LibraryModel(QObject):
     """`collections`, `folders`, `embedder`, `disk_bytes`, `documents` (a table), `progress`, `problems`.
 
-    `progress` is None when nothing runs; `fraction` is how far the job is, from 0 to 1, and only grows. `problems`
-    are the first documents that were skipped or failed, with their reason, of all collections.
+    `progress` is None when nothing runs; `is_held` says then that what comes waits, as it was paused. `fraction` is
+    how far the job is, from 0 to 1, and only grows. `problems` are the first documents that were skipped or failed,
+    with their reason, of all collections.
     """
 
     collections_changed = Signal()  # collections, folders, embedder or disk_bytes
-    progress_changed = Signal()  # progress
+    progress_changed = Signal()  # progress, is_held
     problems_changed = Signal()  # problems
     job_finished = Signal(object)  # protocol.IndexFinished
     request_failed = Signal(str, str)  # a sentence, a way out
@@ -55,7 +56,7 @@ class LibraryModel(QObject):
         self.progress: IndexProgress | None = None
         self.problems: tuple[Document, ...] = ()
         self.num_problems = 0
-        self.is_known = False
+        self.is_known = self.is_held = False
         self.documents = DocumentsTable(client, self)
         self.documents.fetch_failed.connect(self.request_failed)
         self._refreshing = QTimer(self, singleShot=True, interval=REFRESH_MS)
@@ -81,8 +82,8 @@ class LibraryModel(QObject):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the user holds the job that runs."""
-        return self.progress is not None and self.progress.is_paused
+        """Whether the user holds the job that runs, or what is to come."""
+        return self.is_held if self.progress is None else self.progress.is_paused
 
     def is_gone(self, collection: str) -> bool:
         """Whether there is no such collection; while nothing is known, there may be."""
@@ -158,10 +159,11 @@ class LibraryModel(QObject):
         self._send(protocol.SETTLE_GONE, protocol.SettleGone(folder=folder, remove=remove), self._on_settled)
 
     def pause(self) -> None:
-        self._send(protocol.PAUSE, protocol.Nothing())
+        # The job may have ended meanwhile.
+        self._send(protocol.PAUSE, protocol.Nothing(), lambda _: self.refresh())
 
     def resume(self) -> None:
-        self._send(protocol.RESUME, protocol.Nothing())
+        self._send(protocol.RESUME, protocol.Nothing(), lambda _: self.refresh())
 
     def cancel(self) -> None:
         """Stops the job; what it has done stays."""
@@ -207,12 +209,14 @@ class LibraryModel(QObject):
     def _on_state(self, state: str) -> None:
         if state != "ready":
             self._is_checking = False
+            self._set_held(False)
             self._set_progress(None)
 
     def _on_library(self, reply: protocol.LibraryReply) -> None:
         self.is_known = True
         self.collections, self.disk_bytes = reply.collections, reply.disk_bytes
         self.folders, self.embedder = reply.folders, reply.embedder
+        self._set_held(reply.is_paused)
         self._begun.difference_update(self._names)
         self.collections_changed.emit()
         self._catch_up()
@@ -273,6 +277,8 @@ class LibraryModel(QObject):
         self.request_failed.emit(error.sentence, error.way_out)
 
     def _end_job(self) -> None:
+        # Whether what comes is held is told by the next reply.
+        self._set_held(False)
         self._set_progress(None)
         self.refresh()
 
@@ -280,6 +286,11 @@ class LibraryModel(QObject):
         if progress != self.progress:
             self._share = advanced(self._share, progress) if progress is not None else NOTHING_DONE
             self.progress = progress
+            self.progress_changed.emit()
+
+    def _set_held(self, is_held: bool) -> None:
+        if is_held != self.is_held:
+            self.is_held = is_held
             self.progress_changed.emit()
 
     def _send(self, method: Method[P, R], params: P, on_result: Callable[[R], None] | None = None) -> None:

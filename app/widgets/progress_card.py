@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ProgressCard(QFrame):
-    """Shown while there is a job; `show_progress(None)` hides it."""
+    """Shown while there is a job, or what comes is held; `show_progress(None)` hides it."""
 
     pause_wanted = Signal()
     resume_wanted = Signal()
@@ -50,10 +50,19 @@ class ProgressCard(QFrame):
         layout.addWidget(self._current)
         self.hide()
 
-    def show_progress(self, progress: IndexProgress | None, fraction: float | None = None) -> None:
-        """`fraction` is how far the job is, from 0 to 1; None while its files are still being counted."""
-        self.setVisible(progress is not None)
+    def show_progress(
+        self, progress: IndexProgress | None, fraction: float | None = None, *, is_held: bool = False
+    ) -> None:
+        """`fraction` is how far the job is, from 0 to 1; None while its files are still being counted.
+
+        `is_held`: without a job, what comes waits for who paused the one before.
+        """
+        self.setVisible(progress is not None or is_held)
+        for part in (self._bar, self._current):
+            part.setVisible(progress is not None)
         if progress is None:
+            self._figures.setText("")
+            self._set_paused(is_held)
             return
         self._bar.setRange(0, 0 if fraction is None else _STEPS)  # 0 of 0: busy
         self._bar.setValue(round(_STEPS * (fraction or 0.0)))

@@ -205,7 +205,8 @@ class LibraryPage(Page):
         return card
 
     def _show_progress(self) -> None:
-        self.progress.show_progress(self._library.progress, self._library.fraction)
+        library = self._library
+        self.progress.show_progress(library.progress, library.fraction, is_held=library.is_held)
         if self._library.progress is not None:
             self._stack.setCurrentWidget(self._filled)
 

@@ -284,10 +284,16 @@ class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader
                 self.forget_passwords(document_id)
 
     def set_pending_aside(self, reason: str) -> None:
-        """Pending documents wait no longer: those with stored rows count as indexed, the others as skipped."""
+        """Pending documents wait no longer: those with stored rows count as indexed, the others as skipped.
+
+        Of these no content is known any more, so that they are read where their folder is added again.
+        """
         with self._database.transaction() as writer:
             writer.execute("UPDATE documents SET state = 'indexed' WHERE state = 'pending' AND embedder != ''")
-            writer.execute("UPDATE documents SET state = 'skipped', reason = ? WHERE state = 'pending'", (reason,))
+            writer.execute(
+                "UPDATE documents SET state = 'skipped', reason = ?, content_hash = '' WHERE state = 'pending'",
+                (reason,),
+            )
 
 
 def _collection_id(writer: sqlite3.Connection, name: str) -> int:

@@ -66,6 +66,8 @@ class Fulfilment:
                 self._move(task)
             else:
                 self._carry_out(task)
+            if self._queue.forget_pause():
+                self._teller.changed()
         jobs, removals = self._queue.empty()
         for job in jobs:
             job.ended.set_result(NEVER_BEGUN)
@@ -103,7 +105,12 @@ class Fulfilment:
         if self.indexer is None:
             stores = self._open_stores()
             indexer = Indexer(
-                self._catalog, stores, self._parser, lambda: self._settings().library, reserve=self._reserve
+                self._catalog,
+                stores,
+                self._parser,
+                lambda: self._settings().library,
+                pace_clock=self._clock,
+                reserve=self._reserve,
             )
             self._tell_of_losses(stores)
             indexer.reconcile()
@@ -168,9 +175,11 @@ class Fulfilment:
             if (removal := self._queue.next_removal()) is not None:
                 self._carry_out_removal(removal)
             elif not self._queue.is_held(job):
+                if is_told:
+                    self._teller.rest(progress, is_paused=False)
                 return
             elif not is_told:
-                self._teller.progress(replace(progress, is_paused=True))
+                self._teller.rest(progress, is_paused=True)
                 is_told = True
             else:
                 self._queue.rest(job, self._at_rest())

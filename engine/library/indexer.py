@@ -46,14 +46,18 @@ class Indexer:
         parser: Parser,
         settings: Callable[[], LibrarySettings],
         clock: Clock = time.monotonic,
+        pace_clock: Clock | None = None,
         reserve: Reserve | None = None,
     ) -> None:
-        """`reserve` is what removing and tidying up may use of a disk that is full."""
+        """`reserve` is what removing and tidying up may use of a disk that is full.
+
+        By `clock` is told how long a job took; by `pace_clock`, where it is another, how fast it is and what is left.
+        """
         self._reserve = reserve
         self._catalog, self._parser, self._settings, self._clock = catalog, parser, settings, clock
         self._embedder, self._table = stores.embedder, stores.table
         self._recorder = Recorder(catalog, stores)
-        self._runs = Runs(catalog, self._recorder, stores.embedder, parser, settings, clock)
+        self._runs = Runs(catalog, self._recorder, stores.embedder, parser, settings, pace_clock or clock)
         # What was read again since OCR is there, and in which languages: it may need more than that.
         self._reconsidered: set[tuple[int, tuple[str, ...]]] = set()
 

@@ -80,9 +80,20 @@ class JobQueue:
             self._jobs = deque(sorted(self._jobs, key=lambda job: not _looks_at(job, paths)))
 
     def pause(self, is_paused: bool) -> None:
+        """Holds what runs at its next step, and what waits, or lets it go on."""
         with self.locked:
             self._is_paused = is_paused
             self.locked.notify_all()
+
+    def forget_pause(self) -> bool:
+        """Ends a pause of what was too near its end to heed it, unless more waits; whether there was one.
+
+        It would hold what comes later, which nobody has asked for.
+        """
+        with self.locked:
+            is_over = self._is_paused and bool(self._running) and not self._jobs
+            self._is_paused = self._is_paused and not is_over
+        return is_over
 
     def cancel(self) -> list[IndexJob]:
         """Cancels what runs; returns what waited, which waits no longer. Moves go on waiting."""

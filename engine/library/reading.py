@@ -128,6 +128,9 @@ class FileReader:
             if isinstance(error, ParserGaveUp) and not self._is_last_try:
                 return Postponed(document)
             return self._unless_lost(document, error) or Unreadable(document, well_formed_error(error), file, digest)
+        except DiskFull as error:
+            # Where it would be unpacked; others may have room there, and where the library lies there may be some.
+            return OutOfReach(document, str(error))
         except OSError as error:
             return _lost(document, error) or Unreadable(document, _told(error), file, digest)
         return Ready(document, file, digest, read, content_keys(read, self._embedder.identity))

@@ -33,10 +33,13 @@ class Teller:
         self._progress = Throttle(_PROGRESS_SECONDS, clock)
         self._changes = Throttle(_LIBRARY_SECONDS, clock)
         self._is_told = False
+        # Where the job that people watch was when they were told last.
+        self._shown: IndexProgressed | None = None
 
     def begun(self, *, cuts_in: bool) -> None:
         """A job begins, of which nothing has been told."""
         self._is_told = self._is_told and cuts_in
+        self._shown = self._shown if cuts_in else None
 
     def step(self, job: IndexJob, progress: IndexProgressed) -> None:
         """Where a job is, if it is time to tell again."""
@@ -49,8 +52,16 @@ class Teller:
         """Where a job is, now."""
         # The counts of a job that cut in would make those of the other jump back and forth.
         if not self._has_cut_in():
-            self._is_told = True
-            self._publish(replace(progress, gives_way=self._gives_way()))
+            self._show(progress)
+
+    def rest(self, progress: IndexProgressed, *, is_paused: bool) -> None:
+        """A pause begins or ends at this place of a job; of one that has cut in, at that of the job people watch."""
+        shown = self._shown if self._has_cut_in() else None
+        self._show(replace(shown or progress, is_paused=is_paused))
+
+    def _show(self, progress: IndexProgressed) -> None:
+        self._is_told, self._shown = True, progress
+        self._publish(replace(progress, gives_way=self._gives_way()))
 
     def changed(self) -> None:
         self._publish(LibraryChanged())

@@ -28,10 +28,15 @@ def answer_library(
     documents: Sequence[Document] = (),
     folders: Sequence[Folder] = (),
     embedder: EmbedderState | None = None,
+    is_paused: bool = False,
 ) -> None:
     """Answers all who have asked; documents are filtered as the engine does it."""
     reply = protocol.LibraryReply(
-        collections=collections, disk_bytes=4096, folders=tuple(folders), embedder=embedder or EmbedderState()
+        collections=collections,
+        disk_bytes=4096,
+        folders=tuple(folders),
+        embedder=embedder or EmbedderState(),
+        is_paused=is_paused,
     )
     for request in list(client.open):
         if request.method is protocol.LIBRARY:

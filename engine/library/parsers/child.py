@@ -12,13 +12,14 @@ import functools
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tokenizers import Tokenizer
 
-from engine.errors import DocumentUnreadable, ParserGaveUp
+from engine.errors import DiskFull, DocumentUnreadable, EmbedderUnavailable, ParserGaveUp, RagdollError, is_disk_full
 from engine.library.chunker import chunk, estimate_tokens
 from engine.library.parsers import families
 from engine.library.parsers.counting import counter
@@ -105,8 +106,10 @@ def _answered(command: Head, tell: Tell) -> Iterator[Answer]:
         yield _error(error), b""
     except RecursionError:
         yield _error(DocumentUnreadable("The file is nested too deeply to be read.")), b""
+    except EmbedderUnavailable as error:
+        yield _error(error), b""
     except OSError as error:
-        yield _error(DocumentUnreadable(f"The file cannot be read: {error.strerror or error}.")), b""
+        yield _error(_no_room() if is_disk_full(error) else _unreadable(error)), b""
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - this is the process's edge: a parser's fault is the file's fate
@@ -115,8 +118,10 @@ def _answered(command: Head, tell: Tell) -> Iterator[Answer]:
 
 def _read(command: Head, tell: Tell) -> Iterator[Answer]:
     _stand_back(_NICE_WHEN_READING)
+    # First: that it cannot be had is no fault of the file.
+    count = _counter(command["tokenizer"])
     document = families.parse(Path(command["path"]), _limits(command, tell))
-    chunks = chunk(document, _counter(command["tokenizer"]), command["max_tokens"], command["overlap_tokens"])
+    chunks = chunk(document, count, command["max_tokens"], command["overlap_tokens"])
     check_chunks(len(chunks), command["max_chunks"])
     for first in range(0, len(chunks), _CHUNKS_PER_FRAME):
         yield {"chunks": [pack_chunk(part) for part in chunks[first : first + _CHUNKS_PER_FRAME]]}, b""
@@ -151,10 +156,31 @@ def _counter(tokenizer_file: str | None) -> Callable[[str], int]:
     """How the embedder counts tokens, without its special ones; by rule of thumb where it has no tokenizer file."""
     if tokenizer_file is None:
         return estimate_tokens
-    return counter(Tokenizer.from_file(tokenizer_file))
+    try:
+        tokenizer = Tokenizer.from_file(tokenizer_file)
+    except MemoryError:
+        raise
+    except Exception as error:
+        # It tells all that may be wrong by this one type.
+        raise EmbedderUnavailable(
+            f"The tokenizer.json of the embedding model cannot be read: {error}.",
+            "Connect the drive on which the model is, or choose another one in the settings.",
+        ) from error
+    return counter(tokenizer)
 
 
-def _error(error: DocumentUnreadable) -> dict[str, Any]:
+def _no_room() -> DiskFull:
+    """What is packed is laid out in a file of its own to be read."""
+    return DiskFull(
+        f"There was no room in {tempfile.gettempdir()} to unpack it.", "Free some space there and try again."
+    )
+
+
+def _unreadable(error: OSError) -> DocumentUnreadable:
+    return DocumentUnreadable(f"The file cannot be read: {error.strerror or error}.")
+
+
+def _error(error: RagdollError) -> dict[str, Any]:
     return {"error": {"kind": error.kind, "sentence": error.sentence, "way_out": error.way_out}}
 
 

@@ -21,13 +21,16 @@ from typing import Any, Self
 from engine.core import Chunk, PageView, ReadDocument
 from engine.errors import (
     Cancelled,
+    DiskFull,
     DocumentEmpty,
     DocumentEncrypted,
     DocumentNeedsOcr,
     DocumentTooLarge,
     DocumentUnreadable,
     DocumentUnsupported,
+    EmbedderUnavailable,
     ParserGaveUp,
+    RagdollError,
 )
 from engine.library.parsers.frames import Head, unpack_chunk
 from engine.library.parsers.process import ParserCrashed, ParserProcess, Part
@@ -35,7 +38,7 @@ from engine.library.parsers.tesseract import Tesseract
 
 _TICK_SECONDS = 0.1
 _HEAD_BYTES = 1024
-_ERRORS: dict[str, type[DocumentUnreadable]] = {
+_ERRORS: dict[str, type[RagdollError]] = {
     error.__name__: error
     for error in (
         DocumentUnreadable,
@@ -45,6 +48,8 @@ _ERRORS: dict[str, type[DocumentUnreadable]] = {
         DocumentTooLarge,
         DocumentNeedsOcr,
         ParserGaveUp,
+        DiskFull,
+        EmbedderUnavailable,
     )
 }
 
@@ -110,6 +115,8 @@ class ParserPool:
 
         Raises:
             DocumentUnreadable: The file has no text for us; the sentence says why.
+            DiskFull: There is no room to unpack what lies in it.
+            EmbedderUnavailable: The tokenizer cannot be read.
             Cancelled: `cancelled` was set, or the pool was closed.
         """
         parts = self._ask(
@@ -257,5 +264,5 @@ def _may_be_pdf(path: str) -> bool:
         return False
 
 
-def _refusal(error: dict[str, str]) -> DocumentUnreadable:
+def _refusal(error: dict[str, str]) -> RagdollError:
     return _ERRORS.get(error["kind"], DocumentUnreadable)(error["sentence"], error["way_out"])

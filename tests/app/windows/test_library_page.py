@@ -181,6 +181,32 @@ def test_progress_shows_figures_and_can_be_paused_resumed_and_cancelled(page, cl
     assert not page.progress.isVisible()
 
 
+def test_where_what_comes_is_held_without_a_job_it_can_be_gone_on_with(page, client):
+    tell_library(client, COLLECTION)
+    assert not page.progress.isVisible()
+    client.tell(protocol.LibraryChanged())
+    page._library.refresh()
+    answer_library(client, COLLECTION, is_paused=True)
+    assert page.progress.isVisible()
+    assert (page.progress._title.text(), page.progress.figures) == ("Indexing is paused", "")
+    assert not page.progress._bar.isVisible()
+    page.progress._pause.click()
+    client.answer(protocol.RESUME, protocol.Nothing())
+    answer_library(client, COLLECTION)
+    assert not page.progress.isVisible()
+
+
+def test_a_pause_that_comes_too_late_is_looked_after(page, client):
+    tell_library(client, COLLECTION)
+    client.tell(protocol.IndexProgress(documents_done=3, documents_total=3, chunks_done=9))
+    page.progress._pause.click()
+    client.tell(protocol.IndexFinished(indexed=3, unchanged=0, removed=0, skipped=(), failed=(), chunks=9, seconds=1))
+    answer_library(client, COLLECTION)
+    client.answer(protocol.PAUSE, protocol.Nothing())
+    answer_library(client, COLLECTION, is_paused=True)
+    assert page.progress.isVisible()
+
+
 def test_the_bar_never_goes_back_when_more_files_are_found(page, window, client):
     shares = []
     for done, total in ((5, 10), (6, 100), (6, 400), (300, 400), (400, 400)):

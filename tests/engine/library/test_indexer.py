@@ -614,6 +614,34 @@ def test_a_full_disk_while_reading_stops_the_job(library: SmallLibrary, monkeypa
     assert library.states() == {"a.md": "pending"}
 
 
+def test_what_there_is_no_room_to_unpack_keeps_what_was_read_of_it_and_holds_up_nobody(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.write("packed.zip", "as it was")
+    library.add()
+    library.write("packed.zip", "changed")
+    library.write("z.md")
+    read = library.parser.read
+
+    def read_or_find_no_room(path: str, *args: object) -> object:
+        if path.endswith(".zip"):
+            raise DiskFull("There was no room to unpack it.", "Free some space.")
+        return read(path, *args)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(library.parser, "read", read_or_find_no_room)
+        finished = library.add()
+
+    assert (finished.indexed, finished.failed) == (1, ())
+    assert library.states() == {"packed.zip": "offline", "z.md": "indexed"}
+    packed = library.known(library.docs / "packed.zip")
+    assert "There was no room to unpack it. Free some space." in packed.reason
+    assert [row.text for row in library.stores.table.rows[packed.document_id]] == ["as it was"]
+
+    assert library.add().indexed == 1
+    assert library.states() == {"packed.zip": "indexed", "z.md": "indexed"}
+
+
 def test_a_document_removed_while_it_is_indexed_does_not_come_back(library: SmallLibrary) -> None:
     path = library.write("a.md", *(f"line {number}" for number in range(2 * PORTION_CHUNKS)))
     library.catalog.add_root("Documents", str(library.docs), is_folder=True, device=library.docs.stat().st_dev)

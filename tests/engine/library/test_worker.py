@@ -285,6 +285,22 @@ def test_a_job_that_was_still_waiting_goes_on_at_the_next_start(bench: Bench) ->
     assert bench.states() == {"a.md": "indexed", "b.md": "indexed"}
 
 
+def test_a_retry_that_was_cancelled_is_made_when_it_is_asked_for_again(bench: Bench) -> None:
+    path = bench.write("a.md", "BROKEN")
+    bench.worker.add([path]).wait(HANG_SECONDS)
+    assert bench.states() == {"a.md": "failed"}
+    bench.parser.began.clear()
+    bench.parser.gate.clear()
+    retry = bench.worker.add([path])
+    assert bench.parser.began.wait(HANG_SECONDS)
+    bench.worker.cancel()
+    assert retry.wait(HANG_SECONDS).was_cancelled
+    assert bench.states() == {"a.md": "skipped"}
+    bench.parser.gate.set()
+
+    assert [one for one, _ in bench.worker.add([path]).wait(HANG_SECONDS).failed] == [path]
+
+
 def test_a_cancelled_job_stays_cancelled_until_it_is_asked_for_again(bench: Bench) -> None:
     bench.write("a.md")
     bench.parser.gate.clear()
@@ -340,6 +356,17 @@ def test_progress_tells_that_it_is_slow_because_somebody_waits_for_an_answer(ben
         bench.seconds += 60.0
 
 
+def test_rates_go_by_a_clock_that_runs_as_slowly_as_documents_may_go(bench: Bench) -> None:
+    bench.worker.add([bench.write("a.md")]).wait(HANG_SECONDS)
+    wait_until(lambda: bench.worker.is_idle)
+    indexer = bench.worker._fulfilment.indexer
+    assert indexer is not None
+    bench.share = 0.25
+    since = indexer._runs._clock()
+    bench.seconds += 8.0
+    assert indexer._runs._clock() - since == 2.0
+
+
 def test_a_pause_is_told_and_holds_until_it_is_lifted(bench: Bench) -> None:
     bench.worker.pause()
     bench.parser.gate.clear()
@@ -356,6 +383,68 @@ def test_a_pause_is_told_and_holds_until_it_is_lifted(bench: Bench) -> None:
     bench.worker.resume()
 
     assert job.wait(HANG_SECONDS).indexed == 1
+
+
+def test_a_pause_that_came_too_late_holds_nothing_that_comes_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_until(lambda: bench.worker.is_idle)
+    monkeypatch.setattr(bench.stores.table, "optimize", bench.worker.pause)
+    assert bench.worker.add([bench.write("a.md")]).wait(HANG_SECONDS).indexed == 1
+    wait_until(lambda: not bench.worker.is_paused)
+    bench.wait_for(lambda event: isinstance(event, IndexFinished))
+    assert isinstance(bench.events[-1], LibraryChanged), "whoever shows the pause hears that it is over"
+    monkeypatch.undo()
+
+    assert bench.worker.add([bench.write("b.md")]).wait(HANG_SECONDS).indexed == 1
+
+
+def test_a_pause_that_came_too_late_holds_what_waits_already(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    later: list[IndexJob] = []
+
+    def pause() -> None:
+        later.append(bench.worker.add([bench.write("b.md")]))
+        bench.worker.pause()
+
+    monkeypatch.setattr(bench.stores.table, "optimize", pause)
+    assert bench.worker.add([bench.write("a.md")]).wait(HANG_SECONDS).indexed == 1
+    assert bench.worker.is_paused
+    assert not later[0].ended.done()
+    monkeypatch.undo()
+    bench.worker.resume()
+    assert later[0].wait(HANG_SECONDS).indexed == 1
+
+
+def test_a_pause_while_another_job_has_cut_in_is_told_as_one_of_the_job_that_people_watch(bench: Bench) -> None:
+    job = begun(bench, *(f"{number}.md" for number in range(50)))
+    other = bench.docs.with_name("other.md")
+    other.write_text("other")
+    read, is_other_read, goes_on = bench.parser.read, threading.Event(), threading.Event()
+
+    def read_when_allowed(path: str, *args: object) -> object:
+        if path == str(other):
+            is_other_read.set()
+            assert goes_on.wait(HANG_SECONDS)
+        return read(path, *args)  # type: ignore[arg-type]
+
+    bench.parser.read = read_when_allowed  # type: ignore[method-assign,assignment]
+    small = bench.worker.add([str(other)])
+    assert is_other_read.wait(HANG_SECONDS)
+    bench.worker.pause()
+    goes_on.set()
+    bench.parser.gate.set()
+    bench.wait_for(lambda event: isinstance(event, IndexProgressed) and event.is_paused)
+    paused = bench.told(IndexProgressed)[-1]
+    assert isinstance(paused, IndexProgressed)
+    assert paused.documents_total == 50
+    assert not small.ended.done()
+    bench.events.clear()
+
+    bench.worker.resume()
+
+    bench.wait_for(lambda event: isinstance(event, IndexProgressed) and not event.is_paused)
+    assert small.wait(HANG_SECONDS).indexed == 1
+    assert job.wait(HANG_SECONDS).indexed == 50
 
 
 def test_a_paused_job_can_be_cancelled(bench: Bench) -> None:

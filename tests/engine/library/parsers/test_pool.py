@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -21,13 +22,17 @@ from openpyxl import Workbook
 from engine.core import Chunk
 from engine.errors import (
     Cancelled,
+    DiskFull,
     DocumentEncrypted,
     DocumentTooLarge,
     DocumentUnreadable,
     DocumentUnsupported,
+    EmbedderUnavailable,
     ParserGaveUp,
 )
 from engine.library.chunker import estimate_tokens, indexed_text
+from engine.library.parsers import child
+from engine.library.parsers import pool as pool_module
 from engine.library.parsers.frames import read_frame, write_frame
 from engine.library.parsers.pool import ParserPool
 from tests.helpers.corpus import write_corpus
@@ -90,6 +95,24 @@ def test_every_file_of_the_corpus_is_read_and_answers_its_questions(pool: Parser
     chunks = {path: read(pool, path).chunks for path in corpus.files}
     for question in corpus.questions:
         assert any(question.phrase in one.text and one.page == question.page for one in chunks[question.file])
+
+
+def test_that_there_is_no_room_to_unpack_is_said_as_no_fault_of_the_file(monkeypatch: pytest.MonkeyPatch):
+    def read(*_: object):
+        raise OSError(errno.ENOSPC, "No space left on device")
+        yield
+
+    monkeypatch.setitem(child._COMMANDS, "read", read)
+    ((head, _),) = child._answered({"do": "read"}, lambda _: None)
+    error = pool_module._refusal(head["error"])
+    assert isinstance(error, DiskFull)
+    assert "to unpack it. Free some space there" in str(error)
+
+
+def test_a_tokenizer_that_is_gone_is_no_fault_of_the_file(pool: ParserPool, note: Path, tmp_path: Path):
+    with pytest.raises(EmbedderUnavailable, match=r"tokenizer.json of the embedding model cannot be read"):
+        pool.read(str(note), tmp_path / "tokenizer.json", 240, 32, 512 * MIB, 50_000)
+    assert read(pool, note).chunks[0].text == "Good file."
 
 
 def test_tokens_are_counted_as_the_embedder_does(pool: ParserPool, tmp_path: Path):
