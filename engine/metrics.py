@@ -29,7 +29,8 @@ class Timings:
     `cached_tokens` of the prompt were not read again: their keys and values were kept. The evidence was refreshed
     `refreshes` times: the searches for it took `refresh_retrieval_s` (also those that found nothing new), of which
     `refresh_hidden_s` went by while the answer was written as fast as before, and reading it `refresh_prefill_s`.
-    `thought_tokens` of the generated ones were written before the answer, in `thinking_s`.
+    `thought_tokens` of the generated ones were written before the answer, in `thinking_s`. Where several answers were
+    written side by side these are of the first, and `other_tokens` and `other_thought_tokens` of the others.
     """
 
     queued_s: float
@@ -46,6 +47,8 @@ class Timings:
     refresh_prefill_s: float = 0.0
     thought_tokens: int = 0
     thinking_s: float = 0.0
+    other_tokens: int = 0
+    other_thought_tokens: int = 0
 
     @property
     def hidden_share(self) -> float | None:
@@ -66,6 +69,8 @@ class Timeline:
     refresh_hidden_s: float = 0.0
     refresh_prefill_s: float = 0.0
     thought_tokens: int = 0
+    other_tokens: int = 0
+    other_thought_tokens: int = 0
 
     def mark(self, name: Mark) -> None:
         """Stamps `name` now; a second stamp of the same name is ignored."""
@@ -98,4 +103,6 @@ class Timeline:
             refresh_prefill_s=self.refresh_prefill_s,
             thought_tokens=self.thought_tokens,
             thinking_s=self.seconds_between("first_token", "first_word") if self.thought_tokens else 0.0,
+            other_tokens=self.other_tokens,
+            other_thought_tokens=self.other_thought_tokens,
         )

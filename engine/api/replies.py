@@ -106,13 +106,15 @@ def last_usage(head: Head, timings: Timings) -> Reply:
 
 def usage(each: Sequence[Timings]) -> Reply:
     """Of all that were answered together."""
-    num_read, num_written = sum(one.prompt_tokens for one in each), sum(one.generated_tokens for one in each)
+    num_read = sum(one.prompt_tokens for one in each)
+    num_written = sum(one.generated_tokens + one.other_tokens for one in each)
+    num_thought = sum(one.thought_tokens + one.other_thought_tokens for one in each)
     return {
         "prompt_tokens": num_read,
         "completion_tokens": num_written,
         "total_tokens": num_read + num_written,
         "prompt_tokens_details": {"cached_tokens": sum(one.cached_tokens for one in each)},
-        "completion_tokens_details": {"reasoning_tokens": sum(one.thought_tokens for one in each)},
+        "completion_tokens_details": {"reasoning_tokens": num_thought},
     }
 
 

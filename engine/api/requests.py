@@ -166,7 +166,7 @@ class ChatRequest(_Writing):
             raise _no_logprobs()
         given = {
             "max_tokens": _unless_negative(self.max_completion_tokens),
-            "thinks": self.reasoning_effort and self.reasoning_effort not in ("none", "minimal"),
+            "thinks": self.reasoning_effort not in ("none", "minimal") if self.reasoning_effort else None,
             "json_schema": self.response_format.schema_text() or None,
         }
         return _changed(super().sampling(usual), given)

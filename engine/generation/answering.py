@@ -129,9 +129,13 @@ class Answering:
             case TextWritten():
                 pass
             case RequestCancelled(answers=answers):
-                self._tell_rest()
-                return AnswerCancelled(self.question_id, self._segments(answers) if self.has_text else ())
+                return self.cancelled(answers)
         return None
+
+    def cancelled(self, answers: Sequence[Written]) -> AnswerCancelled:
+        """How it ends once somebody has cancelled it; of `answers` there is so much by now."""
+        self._tell_rest()
+        return AnswerCancelled(self.question_id, self._segments(answers) if self.has_text else ())
 
     def go_on(self, addition: Addition, fresh: Fresh, num_tokens: int) -> None:
         """More has been given to the model to read, after `num_tokens` of the answer: it may cite that from now on."""
@@ -189,8 +193,10 @@ class Answering:
         timeline = self.in_flight.timeline
         timeline.mark("first_token")
         timeline.mark("first_word")
-        timeline.generated_tokens = len(event.answers[0].tokens)
-        timeline.thought_tokens = event.answers[0].num_thought_tokens
+        first, *others = event.answers
+        timeline.generated_tokens, timeline.thought_tokens = len(first.tokens), first.num_thought_tokens
+        timeline.other_tokens = sum(len(other.tokens) for other in others)
+        timeline.other_thought_tokens = sum(other.num_thought_tokens for other in others)
         if self.refreshing is not None:
             timeline.refresh_retrieval_s = self.refreshing.retrieval_s
             timeline.refresh_hidden_s = self.refreshing.hidden_s

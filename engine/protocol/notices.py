@@ -204,6 +204,8 @@ class Timings(Message):
     refresh_prefill_s: float = 0.0
     thought_tokens: int = 0
     thinking_s: float = 0.0
+    other_tokens: int = 0
+    other_thought_tokens: int = 0
 
 
 class AnswerFinished(Notice):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,13 @@ def test_a_whole_answer_has_its_words_its_sources_and_what_it_took():
     assert reply["usage"]["total_tokens"] == 107
     assert reply["usage"]["prompt_tokens_details"] == {"cached_tokens": 90}
     assert reply["model"] == "ragdoll:files"
+
+
+def test_tokens_of_all_answers_are_counted():
+    both = replace(TIMINGS, other_tokens=5, other_thought_tokens=3)
+    usage = replies.usage([both, TIMINGS])
+    assert (usage["completion_tokens"], usage["total_tokens"]) == (7 + 5 + 7, 219)
+    assert usage["completion_tokens_details"] == {"reasoning_tokens": 2 + 3 + 2}
 
 
 def test_an_answer_of_a_model_by_itself_has_no_sources():

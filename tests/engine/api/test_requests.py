@@ -58,6 +58,7 @@ def test_null_says_nothing():
         ({"logit_bias": {"42": -100}}, "logit_bias", ((42, -100.0),)),
         ({"reasoning_effort": "low"}, "thinks", True),
         ({"reasoning_effort": "none"}, "thinks", False),
+        ({"reasoning_effort": ""}, "thinks", False),
         ({"presence_penalty": 1.5}, "presence_penalty", 1.5),
         ({"grammar": 'root ::= "a"'}, "grammar", 'root ::= "a"'),
         ({"response_format": {"type": "json_object"}}, "json_schema", '{"type": "object"}'),
