@@ -49,7 +49,7 @@ class Ending:
                 self._keep_answer(group, sequence)
         else:
             self._keep_beginning(group)
-        self._end(group, RequestCancelled(group.request_id, self._written(group)))
+        self._end(group, RequestCancelled(group.request_id, self.written(group)))
 
     def fail(self, group: SequenceGroup, error: RagdollError) -> None:
         self._end(group, RequestFailed(group.request_id, error))
@@ -74,7 +74,13 @@ class Ending:
                 self._residence.release(sequence)
                 self._admission.look_again()
         if not group.live:
-            self._end(group, RequestFinished(group.request_id, self._written(group)))
+            self._end(group, RequestFinished(group.request_id, self.written(group)))
+
+    def written(self, group: SequenceGroup) -> tuple[Written, ...]:
+        """What there is of its answers by now."""
+        if group.beams is not None:
+            return self._branching.written(group)
+        return tuple(sequence.written for sequence in group.sequences)
 
     def close_answer(self, group: SequenceGroup) -> None:
         """The last token of an answer that has ended was computed: now all of it can be kept."""
@@ -82,11 +88,6 @@ class Ending:
         self._residence.forget(group)
         self._groups.closing.remove(group)
         self._admission.look_again()
-
-    def _written(self, group: SequenceGroup) -> tuple[Written, ...]:
-        if group.beams is not None:
-            return self._branching.written(group)
-        return tuple(sequence.written for sequence in group.sequences)
 
     def _end(self, group: SequenceGroup, event: RequestEnded) -> None:
         group.status = SequenceStatus.FINISHED

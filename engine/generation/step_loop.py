@@ -248,6 +248,11 @@ class StepLoop:
         if group is not None:
             self._steps.ending.cancel(group)
 
+    def answers_of(self, request_id: str) -> tuple[Written, ...]:
+        """What there is of a request's answers by now; nothing once it has ended."""
+        group = self._groups.find(request_id)
+        return self._steps.ending.written(group) if group is not None else ()
+
     def step(self) -> list[StepEvent]:
         """Computes one batch; returns what happened since the last step."""
         batch = self._steps.schedule()

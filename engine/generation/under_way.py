@@ -231,6 +231,18 @@ class UnderWay:
             self._ahead.drop(loaded.loop, question_id)
             self._end_reading(question_id, loaded)
 
+    def end_cancelled(self, loaded: LoadedModel) -> None:
+        """The same while no step is made: whose flag rose is told, and the loop is rid of it with the next."""
+        for answering in list(self._answering.values()):
+            if not answering.in_flight.cancelled.is_set():
+                continue
+            self._withdrawn.add(answering.question_id)
+            try:
+                end: AnswerEnded = answering.cancelled(loaded.loop.answers_of(answering.question_id))
+            except Exception as error:  # noqa: BLE001 - in the middle of a load, which it does not concern
+                end = AnswerFailed(answering.question_id, reported_as(error))
+            self._end(end)
+
     def _looked_at(self, loaded: LoadedModel) -> set[str]:
         """Whose flags are looked at in this step: of all that have cells, and of the others in turn."""
         if not self._unlooked:

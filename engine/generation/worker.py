@@ -296,7 +296,7 @@ class GenerationWorker:
         return has_come
 
     def _let_wait_no_longer(self) -> None:
-        """While a model is loaded, which may take minutes: whoever cancels a question is told at once."""
+        """While a model is loaded or comes back, which may take minutes: whoever cancels a question is told at once."""
         if time.monotonic() - self._let_go_at < CANCELLED_SECONDS:
             return
         self._let_go_at = time.monotonic()
@@ -307,6 +307,9 @@ class GenerationWorker:
                     self._take(item)
                 else:
                     self._held.append(item)
+        for member in self.models.members:
+            if (instance := member.instance) is not None:
+                member.under_way.end_cancelled(instance.loaded)
         self._tell_cancelled()
 
     def _take(self, item: InTurn | AtOnce) -> None:

@@ -345,6 +345,35 @@ def test_whoever_cancels_while_a_closed_model_is_read_again_hears_of_it_at_once(
     assert isinstance(desk.end_of("a"), AnswerFinished)
 
 
+def test_whoever_stops_an_answer_while_another_model_is_loaded_hears_of_it_at_once(models, pool_desk, monkeypatch):
+    load, is_loading, goes_on = Model.load, threading.Event(), threading.Event()
+
+    def slow(model: Model, n_gpu_layers: int, on_progress: Callable[[float], bool], *args) -> None:
+        while model.path == models[1] and not goes_on.is_set():
+            is_loading.set()
+            assert on_progress(0.0)
+            goes_on.wait(0.01)
+        load(model, n_gpu_layers, on_progress, *args)
+
+    monkeypatch.setattr(Model, "load", slow)
+    step = StepLoop.step
+    monkeypatch.setattr(StepLoop, "step", lambda loop: (time.sleep(0.02), step(loop))[1])
+    desk = pool_desk(FOR_ONE)
+    desk.worker.use(UseModel(models[0]))
+    stopped = desk.ask_of(models[0], "stopped", max_tokens=250)
+    desk.begin_of("stopped")
+    desk.ask_of(models[1], "other", max_tokens=2)
+    assert is_loading.wait(60)
+    stopped.cancelled.set()
+    end = desk.end_of("stopped")
+    assert isinstance(end, AnswerCancelled)
+    assert end.segments, "what was written is there for the next question"
+    assert "other" not in desk.ends
+    goes_on.set()
+    assert isinstance(desk.end_of("other"), AnswerFinished)
+    assert isinstance(desk.end_of(desk.ask_of(models[0], "after", max_tokens=2).question.question_id), AnswerFinished)
+
+
 def test_somebody_at_the_window_does_not_wait_for_the_scripts_of_another_model(models, pool_desk):
     desk = pool_desk(FOR_WEIGHTS_OF_ONE)
     desk.worker.use(UseModel(models[0]))
