@@ -202,8 +202,9 @@ class ConversationModel(OpenChat):
         text, num_answers = text.strip(), num_answers or self._answers_wanted()
         if not text:
             return True
-        # What confines a search is for those that are searched for.
-        collection, filters = (self.collection, filters) if searches else (None, Filters())
+        # What confines a search is for those that are searched for; files that are named may be of any collection.
+        filters = filters if searches else Filters()
+        collection = self.collection if searches and not filters.paths else None
         try:
             conversation_id = self._stored(title_from(text))
             turn = self._store.add_turn(conversation_id, parent_id, text, stored_filters(filters), searches=searches)
