@@ -191,12 +191,18 @@ def test_a_collection_that_is_gone_is_not_what_new_chats_ask(window, client, mod
     tell_library(client, COLLECTION)
     models.conversation.set_collection("Documents")
     models.conversation.ask("Why?")
+    first = models.conversation.conversation_id
     tell_library(client, Collection("Rust", (), {"indexed": 1}, 4))
     assert models.conversation.collection == "Documents"
     assert window.chat.collection_picker.text() == " Documents (removed)"
     models.conversation.new_chat()
-    tell_library(client, Collection("Rust", (), {"indexed": 2}, 4))
     assert models.conversation.collection is None
+    assert window.chat.collection_picker.text() == " All files"
+    models.conversation.ask("And now?")
+    assert client.asked(protocol.ASK)[-1].collection is None
+    # The one that was begun there says still that it is gone.
+    models.conversation.open(first)
+    assert window.chat.collection_picker.text() == " Documents (removed)"
 
 
 # --- small windows and large text ---
