@@ -36,6 +36,7 @@ class ConversationModel(OpenChat):
     thoughts_appended = Signal(str, str)  # the same of what is thought before the text
     conversation_changed = Signal()  # another chat or another branch: all turns are to be shown anew
     question_refused = Signal(str)  # the text of a question that could not be written down, and is not asked
+    edit_refused = Signal(str, str)  # turn id, the text of such a question that was to take its place
 
     def __init__(
         self,
@@ -168,7 +169,7 @@ class ConversationModel(OpenChat):
         """Asks something else in a turn's place, where the next question is asked, as a new variant beside the old."""
         turn = self._branch.tree.find(turn_id)
         if turn is not None and not self._ask(turn.parent_id, text, self.filters, searches=self.asks_files):
-            self.question_refused.emit(text)
+            self.edit_refused.emit(turn_id, text)
 
     def switch_branch(self, turn_id: str, step: int) -> None:
         """Shows the variant that is `step` further than a turn, with all that follows on it; stays within bounds."""

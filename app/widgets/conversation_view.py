@@ -139,6 +139,12 @@ class ConversationView(QScrollArea):
         if view is not None:
             view.append_thoughts(turn, piece)
 
+    def edit_again(self, turn_id: str, text: str) -> None:
+        """Has a question edited where it stands, with what was just edited there and could not be asked."""
+        view = self.widget_of(turn_id)
+        if view is not None:
+            view.bubble.edit(text).setFocus()
+
     def mark(self, sought: str, at: tuple[str, int] | None = None) -> None:
         """Marks what is looked for in all turns, also in those that come; "" marks nothing.
 

@@ -137,6 +137,7 @@ class ChatPage(QWidget):
             changed.connect(self._show_files)
         self.prompt.submitted.connect(conversation.ask)
         conversation.question_refused.connect(self.take_back)
+        conversation.edit_refused.connect(self.conversation.edit_again)
         self.collection_picker.chosen.connect(conversation.set_collection)
         self.collection_picker.none_chosen.connect(conversation.leave_files_out)
         models.chat_model.changed.connect(self._show_centre)
