@@ -155,7 +155,8 @@ class AppModels(QObject):
     def _connect_chats(self) -> None:
         self.conversation.conversation_saved.connect(self.chat_list.refresh)
         self.conversation.collection_changed.connect(self._on_collection_changed)
-        self.library.collections_changed.connect(self._on_collections_changed)
+        for changed in (self.library.collections_changed, self.conversation.conversation_changed):
+            changed.connect(self._leave_gone_collection)
         self.model_picker.models_changed.connect(self.conversation.settle_models)
         self.model_picker.used.connect(lambda: self.conversation.be_careful(False))
         # The file of a chat's model may be gone since it was last looked at.
@@ -189,7 +190,7 @@ class AppModels(QObject):
         if isinstance(notice, protocol.Problem):
             self.problem_found.emit(notice.sentence)
 
-    def _on_collections_changed(self) -> None:
+    def _leave_gone_collection(self) -> None:
         chosen, is_new = self.conversation.collection, self.conversation.conversation_id is None
         # A new chat asks what there is; one that was begun says that its collection is gone.
         if chosen is not None and self.library.is_gone(chosen) and is_new and self.conversation.searches:

@@ -36,6 +36,7 @@ class ConversationModel(OpenChat):
     thoughts_appended = Signal(str, str)  # the same of what is thought before the text
     conversation_changed = Signal()  # another chat or another branch: all turns are to be shown anew
     question_refused = Signal(str)  # the text of a question that could not be written down, and is not asked
+    edit_refused = Signal(str, str)  # turn id, the text of such a question that was to take its place
 
     def __init__(
         self,
@@ -168,7 +169,7 @@ class ConversationModel(OpenChat):
         """Asks something else in a turn's place, where the next question is asked, as a new variant beside the old."""
         turn = self._branch.tree.find(turn_id)
         if turn is not None and not self._ask(turn.parent_id, text, self.filters, searches=self.asks_files):
-            self.question_refused.emit(text)
+            self.edit_refused.emit(turn_id, text)
 
     def switch_branch(self, turn_id: str, step: int) -> None:
         """Shows the variant that is `step` further than a turn, with all that follows on it; stays within bounds."""
@@ -202,8 +203,9 @@ class ConversationModel(OpenChat):
         text, num_answers = text.strip(), num_answers or self._answers_wanted()
         if not text:
             return True
-        # What confines a search is for those that are searched for.
-        collection, filters = (self.collection, filters) if searches else (None, Filters())
+        # What confines a search is for those that are searched for; files that are named may be of any collection.
+        filters = filters if searches else Filters()
+        collection = self.collection if searches and not filters.paths else None
         try:
             conversation_id = self._stored(title_from(text))
             turn = self._store.add_turn(conversation_id, parent_id, text, stored_filters(filters), searches=searches)

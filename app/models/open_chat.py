@@ -37,7 +37,7 @@ class OpenChat(QObject):
         title: Its title, "" for a new one.
         collection: Where questions are searched; None searches all collections.
         searches: Whether they are searched at all; else they are put to the model alone.
-        filters: What they are confined to besides.
+        filters: What they are confined to besides; paths among these are searched whatever the collection.
         model: The file of the model that answers them, "none" for quotes; "" for the one that is chosen at the time.
         is_careful: Quotes answer, whatever the model, until somebody chooses one.
         manner: How they are answered where that is not as the settings say.

@@ -40,6 +40,8 @@ class BudgetRow(QWidget):
         self._snapshot: TierSnapshot | None = None
         self._budget_bytes: int | None = None
         self._step = 1
+        # Whether the slider was moved and nobody was told yet what was chosen.
+        self._is_moved = False
         self._name = ElidedLabel("", "plain", Qt.TextElideMode.ElideRight, letters=_NAME_LETTERS)
         self.slider = QSlider(Qt.Orientation.Horizontal)
         bits.pass_wheel(self.slider)
@@ -63,7 +65,7 @@ class BudgetRow(QWidget):
         for label in (self.words, self.problem):
             label.hide()
         self.slider.valueChanged.connect(self._on_moved)
-        self.slider.sliderReleased.connect(self._choose)
+        self.slider.sliderReleased.connect(self._on_released)
         self.automatic.clicked.connect(self._on_automatic)
 
     def show_tier(self, tier: TierSnapshot) -> None:
@@ -81,8 +83,6 @@ class BudgetRow(QWidget):
 
     def show_budget(self, budget_bytes: int | None, problem: str = "") -> None:
         """What the setting is, None for automatic; `problem` is why it is not what was wished."""
-        if self._is_busy:
-            return
         self._budget_bytes = budget_bytes
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
@@ -152,11 +152,19 @@ class BudgetRow(QWidget):
         return joined(*told)
 
     def _on_moved(self) -> None:
+        self._is_moved = True
         self.automatic.setChecked(False)
         self._show_figure(self.value_bytes)
         self.wished.emit(self.tier, self.value_bytes)
         if not self.slider.isSliderDown():
             self._settle.start()
+
+    def _on_released(self) -> None:
+        """A knob that was only pressed says nothing, but what was told meanwhile can be shown."""
+        if self._is_moved:
+            self._choose()
+        else:
+            self._show()
 
     def _on_automatic(self, is_automatic: bool) -> None:
         self._settle.stop()
@@ -167,7 +175,7 @@ class BudgetRow(QWidget):
 
     def settle(self) -> None:
         """Sends what the slider says, if it was moved and that is not sent yet."""
-        if self._is_busy:
+        if self._is_moved:
             self._choose()
 
     def _choose(self) -> None:
@@ -175,6 +183,7 @@ class BudgetRow(QWidget):
         self._take(self.value_bytes)
 
     def _take(self, budget_bytes: int | None) -> None:
+        self._is_moved = False
         self.wished.emit(self.tier, None)
         if budget_bytes != self._budget_bytes:
             self._budget_bytes = budget_bytes

@@ -31,7 +31,7 @@ _NUM_LOOKS = 3
 class ConversationView(QScrollArea):
     """Give it all turns with `show_turns`, single ones with `update_turn`; signals begin with the turn's id.
 
-    `has_files` says whether there is anything to search.
+    `has_files` says whether there is anything to search, `collection` where that is done; None: everywhere.
     """
 
     source_wanted = Signal(str, int)  # turn id, index of the passage
@@ -53,6 +53,7 @@ class ConversationView(QScrollArea):
         self._standing_of: Callable[[Passage], Standing] | None = None
         self._has_model = True
         self.has_files: Callable[[], bool] = lambda: True
+        self.collection: Callable[[], str | None] = lambda: None
         self._first = 0
         self._views: list[TurnWidget] = []
         # Those far from what is shown in which a question is being edited: what was written stays, as in a prompt.
@@ -138,6 +139,12 @@ class ConversationView(QScrollArea):
         view = self.widget_of(turn.turn_id)
         if view is not None:
             view.append_thoughts(turn, piece)
+
+    def edit_again(self, turn_id: str, text: str) -> None:
+        """Has a question edited where it stands, with what was just edited there and could not be asked."""
+        view = self.widget_of(turn_id)
+        if view is not None:
+            view.bubble.edit(text).setFocus()
 
     def mark(self, sought: str, at: tuple[str, int] | None = None) -> None:
         """Marks what is looked for in all turns, also in those that come; "" marks nothing.
@@ -262,6 +269,7 @@ class ConversationView(QScrollArea):
             follows_sources=lambda: any(turn.passages for turn in self._turns[:index]),
             has_model=lambda: self._has_model,
             has_files=lambda: self.has_files(),
+            collection=lambda: self.collection(),
         )
         turn_id = view.turn.turn_id
         view.source_wanted.connect(lambda passage: self.source_wanted.emit(turn_id, passage))

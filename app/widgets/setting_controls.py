@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 
@@ -10,7 +11,11 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, Q
 
 from app.widgets import bits
 
-_GIB = 2**30
+_GIB, _GIB_DIGITS = 2**30, 2
+# How far from a value what is shown of it may be, as a share of it: of numbers, and of bytes.
+_EXACTLY, _NEARLY = 1e-6, 0.01
+# After the point.
+_MOST_DIGITS = 16
 
 
 class Control(QObject):
@@ -37,7 +42,11 @@ class Control(QObject):
 
 
 class _Figure(Control):
-    """A number that is typed or stepped."""
+    """A number that is typed or stepped.
+
+    Its range and its digits are those for people. A value that was set elsewhere and has no room there makes room for
+    itself, until another one is shown: Qt would show the nearest one, and the next step would set what follows that.
+    """
 
     is_typed = True
 
@@ -52,20 +61,14 @@ class _Figure(Control):
 
 
 class Number(_Figure):
-    """A whole number; `nothing` is what the lowest one is called, where that has a name ("never").
+    """A whole number. One that is no amount (a port) `is_a_name`."""
 
-    One that is no amount (a port) `is_a_name`.
-    """
-
-    def __init__(
-        self, lowest: int, highest: int, step: int, nothing: str = "", suffix: str = "", *, is_a_name: bool = False
-    ) -> None:
+    def __init__(self, lowest: int, highest: int, step: int, *, is_a_name: bool = False) -> None:
+        self._lowest, self._highest = lowest, highest
         self._spin = QSpinBox()
         self._spin.setRange(lowest, highest)
         self._spin.setSingleStep(step)
         self._spin.setGroupSeparatorShown(not is_a_name)
-        self._spin.setSpecialValueText(nothing)
-        self._spin.setSuffix(suffix)
         super().__init__(self._spin, self._value, self._put)
 
     def _value(self) -> object:
@@ -73,45 +76,68 @@ class Number(_Figure):
 
     def _put(self, value: object) -> None:
         if isinstance(value, int | float):
-            self._spin.setValue(round(value))
+            whole = round(value)
+            self._spin.setRange(min(self._lowest, whole), max(self._highest, whole))
+            self._spin.setValue(whole)
 
 
 class Decimal(_Figure):
-    """A number with two digits after the point."""
+    """A number with `num_digits` after the point, and more of them where a value needs them.
 
-    def __init__(self, lowest: float, highest: float, step: float) -> None:
+    `nothing` is what the lowest one is called, where that has a name ("never").
+    """
+
+    def __init__(
+        self, lowest: float, highest: float, step: float, num_digits: int = 2, nothing: str = "", suffix: str = ""
+    ) -> None:
+        self._lowest, self._highest, self._num_digits = lowest, highest, num_digits
         self._spin = QDoubleSpinBox()
+        self._spin.setDecimals(num_digits)
         self._spin.setRange(lowest, highest)
         self._spin.setSingleStep(step)
-        self._spin.setDecimals(2)
+        self._spin.setGroupSeparatorShown(True)
+        self._spin.setSpecialValueText(nothing)
+        self._spin.setSuffix(suffix)
         super().__init__(self._spin, self._value, self._put)
 
     def _value(self) -> object:
-        return round(self._spin.value(), 2)
+        return round(self._spin.value(), self._spin.decimals())
 
     def _put(self, value: object) -> None:
         if isinstance(value, int | float):
+            self._spin.setDecimals(_num_digits(value, self._num_digits, _EXACTLY))
+            self._spin.setRange(min(self._lowest, value), max(self._highest, value))
             self._spin.setValue(value)
 
 
 class Gibibytes(_Figure):
-    """Bytes, shown in GiB; the lowest is None, called `nothing`, and stands below 0 where that may be wanted."""
+    """Bytes, shown in GiB; the lowest is None, called `nothing`, and stands below 0 where that may be wanted, or is."""
 
     def __init__(self, highest_gib: float, step_gib: float, nothing: str, *, can_be_zero: bool = False) -> None:
+        self._highest_gib, self._step_gib, self._can_be_zero = highest_gib, step_gib, can_be_zero
         self._spin = QDoubleSpinBox()
-        self._spin.setRange(-step_gib if can_be_zero else 0.0, highest_gib)
         self._spin.setSingleStep(step_gib)
-        self._spin.setDecimals(2)
         self._spin.setSuffix(" GiB")
         self._spin.setSpecialValueText(nothing)
         super().__init__(self._spin, self._value, self._put)
+        self.show_value(None)
 
     def _value(self) -> object:
         gib = self._spin.value()
         return max(0, round(gib * _GIB)) if gib > self._spin.minimum() else None
 
     def _put(self, value: object) -> None:
-        self._spin.setValue(value / _GIB if isinstance(value, int) else self._spin.minimum())
+        gib = value / _GIB if isinstance(value, int) else None
+        lowest = -self._step_gib if self._can_be_zero or gib == 0 else 0.0
+        self._spin.setDecimals(_num_digits(gib or 0.0, _GIB_DIGITS, _NEARLY))
+        self._spin.setRange(lowest, max(self._highest_gib, gib or 0.0))
+        self._spin.setValue(lowest if gib is None else gib)
+
+
+def _num_digits(value: float, fewest: int, tolerance: float) -> int:
+    """How many digits after the point show a value but for this share of it, `fewest` at least."""
+    enough = (n for n in range(fewest, _MOST_DIGITS) if math.isclose(round(value, n), value, rel_tol=tolerance))
+    return next(enough, _MOST_DIGITS)
 
 
 class Switch(Control):

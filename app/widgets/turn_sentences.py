@@ -38,7 +38,7 @@ def scope_sentence(turn: TurnView) -> str:
     if scope is None:
         return ""
     if scope.reads_through and turn.passages:
-        return _read_sentence(scope.passages_used, scope.passages_found, _short(file_name(turn.passages[0].document)))
+        return _read_sentence(scope.passages_used, scope.passages_found, short(file_name(turn.passages[0].document)))
     if not turn.searches:
         return _tr("with passages of earlier answers")
     words = _tr("from %1 of %2 passages in 1 file") if scope.files == 1 else _tr("from %1 of %2 passages in %3 files")
@@ -53,7 +53,7 @@ def _read_sentence(num_read: int, num_parts: int, name: str) -> str:
     return words.replace("%1", count_text(num_read)).replace("%2", count_text(num_parts)).replace("%3", name)
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
     """A name whose beginning and end tell it, where the line has no room for more."""
     return name if len(name) <= _MOST_OF_NAME else f"{name[: _MOST_OF_NAME // 2]}…{name[-(_MOST_OF_NAME // 2 - 1) :]}"
 

@@ -34,6 +34,7 @@ from app.widgets.turn_sentences import (
     refreshed_sentence,
     scope_sentence,
     searched_sentence,
+    short,
     timing_sentence,
     unfounded_sentence,
     writer_sentence,
@@ -70,6 +71,7 @@ class TurnWidget(QWidget):
         follows_sources: Callable[[], bool] = lambda: False,
         has_model: Callable[[], bool] = lambda: True,
         has_files: Callable[[], bool] = lambda: True,
+        collection: Callable[[], str | None] = lambda: None,
     ) -> None:
         """Shows it.
 
@@ -80,11 +82,12 @@ class TurnWidget(QWidget):
             follows_sources: Whether turns before have any sources.
             has_model: Whether a model answers here, so that one could go on with an answer.
             has_files: Whether there is anything to search.
+            collection: Where a question is searched that nothing else confines; None: everywhere.
         """
         super().__init__(parent)
         self._turn = turn
         self._standing_of, self._follows_sources = standing_of, follows_sources
-        self._has_model, self._has_files = has_model, has_files
+        self._has_model, self._has_files, self._collection = has_model, has_files, collection
         self._was_running, self._is_new = not turn.has_ended, True
         self._marked: tuple[str, int | None, TurnView, theme.Theme] = ("", None, turn, theme.current())
         self._found: tuple[MarkedLabel | AnswerText, int] | None = None
@@ -205,8 +208,14 @@ class TurnWidget(QWidget):
             self.outcome.hide()
 
     def show_files(self) -> None:
-        """Offers to search where that was not done; again when there are files, or none any more."""
-        self.everything.setVisible(self._turn.searches or self._has_files())
+        """Offers to search for it unconfined, or at all; again when what there is to search has changed."""
+        turn, collection = self._turn, self._collection()
+        instead = self.tr("Search everything instead") if turn.searches else self.tr("Search your files instead")
+        if turn.searches and collection is not None:
+            instead = self.tr("Search all of %1 instead").replace("%1", short(collection))
+        self.everything.setText(bits.literal(instead))
+        self.everything.setAccessibleName(instead)
+        self.everything.setVisible(turn.searches or self._has_files())
 
     def show_standings(self) -> None:
         """Marks the quotes whose documents are out of reach or were removed; again when that has changed."""
@@ -314,9 +323,6 @@ class TurnWidget(QWidget):
         words = confined_sentence(turn)
         self.confined.setText(words)
         self.confined.setToolTip(tip if not turn.searches else "")
-        instead = self.tr("Search everything instead") if turn.searches else self.tr("Search your files instead")
-        self.everything.setText(instead)
-        self.everything.setAccessibleName(instead)
         self.show_files()
         self._confined_line.setVisible(bool(words) and not is_running)
         self._branches.setVisible(turn.num_branches > 1)

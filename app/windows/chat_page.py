@@ -133,14 +133,16 @@ class ChatPage(QWidget):
         conversation.filters_changed.connect(self._show_centre)
         library.collections_changed.connect(self._show_collections)
         library.progress_changed.connect(self._show_centre)
-        for changed in (library.collections_changed, library.progress_changed):
+        for changed in (library.collections_changed, library.progress_changed, conversation.collection_changed):
             changed.connect(self._show_files)
         self.prompt.submitted.connect(conversation.ask)
         conversation.question_refused.connect(self.take_back)
+        conversation.edit_refused.connect(self.conversation.edit_again)
         self.collection_picker.chosen.connect(conversation.set_collection)
         self.collection_picker.none_chosen.connect(conversation.leave_files_out)
         models.chat_model.changed.connect(self._show_centre)
         self.conversation.has_files = lambda: not library.is_empty
+        self.conversation.collection = lambda: conversation.collection
         self.conversation.retry_wanted.connect(conversation.regenerate)
         self.conversation.go_on_wanted.connect(conversation.go_on)
         self.conversation.more_wanted.connect(conversation.regenerate)

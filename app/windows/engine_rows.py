@@ -177,7 +177,7 @@ def library() -> tuple[Row, ...]:
         Row(
             "library.rescan_minutes", _tr("Look at all folders every"),
             _tr("Finds what was missed: network folders, drives that were away, changes while Ragdoll was closed."),
-            lambda: Number(0, 1440, 5, nothing=_tr("never"), suffix=_tr(" min")),
+            lambda: Decimal(0.0, 1440.0, 5.0, num_digits=0, nothing=_tr("never"), suffix=_tr(" min")),
         ),
         Row(
             "library.ocr_languages", _tr("Languages of scanned pages"),

@@ -684,6 +684,19 @@ def test_a_file_that_is_attached_to_a_chat_is_asked_also_where_files_were_left_o
     assert (model.searches, model.asks_files) == (True, True)
 
 
+def test_what_is_attached_is_searched_whichever_collection_the_chat_is_on_by_then(desk):
+    desk.model.attach(["/docs/lease.pdf"])
+    desk.model.set_collection("Contracts")
+    turn_id = desk.ask()
+    desk.client.tell(finished(turn_id))
+    desk.model.regenerate(turn_id)
+    assert [(ask.collection, ask.filters.paths) for ask in desk.asked()] == [(None, ("/docs/lease.pdf",))] * 2
+    # The chat is on it still, for what is asked without them.
+    desk.model.detach(["/docs/lease.pdf"])
+    desk.ask("And in the others?")
+    assert (desk.asked()[-1].collection, desk.asked()[-1].filters.paths) == ("Contracts", ())
+
+
 def test_an_answer_of_the_model_alone_goes_on_alone(desk):
     desk.model.leave_files_out()
     turn_id = desk.ask("Say it politely.")

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from app.widgets.setting_controls import Line, Paragraph, Texts, Words, escaped, texts_of
+from app.widgets.setting_controls import (
+    Decimal,
+    Gibibytes,
+    Line,
+    Number,
+    Paragraph,
+    Texts,
+    Words,
+    escaped,
+    texts_of,
+)
 
 AWKWARD = (" a, b ", "\n\n", "back\\slash", "\\n", "\ttab", ",", " ", "User:", "ends with \\")
 
@@ -79,3 +91,65 @@ def test_a_paragraph_is_as_many_lines_high_however_large_its_letters_are(qtbot):
         heights.append(control.widget.height())
         assert control.widget.height() >= 4 * control.widget.fontMetrics().lineSpacing()
     assert heights[1] > 2 * heights[0]
+
+
+CONTEXT, LENGTH = partial(Number, 256, 131_072, 1024), partial(Number, 16, 8192, 64)
+PORT = partial(Number, 1024, 65_535, 1, is_a_name=True)
+WARMTH, SHARE = partial(Decimal, 0.0, 2.0, 0.1), partial(Decimal, 0.05, 1.0, 0.05)
+MINUTES = partial(Decimal, 0.0, 1440.0, 5.0, num_digits=0, nothing="never", suffix=" min")
+BYTES = partial(Gibibytes, 1024.0, 0.25, nothing="automatic")
+
+
+@pytest.mark.parametrize(
+    ("make", "value", "text"),
+    [
+        (CONTEXT, 262_144, "262,144"),
+        (LENGTH, 1, "1"),
+        (PORT, 0, "0"),
+        (WARMTH, 3.0, "3.00"),
+        (SHARE, 0.0125, "0.0125"),
+        (MINUTES, 0.4, "0.4 min"),
+        (MINUTES, 10_080.0, "10,080 min"),
+        (BYTES, 2**41, "2048.00 GiB"),
+        (BYTES, 2**20, "0.00098 GiB"),
+        (BYTES, 0, "0.00 GiB"),
+    ],
+)
+def test_a_figure_that_was_set_elsewhere_is_shown_as_it_is(qtbot, make, value, text):
+    control = make()
+    qtbot.addWidget(control.widget)
+    control.show_value(value)
+    assert control.widget.text() == text
+    assert control.value() == pytest.approx(value, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("make", "unusual", "usual", "text"),
+    [
+        (CONTEXT, 262_144, 4096, "4,096"),
+        (WARMTH, 3.125, 0.3, "0.30"),
+        (MINUTES, 0.4, 0.0, "never"),
+        (MINUTES, 10_080.5, 10.0, "10 min"),
+        (BYTES, 2**20, 2**30, "1.00 GiB"),
+        (BYTES, 0, None, "automatic"),
+    ],
+)
+def test_beside_a_usual_figure_there_is_room_for_usual_ones_again(qtbot, make, unusual, usual, text):
+    control, new = make(), make()
+    qtbot.addWidget(control.widget)
+    qtbot.addWidget(new.widget)
+    control.show_value(unusual)
+    control.show_value(usual)
+    assert (control.widget.text(), control.value()) == (text, usual)
+    assert (control.widget.minimum(), control.widget.maximum()) == (new.widget.minimum(), new.widget.maximum())
+
+
+@pytest.mark.parametrize(("make", "value", "less"), [(CONTEXT, 262_144, 261_120), (WARMTH, 3.0, 2.9)])
+def test_a_step_starts_from_the_figure_that_is_in_force(qtbot, make, value, less):
+    control = make()
+    qtbot.addWidget(control.widget)
+    told: list[object] = []
+    control.changed.connect(lambda: told.append(control.value()))
+    control.show_value(value)
+    control.widget.stepDown()
+    assert told == [less]

@@ -161,6 +161,22 @@ def test_everything_can_be_searched_instead_with_one_click(bar, window, models, 
     assert turn.turn.num_branches == 2
 
 
+def test_in_a_chat_on_a_collection_it_is_said_that_only_that_one_is_searched_instead(bar, window, models, client):
+    models.conversation.set_collection("R & D")
+    first = ask(window, "Why, in the files of 2024?")
+    finish(client, first.question_id, Scope(1, 2, 1, 30, 4, ("changed in 2024",)))
+    (turn,) = window.chat.conversation.turn_views()
+    assert turn.everything.text() == "Search all of R && D instead"
+    assert turn.everything.accessibleName() == "Search all of R & D instead"
+    models.conversation.set_collection("A collection with a name that no line has room for")
+    assert turn.everything.accessibleName() == "Search all of A collection wit…ne has room for instead"
+    models.conversation.set_collection(None)
+    assert turn.everything.text() == "Search everything instead"
+    models.conversation.set_collection("R & D")
+    turn.everything.click()
+    assert client.asked(protocol.ASK)[-1].collection == "R & D"
+
+
 def test_how_much_of_a_long_document_was_read_is_said_under_its_summary_and_when_the_chat_is_opened_again(
     bar, window, client
 ):

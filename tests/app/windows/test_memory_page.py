@@ -129,6 +129,23 @@ def test_a_slider_shows_its_mark_while_it_is_moved_and_is_applied_when_let_go(pa
     assert not page.budgets.rows["ram"].automatic.isChecked()
 
 
+def test_a_knob_that_was_only_pressed_chooses_nothing(page, window, client):
+    row = page.budgets.rows["ram"]
+    row.slider.setSliderDown(True)
+    row.slider.setSliderDown(False)
+    assert (changes(client), row.automatic.isChecked()) == ([], True)
+    # What was told while it was held counts once it is let go.
+    row.slider.setSliderDown(True)
+    client.tell(protocol.SettingsChanged())
+    chosen = protocol.SettingsReply(settings={"memory": UNSET | {"ram_budget_bytes": 4 * GIB}})
+    client.answer(protocol.SETTINGS_GET, chosen)
+    row.slider.setSliderDown(False)
+    assert (row.figure.text(), row.automatic.isChecked()) == ("4.0 GiB", False)
+    row.slider.setSliderDown(True)
+    window.close()
+    assert changes(client) == []
+
+
 def test_the_keyboard_moves_a_budget_and_the_last_one_counts(page, client, qtbot):
     row = page.budgets.rows["disk"]
     start = row.slider.value()

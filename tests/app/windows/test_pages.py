@@ -191,12 +191,18 @@ def test_a_collection_that_is_gone_is_not_what_new_chats_ask(window, client, mod
     tell_library(client, COLLECTION)
     models.conversation.set_collection("Documents")
     models.conversation.ask("Why?")
+    first = models.conversation.conversation_id
     tell_library(client, Collection("Rust", (), {"indexed": 1}, 4))
     assert models.conversation.collection == "Documents"
     assert window.chat.collection_picker.text() == " Documents (removed)"
     models.conversation.new_chat()
-    tell_library(client, Collection("Rust", (), {"indexed": 2}, 4))
     assert models.conversation.collection is None
+    assert window.chat.collection_picker.text() == " All files"
+    models.conversation.ask("And now?")
+    assert client.asked(protocol.ASK)[-1].collection is None
+    # The one that was begun there says still that it is gone.
+    models.conversation.open(first)
+    assert window.chat.collection_picker.text() == " Documents (removed)"
 
 
 # --- small windows and large text ---
@@ -931,6 +937,26 @@ def test_what_has_no_value_says_what_that_means(window, client, qtbot):
     page.engine_control("library.ocr_languages").editingFinished.emit()
     qtbot.waitUntil(lambda: bool(client.asked(protocol.SETTINGS_SET)))
     assert [list(wanted.changes) for wanted in client.asked(protocol.SETTINGS_SET)] == [["library.rescan_minutes"]]
+
+
+def test_what_was_set_elsewhere_is_shown_as_it_is_though_it_cannot_be_chosen_here(window, client, qtbot):
+    page = window.go_to("settings")
+    tables = {
+        "generation": {"max_context": 262_144, "temperature": 3.0},
+        "library": {"rescan_minutes": 0.4},
+        "server": {"enabled": True, "port": 0, "needs_key": True, "key": "secret"},
+        "memory": {"index_budget_bytes": 0},
+    }
+    client.answer(protocol.SETTINGS_GET, protocol.SettingsReply(settings=tables))
+    names = (
+        "generation.max_context", "generation.temperature", "library.rescan_minutes", "server.port",
+        "memory.index_budget_bytes",
+    )  # fmt: skip
+    shown = [page.engine_control(name).text() for name in names]
+    assert shown == ["262,144", "3.00", "0.4 min", "0", "0.00 GiB"]
+    page.engine_control("generation.max_context").stepDown()
+    qtbot.waitUntil(lambda: bool(client.asked(protocol.SETTINGS_SET)))
+    assert [wanted.changes for wanted in client.asked(protocol.SETTINGS_SET)] == [{"generation.max_context": 261_120}]
 
 
 def test_what_is_kept_of_reading_is_bounded_or_left_to_the_engine(window, client, qtbot):
