@@ -280,7 +280,8 @@ def planned_for(settings: Said, profile: Profile, ledger: Ledger) -> LoadPlan:
     # Nobody is here who would give a longer answer more cells.
     longest = settings["context_tokens"]
     prompt_tokens, answer_tokens = settings.get("prompt_tokens", PROMPT_TOKENS), settings.get("tokens", ANSWER_TOKENS)
-    backlog = Backlog(0, at_once, prompt_tokens, answer_tokens, lengths=(longest,))
+    # So many are there all the time: of as many that nobody follows, a slow processor would answer half first.
+    backlog = Backlog(0, at_once, prompt_tokens, answer_tokens, refill=1.0, lengths=(longest,))
 
     def planning(hardware: Hardware, demand: Demand) -> Placement:
         return plan(hardware, profile, backlog, demand)

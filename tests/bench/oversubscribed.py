@@ -390,7 +390,10 @@ def reads_alike(ours: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 
 def _written(side: SideProcess, asked: dict[str, Any]) -> MeasuredAnswers:
-    return MeasuredAnswers.heard(side.ask(**asked))
+    written = MeasuredAnswers.heard(side.ask(**asked))
+    if not written.pass_seconds:
+        raise PeerFailed("An answer was whole before the last one had begun: there is no pass that writes all of them.")
+    return written
 
 
 if __name__ == "__main__":

@@ -103,6 +103,15 @@ def test_the_planner_reads_prompts_in_batches_that_suit_their_length(
     assert planned.placement.n_ubatch == n_ubatch
 
 
+def test_as_many_are_answered_at_once_as_are_asked_for_also_on_a_slow_processor(model: Path) -> None:
+    settings = {"model": str(model), "at_once": 8, "num_threads": 1, "prompt_tokens": 32, "tokens": 12}
+    slow = Profile(processor_rate=1e9)
+
+    planned = planned_for({**settings, "context_tokens": 128}, slow, Ledger())
+
+    assert planned.placement.num_slots == 8
+
+
 def test_given_tokens_are_written_with_drafts_and_without(started: Any) -> None:
     side = started("ours", 1)
     [prompt] = prompts(DEEP, [64], (7,))

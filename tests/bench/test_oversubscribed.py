@@ -331,6 +331,14 @@ def test_a_side_that_is_killed_fails_the_run_and_what_was_found_before_is_told(
     assert "stock_1.2x_b1 is missing" not in said.out
 
 
+def test_answers_that_were_not_written_side_by_side_end_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    side, none = Side({}), replace(answers(0.5), pass_seconds=())
+    assert oversubscribed._written(side, {}).pass_seconds  # type: ignore[arg-type]
+    monkeypatch.setattr(Side, "ask", lambda self, **asked: none.told())
+    with pytest.raises(PeerFailed, match="before the last one had begun"):
+        oversubscribed._written(side, {})  # type: ignore[arg-type]
+
+
 def test_a_context_has_room_for_an_answer_and_its_prompt_and_little_more() -> None:
     assert oversubscribed.room_for({"prompts": [range(32)], "num_tokens": 12}) == 128
     assert oversubscribed.room_for({"prompts": [range(100), range(200)], "num_tokens": 60}) == 384
