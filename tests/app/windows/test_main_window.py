@@ -667,7 +667,7 @@ def test_an_answer_goes_on_where_what_is_to_replace_it_cannot_be_written_down(wi
     models.conversation._store._connection.execute("PRAGMA query_only = ON")
     models.conversation.edit(turn_id, "Something else?")
     assert client.asked(protocol.CANCEL) == []
-    assert window.chat.prompt.text == "Something else?"
+    assert window.chat.conversation.widget_of(turn_id).bubble.draft == "Something else?"
 
 
 def test_on_other_pages_the_shortcuts_of_a_chat_do_nothing(window, models, client):

@@ -401,7 +401,8 @@ def test_where_one_of_several_fails_the_others_are_not_wanted(server: Server, en
     engine.end = lambda question_id: AnswerFailed(question_id, BadRequest("It cannot be."))
     response = complete(server, ["One", "Two"])
     assert response.json()["error"]["message"] == "It cannot be."
-    assert sorted(engine.cancelled) == sorted(question.question_id for question in engine.asked)
+    # One may have failed before the other was asked.
+    assert {question.question_id for question in engine.asked} <= set(engine.cancelled)
 
 
 def test_a_text_is_written_in_pieces(server: Server, engine: Answering):
