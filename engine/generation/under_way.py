@@ -232,7 +232,7 @@ class UnderWay:
             self._end_reading(question_id, loaded)
 
     def end_cancelled(self, loaded: LoadedModel) -> None:
-        """The same while no step is made: whose flag rose is told, and the loop is rid of it with the next."""
+        """While no step is made: whose flag rose is told at once; the loop is rid of it by `cancel_unwanted`."""
         for answering in list(self._answering.values()):
             if not answering.in_flight.cancelled.is_set():
                 continue

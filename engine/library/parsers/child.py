@@ -102,12 +102,10 @@ def _answered(command: Head, tell: Tell) -> Iterator[Answer]:
     """The answer to a command in parts; every failure but a want of memory is an answer too."""
     try:
         yield from _COMMANDS[command["do"]](command, tell)
-    except DocumentUnreadable as error:
+    except (DocumentUnreadable, EmbedderUnavailable) as error:
         yield _error(error), b""
     except RecursionError:
         yield _error(DocumentUnreadable("The file is nested too deeply to be read.")), b""
-    except EmbedderUnavailable as error:
-        yield _error(error), b""
     except OSError as error:
         yield _error(_no_room() if is_disk_full(error) else _unreadable(error)), b""
     except MemoryError:

@@ -169,6 +169,12 @@ def take_turns(desk: PoolDesk, models: tuple[Path, ...]) -> None:
         desk.text_of(f"turn{turn}")
 
 
+def slow_down(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Each step takes so much longer from now on, so that an answer is still being written when it matters."""
+    step = StepLoop.step
+    monkeypatch.setattr(StepLoop, "step", lambda loop: (time.sleep(seconds), step(loop))[1])
+
+
 def test_a_question_is_answered_by_the_model_that_it_names(models, alone, pool_desk):
     desk = pool_desk(FOR_ALL)
     desk.worker.use(UseModel(models[0]))
@@ -303,8 +309,7 @@ def test_a_model_that_changes_is_planned_beside_what_all_others_hold(models, poo
 
 
 def test_a_cancelled_question_of_a_model_that_waits_ends_at_once(models, pool_desk, monkeypatch):
-    step = StepLoop.step
-    monkeypatch.setattr(StepLoop, "step", lambda loop: (time.sleep(0.02), step(loop))[1])
+    slow_down(monkeypatch, 0.02)
     desk = pool_desk(FOR_ONE)
     desk.worker.use(UseModel(models[0]))
     first = desk.ask_of(models[0], "a", max_tokens=250)
@@ -356,8 +361,7 @@ def test_whoever_stops_an_answer_while_another_model_is_loaded_hears_of_it_at_on
         load(model, n_gpu_layers, on_progress, *args)
 
     monkeypatch.setattr(Model, "load", slow)
-    step = StepLoop.step
-    monkeypatch.setattr(StepLoop, "step", lambda loop: (time.sleep(0.02), step(loop))[1])
+    slow_down(monkeypatch, 0.02)
     desk = pool_desk(FOR_ONE)
     desk.worker.use(UseModel(models[0]))
     stopped = desk.ask_of(models[0], "stopped", max_tokens=250)
@@ -544,8 +548,7 @@ def test_a_person_does_not_wait_behind_scripts_of_another_model_also_after_a_qui
     warm_up(desk, models)
     clock = desk.worker.models._clock
     desk.worker.models._clock = lambda: clock() + 600.0
-    step = StepLoop.step
-    monkeypatch.setattr(StepLoop, "step", lambda loop: (time.sleep(0.01), step(loop))[1])
+    slow_down(monkeypatch, 0.01)
     desk.ask_of(models[0], "script", max_tokens=200, priority="batch")
     desk.begin_of("script")
     desk.ask_of(models[1], "person", max_tokens=5)
@@ -559,8 +562,7 @@ def test_a_person_begins_beyond_a_group_of_scripts_while_only_scripts_wait_for_a
 ):
     desk = pool_desk(FOR_ALL)
     warm_up(desk, models)
-    step = StepLoop.step
-    monkeypatch.setattr(StepLoop, "step", lambda loop: (time.sleep(0.01), step(loop))[1])
+    slow_down(monkeypatch, 0.01)
     scripts = [f"script{number}" for number in range(2 * GROUP_SIZE)]
     with at_once():
         for question_id in scripts:
@@ -737,8 +739,7 @@ def test_choosing_a_model_that_failed_when_it_was_named_loads_it(models, alone, 
 
 
 def test_a_model_that_is_loaded_again_does_not_wait_for_a_script_that_names_it(models, pool_desk, monkeypatch):
-    step = StepLoop.step
-    monkeypatch.setattr(StepLoop, "step", lambda loop: (time.sleep(0.005), step(loop))[1])
+    slow_down(monkeypatch, 0.005)
     desk = pool_desk(FOR_ALL)
     desk.worker.use(UseModel(models[0]))
     for number in range(20):
@@ -756,8 +757,7 @@ def test_a_model_that_is_loaded_again_does_not_wait_for_a_script_that_names_it(m
 
 
 def test_what_was_set_aside_of_a_cancelled_answer_leaves_the_ledger(models, pool_desk, monkeypatch):
-    step = StepLoop.step
-    monkeypatch.setattr(StepLoop, "step", lambda loop: (time.sleep(0.01), step(loop))[1])
+    slow_down(monkeypatch, 0.01)
     desk = pool_desk(FOR_ONE)
     desk.worker.use(UseModel(models[0]))
     take_turns(desk, models)
