@@ -105,7 +105,7 @@ class AppModels(QObject):
         self.remark = RemarkModel(self.memory, self)
         self.standings = Standings(client, self.library, self)
         self.sources = SourcesModel(client, self.standings, self)
-        self.engine_status = EngineStatusModel(client, self, self.each_file)
+        self.engine_status = EngineStatusModel(client, self, self.each_file, self.library)
         self._connect_chats()
         self._connect_sources()
         self._connect_messages()

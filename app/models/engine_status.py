@@ -15,6 +15,7 @@ from engine.wire import WireError
 if TYPE_CHECKING:
     from app.engine_client import EngineClient
     from app.models.each_file import EachFileModel, RunState
+    from app.models.library import LibraryModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,9 @@ class Facts:
     """All that the sentence depends on.
 
     `refusal` is why a running engine does nothing (its library is held), `answering` the questions under way;
-    `measuring` how many points of how many are done while the loaded model is measured. Of the question to every file,
-    `run` is how it stands, and `asked_files` how many of how many have answered.
+    `measuring` how many points of how many are done while the loaded model is measured. While indexing `is_held` there
+    is no job, and what is added waits. Of the question to every file, `run` is how it stands, and `asked_files` how
+    many of how many have answered.
     """
 
     state: str = "stopped"
@@ -32,6 +34,7 @@ class Facts:
     refusal: str = ""
     progress: IndexProgress | None = None
     share: Share = NOTHING_DONE
+    is_held: bool = False
     model: ModelState | None = None
     answering: frozenset[str] = frozenset()
     measuring: tuple[int, int] = (0, 0)
@@ -80,7 +83,13 @@ def _work_sentence(facts: Facts) -> str:
     if long_work := " · ".join(part for part in (_asking_sentence(facts), _indexing_sentence(facts)) if part):
         return long_work
     answering = _answering_sentence(len(facts.answering)) or _measuring_sentence(*facts.measuring)
-    return answering or (_tr("The question to every file is paused") if facts.run == "paused" else _tr("Ready"))
+    return answering or _held_sentence(facts) or _tr("Ready")
+
+
+def _held_sentence(facts: Facts) -> str:
+    """What waits until somebody goes on with it."""
+    every_file = _tr("The question to every file is paused") if facts.run == "paused" else ""
+    return " · ".join(part for part in (every_file, _tr("Indexing is paused") if facts.is_held else "") if part)
 
 
 def _asking_sentence(facts: Facts) -> str:
@@ -124,9 +133,13 @@ class EngineStatusModel(QObject):
     sentence_changed = Signal(str)  # the new sentence
 
     def __init__(
-        self, client: EngineClient, parent: QObject | None = None, each_file: EachFileModel | None = None
+        self,
+        client: EngineClient,
+        parent: QObject | None = None,
+        each_file: EachFileModel | None = None,
+        library: LibraryModel | None = None,
     ) -> None:
-        """`each_file`: what the engine is asked in the background of all pages, too."""
+        """`each_file`: what the engine is asked in the background of all pages, too. `library`: whether it is held."""
         super().__init__(parent)
         self._client = client
         self._facts = Facts(state=client.state, phase=client.phase)
@@ -141,6 +154,8 @@ class EngineStatusModel(QObject):
             each_file.run_changed.connect(lambda: self._show_run(each_file))
             each_file.progress_changed.connect(lambda: self._show_run(each_file))
             self._show_run(each_file)
+        if library is not None:
+            library.progress_changed.connect(lambda: self._set(replace(self._facts, is_held=library.is_held)))
 
     @property
     def is_busy(self) -> bool:

@@ -2,7 +2,7 @@
 
     python -m tests.bench.serving [--quick] [--json FILE] [--csv FILE] [--plot FOLDER] [--peers FOLDER]
                                   [--regime NAME…] [--only NAME…] [--questions N] [--seeds N] [--all-ablations]
-                                  [--disk-rate MB]
+                                  [--disk-rate MB] [--runs FILE [--resume]]
 
 The same model file, documents, questions, moments of arrival and lengths for everybody. Documents are real ones with
 many synthetic vectors beside them; questions ask about their places as Zipf has it; how much is read and written
@@ -46,7 +46,8 @@ both stages idle for at most .3 of the time.
 Exit code 1 when a bound does not hold, or nothing was measured of a side that it is for; `--quick` (a small model that
 fits, one seed, few short answers and sides) binds nothing. With `--quick --regime oversubscribed` an hour of the other
 regime is measured, by a smaller library. It is 2 where memory cannot be limited, or there are no documents. What was
-found is written after each load.
+found is written after each load, and with `--resume` nothing that is in the file of `--runs` is measured again: all of
+it takes longer than most machines are left alone.
 """
 
 from __future__ import annotations
@@ -56,15 +57,16 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.config import Home
 from engine.memory.bandwidth import measured
-from engine.memory.measured import Measured, table_key
+from engine.memory.measured import table_key
 from engine.memory.profile import Profile
 from engine.memory.profile_file import load_profile, profile_file
 from engine.models.gguf import read_shape
@@ -89,16 +91,17 @@ from tests.bench.serving_figures import (
     OURS,
     REGIMES,
     SERIAL,
+    Found,
     Key,
     Regime,
     Run,
     bound,
     by_side,
     capacity_per_s,
-    figures,
     in_overload,
     named_ratios,
     promised,
+    rows,
     table,
     tails,
     unmeasured,
@@ -108,7 +111,7 @@ from tests.bench.serving_library import Libraries, fresh, libraries
 from tests.bench.serving_load import Asked, Extent, Load, arrivals_of, places, questions, read_stamps
 from tests.bench.serving_ways import WAYS
 from tests.bench.side_process import Limit, SideProcess
-from tests.bench.simulated_runs import write_runs
+from tests.bench.simulated_runs import Steps, resumed, write_runs
 
 MODEL_FACTOR, INDEX_FACTOR = 1.2, 4.0
 # Of llama-server's prompt cache where memory is scarce.
@@ -237,6 +240,16 @@ def sides_of(size: Size, regime: Regime, only: Sequence[str] | None) -> list[str
     return list(dict.fromkeys((OURS, SERIAL, *named)))
 
 
+def left(wanted: Iterable[Step], regime: Regime, found: Found) -> Iterator[Step]:
+    """Those of which nothing is known yet; what is known of a load are its first seeds."""
+    passed = Counter[Key]()
+    for step in wanted:
+        key = Key(regime, step.side, step.load.name)
+        passed[key] += 1
+        if passed[key] > len(found.get(key, ())):
+            yield step
+
+
 def _is_asked(size: Size, side: str, load: Load, *, is_first: bool) -> bool:
     """At the rate that is judged everybody is; of ablations, and of the rest of the curve, a seed is enough."""
     if load.name == JUDGED:
@@ -260,15 +273,14 @@ class Bench:
     parent: Group
     interpreters: Mapping[str, Path]
     server: Path | None
-    found: dict[Key, list[Run]] = field(default_factory=dict)
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    tables: dict[Regime, Measured] = field(default_factory=dict)
+    found: dict[Key, list[Run]]
+    step_times: dict[Regime, Steps]
 
     def run(self, regime: Regime) -> None:
         self._rehearse(regime)
         sides = [side for side in sides_of(self.size, regime, self.options.only) if self._is_there(side)]
         failed: set[str] = set()
-        for step in steps(self.size, sides):
+        for step in left(steps(self.size, sides), regime, self.found):
             if step.side in failed:
                 continue
             try:
@@ -299,7 +311,7 @@ class Bench:
             side.ask(measures=True)
         home = Home.under(self.libraries.home(is_on_disk=False))
         self.profile = load_profile(profile_file(home.data)) or self.profile
-        self.tables[regime] = self.profile.table(table_key(read_shape(self.models[regime])))
+        self.step_times[regime] = Steps.of(self.profile.table(table_key(read_shape(self.models[regime]))))
 
     def _measure(self, regime: Regime, step: Step) -> None:
         asked = self._asked(regime, step)
@@ -308,10 +320,7 @@ class Bench:
             self._opened(regime, step.side) as side,
         ):
             heard = side.ask(asked=[one.told() for one in asked], is_alone=step.load.arrivals == "alone")
-        run = Run.heard(heard)
-        self.found.setdefault(Key(regime, step.side, step.load.name), []).append(run)
-        named = {"regime": regime, "side": step.side, "load": step.load.name, "seed": step.seed}
-        self.rows.append({**named, "questions": len(run.served), **figures(run)})
+        self.found.setdefault(Key(regime, step.side, step.load.name), []).append(Run.heard(heard))
 
     def _asked(self, regime: Regime, step: Step) -> list[Asked]:
         is_alone = step.load.arrivals == "alone"
@@ -403,6 +412,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("serving", __doc__, quick="small models, few short answers and sides, within five minutes")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="also write a line for each load there")
     parser.add_argument("--runs", type=Path, metavar="FILE", help="also keep every question there, for the simulator")
+    parser.add_argument("--resume", action="store_true", help="measure only what is not in the file of --runs yet")
     parser.add_argument("--plot", type=Path, metavar="FOLDER", help="also draw our loads over time there (PNG and CSV)")
     parser.add_argument("--regime", nargs="+", choices=REGIMES, help="only these; both, or with --quick `fits`")
     names = sorted({*PEERS, *ABLATIONS} - {SERIAL})
@@ -413,6 +423,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     peers.add_folder_option(parser)
     add_disk_rate_option(parser)
     options = parser.parse_args(arguments)
+    if options.resume and options.runs is None:
+        parser.error("--resume goes on with what is in the file of --runs, so name that file too")
     options.regime = options.regime or (QUICK_REGIMES if options.quick else REGIMES)
     if not DOCUMENTS.is_dir() or not CONVERSATIONS.exists():
         print(f"There are no documents at {DOCUMENTS}, or no trace at {CONVERSATIONS}.", file=sys.stderr)
@@ -427,6 +439,7 @@ def _measure(options: argparse.Namespace, parent: Group) -> int:
     size = replace(size, all_ablations=options.all_ablations)
     if options.seeds:
         size = replace(size, seeds=size.seeds[: options.seeds])
+    found, step_times = resumed(options.runs, _conditions(options, size)) if options.resume else ({}, {})
     with told(f"reading {size.chunks} passages of real documents"):
         library = read_library(size.chunks)
     words = vocabulary_of(library)
@@ -439,10 +452,22 @@ def _measure(options: argparse.Namespace, parent: Group) -> int:
         profile = measured(Profile(), folder)
     interpreters = _interpreters(options, size)
     server = _server(options, size)
-    bench = Bench(size, options, both, library, index_bytes, models, profile, parent, interpreters, server)
+    bench = Bench(
+        size, options, both, library, index_bytes, models, profile, parent, interpreters, server, found, step_times
+    )
     for regime in options.regime:
         bench.run(regime)
     return 0 if tell(bench) or options.quick else 1
+
+
+def _conditions(options: argparse.Namespace, size: Size) -> dict[str, Any]:
+    """What has to be alike in all that is compared."""
+    return {
+        "quick": options.quick,
+        "questions": dict(size.questions),
+        "disk_rate": options.disk_rate,
+        "threads": num_threads(),
+    }
 
 
 def _is_asked_for(name: str, options: argparse.Namespace, size: Size) -> bool:
@@ -474,15 +499,16 @@ def _server(options: argparse.Namespace, size: Size) -> Path | None:
 def write(bench: Bench) -> None:
     """What was found by now, to the files that are wanted."""
     options = bench.options
-    if options.csv is not None and bench.rows:
-        heads = dict.fromkeys(name for row in bench.rows for name in row)
-        write_csv(options.csv, [{name: row.get(name, "") for name in heads} for row in bench.rows])
+    if options.csv is not None:
+        lines = rows(bench.found, bench.size.seeds)
+        heads = dict.fromkeys(name for line in lines for name in line)
+        write_csv(options.csv, [{name: line.get(name, "") for name in heads} for line in lines])
     if options.json is not None:
         told_of = by_side(bench.found)
         ours = told_of.pop(OURS, {}) | {f"{regime}_limit_bytes": bench.limit_bytes(regime) for regime in bench.models}
         report.write(options.json, ours, told_of, named_ratios(bench.found))
     if options.runs is not None:
-        write_runs(options.runs, bench.found, bench.tables)
+        write_runs(options.runs, bench.found, bench.step_times, _conditions(options, bench.size))
     if options.plot is not None:
         _draw(bench)
 

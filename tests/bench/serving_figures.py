@@ -307,6 +307,15 @@ def by_side(found: Found) -> dict[str, dict[str, float]]:
     return told
 
 
+def rows(found: Found, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """A line for each load that was answered, with its seed."""
+    return [
+        {**asdict(key), "seed": seed, "questions": len(run.served), **figures(run)}
+        for key, runs in found.items()
+        for seed, run in zip(seeds, runs, strict=False)
+    ]
+
+
 def table(found: Found, regime: Regime, load: str) -> list[str]:
     """Lines for the terminal: a side each, ours first, with where the time went."""
     chosen = {key.side: medians(runs) for key, runs in found.items() if (key.regime, key.load) == (regime, load)}

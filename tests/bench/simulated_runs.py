@@ -21,6 +21,7 @@ from engine.competing import MOST_SLOTS_OF_PROCESSOR
 from engine.memory.backlog import LEAST_REFILL
 from engine.memory.gangs import Sharing
 from engine.memory.measured import Measured
+from tests.bench.peers import PeerFailed
 from tests.bench.serving_figures import ALONE, OURS, SERIAL, Key, Regime, Run, Served
 from tests.bench.simulated import Question, Stages, gangs, mean_latency_s, pipelined, serial
 
@@ -69,14 +70,23 @@ class Compared:
         return abs(self.simulated_s / self.measured_s - 1.0)
 
 
-def write_runs(file: Path, found: Mapping[Key, Sequence[Run]], tables: Mapping[Regime, Measured]) -> None:
-    """Every question of every run, and the measured steps of each regime."""
+def write_runs(
+    file: Path,
+    found: Mapping[Key, Sequence[Run]],
+    step_times: Mapping[Regime, Steps],
+    conditions: Mapping[str, Any] | None = None,
+) -> None:
+    """Every question of every run, the measured steps of each regime, and the `conditions` that all have in common."""
     content = {
-        "steps": {regime: asdict(Steps.of(measured)) for regime, measured in tables.items()},
+        "conditions": conditions or {},
+        "steps": {regime: asdict(steps) for regime, steps in step_times.items()},
         "runs": [{"key": asdict(key), "runs": [run.told() for run in runs]} for key, runs in found.items()],
     }
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(content), encoding="utf-8")
+    # Hours of measuring are in it.
+    beside = file.with_name(f"{file.name}.new")
+    beside.write_text(json.dumps(content), encoding="utf-8")
+    beside.replace(file)
 
 
 def read_runs(file: Path) -> tuple[dict[Key, list[Run]], dict[Regime, Steps]]:
@@ -84,6 +94,28 @@ def read_runs(file: Path) -> tuple[dict[Key, list[Run]], dict[Regime, Steps]]:
     content = json.loads(file.read_text(encoding="utf-8"))
     found = {Key(**one["key"]): [Run.heard(run) for run in one["runs"]] for one in content["runs"]}
     return found, {regime: _steps(told) for regime, told in content["steps"].items()}
+
+
+def resumed(file: Path, conditions: Mapping[str, Any]) -> tuple[dict[Key, list[Run]], dict[Regime, Steps]]:
+    """What is measured already, for a bench that takes longer than a machine is left alone; nothing without the file.
+
+    Raises:
+        PeerFailed: It was measured under other conditions, or is no such file.
+    """
+    if not file.exists():
+        return {}, {}
+    try:
+        before = dict(json.loads(file.read_text(encoding="utf-8"))["conditions"])
+        found, step_times = read_runs(file)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PeerFailed(f"{file} cannot be gone on with: it holds no measured runs ({error}).") from error
+    other = [
+        f"{name} {before.get(name)} instead of {now}" for name, now in conditions.items() if before.get(name) != now
+    ]
+    if other:
+        raise PeerFailed(f"{file} was measured with {', '.join(other)}: measure into another file.")
+    print(f"  {sum(map(len, found.values()))} loads are known from {file}")
+    return found, step_times
 
 
 def _steps(told: Mapping[str, Any]) -> Steps:

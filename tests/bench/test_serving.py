@@ -20,7 +20,7 @@ from engine.models.gguf import read_shape
 from tests.bench import serving
 from tests.bench.azure import Length
 from tests.bench.real_library import Library, Text
-from tests.bench.serving import FULL, SMALL, Step, sides_of, steps
+from tests.bench.serving import FULL, SMALL, Step, left, sides_of, steps
 from tests.bench.serving_figures import (
     AZURE,
     BOUNDS,
@@ -63,7 +63,7 @@ from tests.bench.serving_load import (
 from tests.bench.serving_our_side import Grown
 from tests.bench.serving_plot import Line, arrival_rates, panels, stairs, write_moments
 from tests.bench.serving_ways import DEFAULTS, WAYS, Way
-from tests.bench.simulated_runs import read_runs
+from tests.bench.simulated_runs import Steps, read_runs
 from tests.bench.whole_layers import next_layer_only
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -402,6 +402,23 @@ def test_everybody_is_asked_at_the_rate_that_is_judged_and_ablations_once() -> N
     assert {step.load.factor for step in asked if step.load.arrivals == "poisson"} == set(FULL.factors)
 
 
+def test_what_is_known_of_a_load_are_its_first_seeds() -> None:
+    wanted = list(steps(FULL, ["ours", "serial", "llama_server"]))
+    known = {
+        Key("fits", "serial", "alone"): [served(1.0)] * 3,
+        Key("fits", "ours", "alone"): [served(1.0)] * 2,
+        Key("oversubscribed", "ours", "poisson_0.9"): [served(1.0)],
+    }
+    again = list(left(wanted, "fits", known))
+    assert again[0] == Step("ours", Load("alone"), FULL.seeds[2])
+    assert again[1:] == wanted[6:]
+    # While it goes on, what is measured becomes known.
+    for step in (going_on := left(wanted, "fits", known)):
+        known.setdefault(Key("fits", step.side, step.load.name), []).append(served(1.0))
+    assert list(going_on) == list(left(wanted, "fits", known)) == []
+    assert len(known[Key("fits", "ours", "poisson_0.9")]) == len(FULL.seeds)
+
+
 def test_who_is_named_is_measured_where_it_means_anything() -> None:
     assert sides_of(SMALL, "fits", None) == list(SMALL.sides["fits"])
     assert sides_of(SMALL, "fits", ["no_tree", "no_ring"]) == ["ours", "serial", "no_tree"]
@@ -477,6 +494,7 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
         csv=tmp_path / "loads.csv",
         runs=tmp_path / "runs.json",
         plot=tmp_path / "plots",
+        disk_rate=None,
         regime=("fits",),
         only=["serial_batched"],
         quick=False,
@@ -491,8 +509,7 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
         Key("fits", "serial", "alone"): [served(2.0, 2.0)],
         Key("fits", "ours", "alone"): [served(2.0, 2.0)],
     }
-    bench.tables = {"fits": Measured()}
-    bench.rows = [{"regime": "fits", "side": "ours", "mean_s": 1.5}, {"regime": "fits", "side": "serial"}]
+    bench.step_times = {"fits": Steps.of(Measured())}
 
     assert serving.tell(bench)
 
@@ -502,7 +519,14 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
     assert written["ours"]["oversubscribed_limit_bytes"] == 10
     assert read_runs(options.runs)[0] == bench.found
     with options.csv.open(newline="") as stream:
-        assert [row["mean_s"] for row in csv.DictReader(stream)] == ["1.5", ""]
+        lines = list(csv.DictReader(stream))
+    assert [(row["side"], row["load"], row["seed"], row["mean_s"]) for row in lines] == [
+        ("ours", "poisson_0.9", "1", "1.5"),
+        ("serial_batched", "poisson_0.9", "1", "3.0"),
+        ("serial", "alone", "1", "2.0"),
+        ("ours", "alone", "1", "2.0"),
+    ]
+    assert [row["streamed_bytes"] for row in lines] == ["7.0", "", "", ""]
     assert (options.plot / "serving-fits-poisson_0.9.png").read_bytes().startswith(b"\x89PNG")
     with (options.plot / "serving-fits-poisson_0.9.csv").open(newline="") as stream:
         assert [row["backlog"] for row in csv.DictReader(stream)] == ["1", "2"]

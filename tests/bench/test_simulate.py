@@ -11,11 +11,12 @@ import pytest
 
 from engine.memory.measured import Beside, Point, Split
 from engine.memory.measured import Measured as Table
+from tests.bench.peers import PeerFailed
 from tests.bench.serving_figures import Key, Run
 from tests.bench.serving_figures import Served as Measured
 from tests.bench.simulate import SPEEDUPS, check, piperag, row_of
 from tests.bench.simulated import Question, Served, Stages, gangs, mean_latency_s, pipelined, serial
-from tests.bench.simulated_runs import Steps, compared, read_runs, write_runs
+from tests.bench.simulated_runs import Steps, compared, read_runs, resumed, write_runs
 from tests.helpers.machines import DESKTOP, MODELS
 
 # A search takes two seconds however many it is for, a token is read in a hundredth, and a step takes a second.
@@ -142,10 +143,23 @@ def test_runs_are_read_as_they_were_written(tmp_path: Path):
     file = tmp_path / "runs.json"
     split = Split()
     table = Table().with_point(Point(split, "write", 1, seconds=0.1)).with_point(Point(split, "write", 4, seconds=0.2))
-    write_runs(file, found(), {"fits": table.with_beside(Beside(split, 2, 2, 0.75, 0.5))})
+    write_runs(file, found(), {"fits": Steps.of(table.with_beside(Beside(split, 2, 2, 0.75, 0.5)))})
     runs, steps = read_runs(file)
     assert runs == found()
     assert steps == {"fits": Steps({1: 0.1, 4: 0.2}, 0.75, 0.5)}
+
+
+def test_what_was_measured_under_the_same_conditions_is_gone_on_with(tmp_path: Path):
+    file, steps = tmp_path / "runs.json", {"fits": Steps({1: 0.1}, 0.75, 0.5)}
+    assert resumed(file, {"threads": 2}) == ({}, {})
+    write_runs(file, found(), steps, {"threads": 2, "questions": {"fits": 100}})
+    assert resumed(file, {"threads": 2, "questions": {"fits": 100}}) == (found(), steps)
+    with pytest.raises(PeerFailed, match="threads 2 instead of 4"):
+        resumed(file, {"threads": 4, "questions": {"fits": 100}})
+    for damaged in ('{"runs": []}', "[1]", '{"conditions"'):
+        file.write_text(damaged)
+        with pytest.raises(PeerFailed, match="no measured runs"):
+            resumed(file, {"threads": 2})
 
 
 def test_steps_are_as_measured_between_as_on_a_line_and_beyond_in_proportion():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.models.engine_status import EngineStatusModel, Facts, sentence_of
+from app.models.library import LibraryModel
 from app.models.steady_progress import Share
 from engine import protocol
 from engine.protocol import IndexProgress, ModelState
@@ -43,6 +44,12 @@ LOADING = ModelState(state="loading", name="tiny", fraction=0.5)
         (Facts("ready", run="paused", asked_files=(3, 12), answering=frozenset("a")), "Answering…"),
         (Facts("ready", run="paused", asked_files=(3, 12)), "The question to every file is paused"),
         (Facts("ready", run="finished", asked_files=(12, 12)), "Ready"),
+        (Facts("ready", is_held=True), "Indexing is paused"),
+        (Facts("ready", is_held=True, answering=frozenset("a")), "Answering…"),
+        (
+            Facts("ready", is_held=True, run="paused", asked_files=(3, 12)),
+            "The question to every file is paused · Indexing is paused",
+        ),
         (Facts("ready", run="running", asked_files=(3, 12), model=LOADING), "Loading tiny, 50 %"),
         (Facts("ready", refusal="The library is held.", progress=HALF), "The library is held."),
         (Facts("ready", model=ModelState(state="loaded", name="tiny")), "Ready"),
@@ -114,6 +121,20 @@ def test_it_is_busy_while_there_is_something_to_wait_for(client):
     client.give_up()
     assert not status.is_busy
     assert status.has_failed
+
+
+def test_a_library_that_is_held_without_a_job_is_told_of(client):
+    library = LibraryModel(client)
+    status = EngineStatusModel(client, library=library)
+    client.become_ready()
+    held = protocol.LibraryReply(collections=(), disk_bytes=0, is_paused=True)
+    for _ in (library, status):
+        client.answer(protocol.LIBRARY, held)
+    assert (status.sentence, status.is_busy) == ("Indexing is paused", False)
+    library.resume()
+    client.answer(protocol.RESUME, protocol.Nothing())
+    client.answer(protocol.LIBRARY, held.model_copy(update={"is_paused": False}))
+    assert status.sentence == "Ready"
 
 
 def test_an_engine_that_cannot_open_its_library_says_why(client):
