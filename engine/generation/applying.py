@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.config import MIB
 from engine.core import Tier
-from engine.errors import ModelError, ModelLoadFailed, NotStreamable
+from engine.errors import ModelError, ModelLoadFailed, NoRoomToLoad, NotStreamable
 from engine.generation.building import OpenContext, cells_of, keeper_over, least_left_bytes, open_context
 from engine.generation.cells import Cells
 from engine.generation.changing import Change, change_of
@@ -367,7 +367,14 @@ def _sentence(
     if problem is None:
         # A model that cannot be streamed has said so.
         remarks = moved.plan.remarks[len(before.plan.remarks) :]
-        return " ".join((*(remarks or (change.sentence,)), pause))
-    if moved.plan.placement == before.plan.placement:
-        return f"There was no room for {', '.join(change.words)}, so all stays as it is. {pause}"
-    return f"There was no room for {', '.join(change.words)}, nor for what there was. {moved.plan.sentence} {pause}"
+        return " ".join((*([remark.sentence for remark in remarks] or (change.sentence,)), pause))
+    wanted, stays = ", ".join(change.words), moved.plan.placement == before.plan.placement
+    if isinstance(problem, NoRoomToLoad):
+        why = f"There was no room for {wanted}, {'so all stays as it is' if stays else 'nor for what there was'}."
+    else:
+        # A disk that cannot be read, say, has nothing to do with room.
+        why = (
+            f"{problem.sentence} What was wanted ({wanted}) could not be had, "
+            f"{'so all stays as it is' if stays else 'nor what there was'}."
+        )
+    return " ".join(filter(None, (why, "" if stays else moved.plan.sentence, pause)))

@@ -94,7 +94,9 @@ class ModelInstance:
         planner, before = self._planner, self.loaded.context.num_cells
         wanted = self.placement_with(num_cells)
         cause = f"A text of more than {before:,} tokens is being answered."
-        if wanted.num_cells < num_cells:
+        # What has no room already has no less of it for more cells.
+        is_too_much = not wanted.fits and self.loaded.plan.placement.fits
+        if wanted.num_cells < num_cells or is_too_much:
             self.loaded.loop.have_no_more_cells()
             self._publish(PlacementSettled(False, f"There is no room for {num_cells:,} cells.", cause=cause))
             return

@@ -34,10 +34,26 @@ Planning = Callable[[Hardware, Demand], Placement]
 
 
 @dataclass(frozen=True, slots=True)
+class Remark:
+    """A sentence for people on how a model was loaded, told as long as it is true.
+
+    That is while it does without all of these `rungs`; `is_of_file_order`: while weights lie as in the model's file.
+    """
+
+    sentence: str
+    rungs: tuple[Rung, ...] = ()
+    is_of_file_order: bool = False
+
+    def is_true_of(self, placement: Placement, given_up: tuple[Rung, ...]) -> bool:
+        lies_so = not (self.is_of_file_order and placement.is_repacked)
+        return lies_so and all(rung in given_up for rung in self.rungs)
+
+
+@dataclass(frozen=True, slots=True)
 class LoadPlan:
     """`settings` are those that it was made with, `given_up` the rungs of the ladder that it does without.
 
-    `n_gpu_layers` is what was chosen for this model, whatever the settings say; `remarks` are for people.
+    `n_gpu_layers` is what was chosen for this model, whatever the settings say; `remarks` are of all its loads.
     `demand.shape` has the bytes of a 16-bit cell, `shape` those of a cell in the format that is used.
     """
 
@@ -47,7 +63,7 @@ class LoadPlan:
     placement: Placement
     n_gpu_layers: int | None = None
     given_up: tuple[Rung, ...] = ()
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def shape(self) -> ModelShape:
@@ -85,7 +101,8 @@ class LoadPlan:
     @property
     def sentence(self) -> str:
         """What was decided."""
-        sentences = [self.placement.sentence, *self.remarks]
+        true = (remark.sentence for remark in self.remarks if remark.is_true_of(self.placement, self.given_up))
+        sentences = [self.placement.sentence, *dict.fromkeys(true)]
         if self.demand.wishes.kv_type == "f16" != self.settings.generation.kv_type:
             sentences.append("Keys and values stay at 16 bits: the heads of this model allow no other.")
         return " ".join(sentences)
@@ -100,7 +117,7 @@ class LoadPlan:
         """What the model wants by other settings."""
         return by_settings(self.demand, settings, self.n_gpu_layers)
 
-    def in_file_order(self, *remarks: str) -> LoadPlan:
+    def in_file_order(self, *remarks: Remark) -> LoadPlan:
         """The same, with a model whose layers turned out to be none that come and go in the processor's order."""
         placement, demand = replace(self.placement, is_repacked=False), replace(self.demand, is_packable=False)
         return replace(self, demand=demand, placement=placement, remarks=(*self.remarks, *remarks))
@@ -128,7 +145,7 @@ class LoadPlan:
             can_leave=False,
         )
         demand = replace(self.demand, is_streamable=False, wishes=replace(self.demand.wishes, can_leave=False))
-        return replace(self, demand=demand, placement=placement, remarks=(*self.remarks, remark))
+        return replace(self, demand=demand, placement=placement, remarks=(*self.remarks, Remark(remark)))
 
     def placed(self, placement: Placement) -> LoadPlan:
         """The same model, placed otherwise."""

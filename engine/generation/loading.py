@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from engine.core import Tier
 from engine.errors import NoRoomToLoad
 from engine.events import MemoryShort, Publish
-from engine.generation.load_plan import LoadPlan, Planning
+from engine.generation.load_plan import LoadPlan, Planning, Remark
 from engine.generation.load_trials import LoadTrials
 from engine.generation.loaded import LoadedModel
 from engine.memory.hardware import Hardware
@@ -54,7 +54,8 @@ def load(plan: LoadPlan, attempts: Attempts) -> LoadedModel:
                 raise
             log.info("%s", error.sentence)
             attempts.publish(MemoryShort(_tier_of(lower), f"{error.sentence} {lower.given_up[-1].sentence}"))
-            plan = replace(lower, remarks=(*plan.remarks, lower.given_up[-1].sentence))
+            rungs = lower.given_up[len(plan.given_up) :]
+            plan = replace(lower, remarks=(*plan.remarks, Remark(rungs[-1].sentence, rungs[-1:])))
 
 
 def _lower_after_deaths(plan: LoadPlan, attempts: Attempts) -> LoadPlan:
@@ -64,8 +65,10 @@ def _lower_after_deaths(plan: LoadPlan, attempts: Attempts) -> LoadPlan:
         plan = plan.one_lower(attempts.hardware(), attempts.planning) or plan
     if plan.given_up == told:
         return plan
-    what = " ".join(rung.sentence for rung in plan.given_up[len(told) :])
-    return replace(plan, remarks=(f"Ragdoll's engine ended while it loaded this model, so it takes less now. {what}",))
+    rungs = plan.given_up[len(told) :]
+    what = " ".join(rung.sentence for rung in rungs)
+    why = f"Ragdoll's engine ended while it loaded this model, so it takes less now. {what}"
+    return replace(plan, remarks=(Remark(why, rungs),))
 
 
 def _tier_of(plan: LoadPlan) -> Tier:

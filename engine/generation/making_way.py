@@ -117,7 +117,8 @@ class MakingWay:
     def for_others(self, principal: Member) -> None:
         """Weights of models that wait leave where their room is wanted by anything else."""
         for one in self._members:
-            if one.is_away and one.removable_bytes:
+            # Also of whom only the context has left.
+            if not one.is_in_memory and one.removable_bytes:
                 # What came back has filled its room to the brim, by plan.
                 lacking = -principal.room_bytes - principal.loader.planner.headroom_bytes() // 2
                 if lacking > 0:

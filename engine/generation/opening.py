@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from engine.errors import ModelLoadFailed, NoRoomToLoad, NotStreamable
-from engine.generation.load_plan import LoadPlan
+from engine.generation.load_plan import LoadPlan, Remark
 from engine.generation.model import Model
 from engine.generation.model_leases import ModelLeases
 from engine.generation.weights.copied import CopiedWeights
@@ -68,7 +68,8 @@ class Opening:
                 try:
                     return self._packed(plan)
                 except NotStreamable as error:
-                    plan = plan.in_file_order(f"{error.sentence} They are read as they lie in the model's file.")
+                    why = f"{error.sentence} They are read as they lie in the model's file."
+                    plan = plan.in_file_order(Remark(why, is_of_file_order=True))
                     self._leases.take_weights(plan.shape, plan.placement)
             return self._loaded(plan)
         except BaseException:

@@ -118,7 +118,8 @@ class LedgerShare(Ledger):
         if not self._is_waiting:
             self._whole.rename(lease, entry.owner, entry.what, is_counted=entry.is_counted)
             return
-        is_spare = self._is_away and entry.owner == "weights"
+        # A copy on the disk stays there, whoever waits.
+        is_spare = self._is_away and entry.owner == "weights" and lease.span.tier == "ram"
         is_counted = entry.is_counted and not is_spare
         self._whole.rename(
             lease, SPARE_OWNER if is_spare else WAITING_OWNER, f"{self._name}: {entry.what}", is_counted=is_counted

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from engine.errors import NoCells, NoRoomToCompute, NoRoomToLoad
+from engine.errors import ModelLoadFailed, NoCells, NoRoomToCompute, NoRoomToLoad
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, MemoryShort, PlacementSettled, TokensGenerated
 from engine.generation import applying
 from engine.generation.commands import UseModel
@@ -183,6 +184,21 @@ def test_where_the_new_context_cannot_be_had_the_one_before_is_made_again(model_
     assert texts_of(model_desk, list(decisive)) == decisive
 
 
+def test_what_failed_for_another_reason_than_room_is_told_as_it_is(model_desk, monkeypatch):
+    init = Context.__init__
+
+    def fail(self: Context, *what: Any) -> None:
+        if what[1].num_cells == 8 * SLOT:
+            raise ModelLoadFailed("The model's file could not be read from the disk.")
+        init(self, *what)
+
+    monkeypatch.setattr(Context, "__init__", fail)
+    settled = placed(model_desk, **slots(8))
+    assert not settled.is_in_force
+    assert settled.sentence.startswith("The model's file could not be read from the disk. What was wanted (")
+    assert "could not be had, so all stays as it is. " in settled.sentence
+
+
 def test_where_not_even_the_one_before_can_be_had_a_smaller_one_is_made(model_desk, decisive, monkeypatch):
     monkeypatch.setattr(applying, "SPARE_BYTES", 1 << 60)
     refuse(monkeypatch, lambda spec: spec.num_cells > 2 * SLOT)
@@ -298,6 +314,20 @@ def test_a_context_does_not_shrink_below_what_an_answer_needs_that_is_being_writ
 
 def grown(desk: Desk) -> list[PlacementSettled]:
     return [event for event in desk.events if isinstance(event, PlacementSettled) and event.cause]
+
+
+def test_an_answer_makes_do_with_its_cells_where_more_would_not_fit(model_desk):
+    planner = model_desk.loader.planner
+    planning = planner.planning
+    assert placed(model_desk, num_slots=1, num_cells=SLOT // 4).is_in_force
+    # As where keys and values alone are more than there is.
+    planner.planning = lambda hardware, demand: replace(planning(hardware, demand), fits=False)
+    model_desk.ask("How?", "q", **ENDLESS)
+    assert isinstance(end_of(model_desk, "q"), AnswerFinished)
+    [settled] = grown(model_desk)
+    assert not settled.is_in_force
+    assert settled.sentence.startswith("There is no room for ")
+    assert model_desk.loader.loaded_now.context.num_cells == SLOT // 4
 
 
 def test_an_answer_that_becomes_longer_than_its_context_goes_on_in_a_larger_one(model_desk, decisive):

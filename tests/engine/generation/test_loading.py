@@ -131,6 +131,14 @@ def test_a_load_that_ended_the_process_takes_less_the_next_time_and_says_why(tmp
     assert not bench.mark.exists()
 
 
+def test_what_a_load_had_to_do_without_is_told_until_it_is_had(tmp_path, tiny_model):
+    bench = Bench(tmp_path, tiny_model, refuses=1)
+    loaded = bench.load()
+    told = "There is room for 2 answers at once instead of 4; the others wait."
+    assert loaded.sentence.endswith(told)
+    assert told not in replace(loaded, given_up=()).placed(bench.plan.placement).sentence
+
+
 @pytest.mark.parametrize(
     ("what", "is_in_memory"),
     [

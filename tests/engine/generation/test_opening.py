@@ -64,6 +64,10 @@ class Desk:
         assert self.ledger.spans() == ()
 
 
+def told_of(weights: OpenWeights) -> list[str]:
+    return [remark.sentence for remark in weights.plan.remarks]
+
+
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     path = write_tiny_model(tmp_path / "m.gguf", layers=5, dim=128, ff=352)
@@ -105,8 +109,17 @@ def test_where_no_copy_can_be_written_layers_are_read_from_the_model_s_file(desk
     assert desk.loads == [(True, True), (False, False)]
     assert weights.stream is not None
     assert weights.stream.streamed == (1, 3)
-    assert weights.plan.remarks == ("The disk is full. They are read as they lie in the model's file.",)
+    assert told_of(weights) == ["The disk is full. They are read as they lie in the model's file."]
     assert {span.what for span in desk.ledger.spans("disk")} == {"layer 1", "layer 3"}
+    desk.close(weights)
+
+
+def test_that_layers_are_read_as_they_lie_is_told_until_they_lie_otherwise(desk: Desk) -> None:
+    desk.failing = NotStreamable("The disk is full.")
+    weights = desk.open(**PACKED)
+    assert "as they lie in the model's file" in weights.plan.sentence
+    in_memory = weights.plan.placed(replace(weights.plan.placement, **RESIDENT))  # type: ignore[arg-type]
+    assert "as they lie in the model's file" not in in_memory.sentence
     desk.close(weights)
 
 
@@ -115,7 +128,7 @@ def test_a_system_that_gives_no_room_for_all_weights_at_once_reads_them_from_the
     weights = desk.open(**PACKED)
     assert desk.loads == [(True, True), (False, False)]
     assert weights.stream is not None
-    assert weights.plan.remarks[0].startswith("There is no room to put the weights into the processor's order.")
+    assert told_of(weights)[0].startswith("There is no room to put the weights into the processor's order.")
     desk.close(weights)
 
 

@@ -42,6 +42,17 @@ def test_of_a_model_that_waits_all_is_fixed_but_weights_that_leave_when_their_ro
     assert whole.counted_bytes("ram") == 8
 
 
+def test_a_copy_on_the_disk_stays_there_whoever_waits():
+    whole = Ledger()
+    share = LedgerShare(whole)
+    share.take("weights", "a copy", "disk", 7)
+    share.take("weights", "the file", "disk", 9, is_counted=False)
+    share.wait("small", is_away=True)
+    assert names(whole) == [("pool", "small: a copy"), ("pool", "small: the file")]
+    assert whole.counted_bytes("disk") == 7
+    assert [span.what for span in undecided(whole.spans("disk"))] == ["small: a copy", "small: the file"]
+
+
 def test_what_comes_and_goes_while_it_waits_is_named_likewise():
     whole = Ledger()
     share = LedgerShare(whole)
