@@ -255,7 +255,7 @@ class Answering:
         """The text of an answer that was given more to read while it was written, or has gone on."""
         text = self.pieces.text.text
         citations = self.pieces.text.citations() or citations_of_quotes(self.evidence.quotes, len(text))
-        turn = self.pieces.turn(self.in_flight.question.text, written, self._speaker.fingerprint)
+        turn = self.pieces.turn(self.in_flight.question.text, written, self._speaker.signature)
         thoughts = self._unfinished.thoughts if self._unfinished is not None else ""
         return Alternative(text, citations, written.finish_reason, transcript_of(turn), thoughts)
 
@@ -274,7 +274,7 @@ class Answering:
             prompt.passages,
             written.text,
             tokens,
-            self._speaker.fingerprint,
+            self._speaker.signature,
             asked_on=prompt.asked_on,
             first_number=prompt.first_number,
             also=prompt.also,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -36,6 +37,13 @@ _AT_ONCE = {"enable_thinking": False, "thinking": False}
 # And of those whose marks we know, gpt-oss and Seed how much.
 _AT_ONCE_IF_MARKED = {**_AT_ONCE, "reasoning": False, "reasoning_effort": "low", "thinking_budget": 0}
 _THINKING_FIRST = {"enable_thinking": True, "thinking": True, "reasoning": True, "reasoning_effort": "medium"}
+# The first with which a template renders is what it is told: Mistral's refuses all efforts but none and a high one.
+_Told = Mapping[str, Any]
+_OFFERS: Mapping[bool, Sequence[_Told]] = {
+    False: (_AT_ONCE_IF_MARKED, {**_AT_ONCE_IF_MARKED, "reasoning_effort": "none"}, _AT_ONCE, {}),
+    True: (_THINKING_FIRST, {**_THINKING_FIRST, "reasoning_effort": "high"}, {}),
+}
+_OFFERS_IF_UNMARKED: Sequence[_Told] = (_AT_ONCE, {})
 _PROBE = "."
 # How a template may fail that was compiled.
 _FAILURES = (
@@ -87,7 +95,10 @@ class _Generation(Extension):
 
 
 class ChatTemplate:
-    """A compiled template; `tells_day`: prompts made with it name a day, which is never the real one."""
+    """A compiled template; `tells_day`: prompts made with it name a day, which is never the real one.
+
+    `ends_by_thinking`: what its prompts end with, behind which the assistant writes, depends on whether it is to think.
+    """
 
     def __init__(self, source: str, bos_text: str, eos_text: str) -> None:
         """Compiles `source`.
@@ -106,10 +117,14 @@ class ChatTemplate:
         except jinja2.TemplateError as error:
             raise TemplateBroken(str(error)) from error
         marks = marks_of(source)
-        self._told: Mapping[bool, Mapping[str, Any]] = {False: _AT_ONCE, True: _AT_ONCE}
+        self._told: Mapping[bool, _Told] = {
+            thinks: self._accepted(offers if marks is not None else _OFFERS_IF_UNMARKED)
+            for thinks, offers in _OFFERS.items()
+        }
+        self._manners: Mapping[bool, Manner | None] = {}
+        self.ends_by_thinking = False
         if marks is not None:
-            self._told = {False: _AT_ONCE_IF_MARKED, True: _THINKING_FIRST}
-        self._manners = self._how_to_think(marks) if marks is not None else {}
+            self._learn_how_to_think(marks)
         self.tells_day = self._renders_the_day()
 
     def manner(self, thinks: bool) -> Manner | None:
@@ -123,31 +138,43 @@ class ChatTemplate:
             TemplateBroken: The template refuses the messages, also with the system text moved into the first
                 user message (some models know no system role), or it loses or moves one of them.
         """
-        return self._render_on(_SOME_DAY, messages, thinks)
+        return self._render_on(_SOME_DAY, messages, self._told[thinks])
+
+    def _accepted(self, offers: Sequence[_Told]) -> _Told:
+        """The first that the template does not refuse; of one that refuses all, others are told of when it is used."""
+        for told in offers:
+            with suppress(TemplateBroken):
+                self._render_on(_SOME_DAY, _probe(), told)
+                return told
+        return offers[0]
 
     def _renders_the_day(self) -> bool:
+        told = self._told[False]
         try:
-            return self._render_on(_SOME_DAY, _probe()) != self._render_on(_OTHER_DAY, _probe())
+            return self._render_on(_SOME_DAY, _probe(), told) != self._render_on(_OTHER_DAY, _probe(), told)
         except TemplateBroken:
             return False
 
-    def _how_to_think(self, marks: Marks) -> dict[bool, Manner | None]:
+    def _learn_how_to_think(self, marks: Marks) -> None:
         try:
-            prompts = {thinks: self._render_on(_SOME_DAY, _probe(), thinks) for thinks in (False, True)}
+            prompts = {thinks: self._render_on(_SOME_DAY, _probe(), told) for thinks, told in self._told.items()}
         except TemplateBroken:
-            return {}
+            return
         can_be_told = prompts[False] != prompts[True]
-        return {thinks: manner_of(marks, prompt[-1].text, thinks and can_be_told) for thinks, prompt in prompts.items()}
+        self._manners = {
+            thinks: manner_of(marks, prompt[-1].text, thinks and can_be_told) for thinks, prompt in prompts.items()
+        }
+        self.ends_by_thinking = prompts[False][-1] != prompts[True][-1]
 
-    def _render_on(self, day: datetime, messages: Sequence[Message], thinks: bool = False) -> tuple[PromptPart, ...]:
+    def _render_on(self, day: datetime, messages: Sequence[Message], told: _Told) -> tuple[PromptPart, ...]:
         try:
-            return self._render(day, messages, thinks)
+            return self._render(day, messages, told)
         except TemplateBroken:
             if not messages or messages[0].role != "system":
                 raise
-            return self._render(day, _without_system(messages), thinks)
+            return self._render(day, _without_system(messages), told)
 
-    def _render(self, day: datetime, messages: Sequence[Message], thinks: bool) -> tuple[PromptPart, ...]:
+    def _render(self, day: datetime, messages: Sequence[Message], told: _Told) -> tuple[PromptPart, ...]:
         placed = [
             {"role": message.role, "content": f"{_OPEN}{number}{_CLOSE}"} for number, message in enumerate(messages)
         ]
@@ -159,7 +186,7 @@ class ChatTemplate:
                 # None as in transformers, so that a template that asks for None is not given what is undefined.
                 tools=None,
                 documents=None,
-                **self._told[thinks],
+                **told,
                 **self._specials,
             )
         except _FAILURES as error:

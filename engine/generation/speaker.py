@@ -88,6 +88,18 @@ class Speaker:
         return self.template is not None and self.template.tells_day
 
     @property
+    def signature(self) -> str:
+        """Under which its answers are known as its own: those that it was to think before stand behind another end.
+
+        Unless that opens no thoughts, and none are kept: then it is none that answers given at once could not have.
+        """
+        manner = self._manner if self.is_to_think else None
+        if manner is None or not (self.template is not None and self.template.ends_by_thinking):
+            return self.fingerprint
+        is_other = manner.is_open or self.keeps_thoughts
+        return f"{self.fingerprint} thinking" if self.fingerprint and is_other else self.fingerprint
+
+    @property
     def thinks(self) -> bool:
         """Whether the model will think before it answers; some others may."""
         return self._manner is not None and self._manner.is_sure
@@ -158,9 +170,9 @@ class Speaker:
         """Tokens of these parts together."""
         return sum(len(self.tokens(part)) for part in parts)
 
-    def knows(self, tokens: Sequence[int], fingerprint: str) -> bool:
-        """Whether these are tokens of this model."""
-        is_ours = fingerprint == self.fingerprint != ""
+    def knows(self, tokens: Sequence[int], signature: str) -> bool:
+        """Whether these are tokens of this model, written behind such prompts as it gets now."""
+        is_ours = signature == self.signature != ""
         return is_ours and all(0 <= token < self.vocabulary_size for token in tokens)
 
     def text_of(self, part: PromptPart) -> str:

@@ -337,7 +337,9 @@ class UnderWay:
 
     def _ids(self) -> set[str]:
         """Of all prompts that are in the loop, also of those that are only being kept."""
-        return {*self._answering, *self._ahead.reading(), *self._closing, *([_HOT_ID] if self._reads_hot else [])}
+        hot = [_HOT_ID] if self._reads_hot else []
+        # Who was withdrawn is so in the loop as well by the next step only.
+        return {*self._answering, *self._withdrawn, *self._ahead.reading(), *self._closing, *hot}
 
     def _are_known(self, documents: Collection[int]) -> bool:
         return set(documents) <= set(self._known_documents(documents))

@@ -130,6 +130,23 @@ def test_a_model_that_can_be_told_not_to_think_aloud_is():
     )
 
 
+EFFORTS = (
+    "{%% if reasoning_effort is defined and reasoning_effort not in %s %%}"
+    "{{ raise_exception('no such effort') }}{%% endif %%}" + CHATML.replace("%", "%%")
+)
+
+
+def test_a_template_that_refuses_what_it_is_told_is_told_something_else():
+    # As Mistral's do since its models think.
+    source = EFFORTS % "['none', 'high']" + "{% if false %}[THINK]a[/THINK]{% endif %}{{ reasoning_effort }}"
+    template = ChatTemplate(source, "<s>", "</s>")
+    assert text_of(template.render([SYSTEM, USER])).endswith("assistant\nnone")
+    assert text_of(template.render([SYSTEM, USER], thinks=True)).endswith("assistant\nhigh")
+    none = ChatTemplate(EFFORTS % "[]" + "{% if false %}[THINK]a[/THINK]{% endif %}", "<s>", "</s>")
+    for thinks in (False, True):
+        assert text_of(none.render([SYSTEM, USER], thinks=thinks)).endswith("assistant\n")
+
+
 def test_also_where_the_template_knows_no_system_role():
     source = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}" + THINKING
     render = ChatTemplate(source, "<s>", "</s>").render

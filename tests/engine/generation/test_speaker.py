@@ -4,8 +4,38 @@ from __future__ import annotations
 
 import pytest
 
-from engine.generation.chat_template import PromptPart
+from engine.generation.chat_template import ChatTemplate, PromptPart
 from engine.generation.speaker import Speaker
+from tests.helpers.tiny_gguf import CHATML
+
+# As DeepSeek's: prompts end within thoughts, or behind none.
+ENDS_WITHIN = CHATML.replace(
+    "assistant\n{% endif %}", "assistant\n{% if thinking %}<think>{% else %}</think>{% endif %}{% endif %}"
+)
+# As Qwen3's: thoughts are over, or the model begins them.
+BEGINS_ITSELF = CHATML.replace(
+    "assistant\n{% endif %}",
+    "assistant\n{% if not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}",
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "keeps_thoughts", "is_known"),
+    [(ENDS_WITHIN, False, False), (BEGINS_ITSELF, False, True), (BEGINS_ITSELF, True, False), (CHATML, True, True)],
+)
+def test_an_answer_is_read_in_words_where_it_would_stand_behind_another_end(
+    template: str, keeps_thoughts: bool, is_known: bool
+):
+    speaker = Speaker(
+        ChatTemplate(template, "<s>", "</s>"), lambda *_: [1], 64, "m", vocabulary_size=9, keeps_thoughts=keeps_thoughts
+    )
+    at_once, thinking = speaker.told(False), speaker.told(True)
+    assert at_once.knows((1, 2), at_once.signature)
+    assert thinking.knows((1, 2), thinking.signature)
+    assert thinking.knows((1, 2), at_once.signature) == is_known
+    assert at_once.knows((1, 2), thinking.signature) == is_known
+    assert not speaker.knows((1, 2), "other")
+    assert not speaker.knows((1, 9), speaker.signature)
 
 
 def test_tokens_are_known_of_what_was_asked_for_last_and_long_texts_do_not_add_up(monkeypatch: pytest.MonkeyPatch):

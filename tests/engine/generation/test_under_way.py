@@ -45,6 +45,9 @@ class Loop:
     def cancel(self, request_id: str) -> None:
         self.cancelled.append(request_id)
 
+    def answers_of(self, request_id: str) -> tuple[()]:
+        return ()
+
 
 class Crowd:
     """As many questions as may wait, and a loop that answers none of them."""
@@ -101,6 +104,16 @@ def test_where_few_wait_all_flags_are_looked_at_in_each_step(crowd):
     crowd.cancel(3)
     crowd.cancel(FLAGS_LOOKED_AT - 1)
     assert sorted(crowd.step()) == ["q3", f"q{FLAGS_LOOKED_AT - 1}"]
+
+
+def test_who_ends_while_another_model_is_loaded_keeps_nothing_of_what_was_removed_unseen(crowd):
+    crowd.under_way.forget_removed()
+    crowd.cancel(3)
+    crowd.under_way.end_cancelled(crowd.loaded)
+    # The loop, which keeps what was read, hears of it by the next step.
+    assert not crowd.under_way.has_kept_removed()
+    assert "q3" in crowd.step()
+    assert crowd.under_way.has_kept_removed()
 
 
 def test_nobody_is_gone_through_for_what_was_removed_while_nothing_was(crowd, monkeypatch):
