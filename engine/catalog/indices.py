@@ -80,6 +80,19 @@ class IndexReader(CatalogReader):
                 (id_list(document_ids),),
             )
 
+    def mark_unmoved(self, document_ids: Iterable[int]) -> None:
+        """The next table turned out not to have them."""
+        with self._database.transaction() as writer:
+            writer.execute(
+                "UPDATE documents SET moved = 0 WHERE document_id IN (SELECT value FROM json_each(?))",
+                (id_list(document_ids),),
+            )
+
+    def ids_moved(self) -> frozenset[int]:
+        """Documents whose rows the next table has, as they are now."""
+        rows = self._database.rows("SELECT document_id FROM documents WHERE moved AND num_chunks", ())
+        return frozenset(row["document_id"] for row in rows)
+
     def moved(self) -> tuple[int, int]:
         """How many documents are in the next table, of how many that are to be."""
         row = self._database.row("SELECT count(*) FILTER (WHERE moved), count(*) FROM documents WHERE embedder != ''")

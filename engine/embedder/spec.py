@@ -118,8 +118,14 @@ def local_folder(model: str) -> Path:
     Raises:
         EmbedderUnavailable: It is not on this machine.
     """
-    folder = Path(model).expanduser()
-    return folder if folder.is_dir() else _downloaded_folder(model)
+    try:
+        folder = Path(model).expanduser()
+        is_there = folder.is_dir()
+    except (OSError, RuntimeError) as error:
+        # A share that has gone away, somebody else's folder, a home of nobody.
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        raise EmbedderUnavailable(f"The embedding model {model!r} cannot be looked at: {why}.") from error
+    return folder if is_there else _downloaded_folder(model)
 
 
 def _folder(model: str) -> Path:

@@ -6,6 +6,7 @@ rows are durable in the next table, so a kill costs the few that were being embe
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -22,6 +23,8 @@ from engine.library.seams import Embedder, Table
 from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS, longest_first
 from engine.memory.heap import trim_heap
 from engine.partitions.rows import ChunkRow, Vectors
+
+log = logging.getLogger(__name__)
 
 _DOCUMENTS_PER_COMMIT = 64
 
@@ -70,10 +73,23 @@ class Mover:
             RagdollError: Likewise, for the reason in the sentence.
         """
         pace = self._pace()
-        drop_removed(self._catalog, self._target)
+        self._agree()
         yield from pace.timed(self._batches(pace, cancelled))
         drop_removed(self._catalog, self._target)
         self._target.optimize()
+
+    def _agree(self) -> None:
+        """The next table has nothing that was removed, and what it lost since it was written is moved once more."""
+        drop_removed(self._catalog, self._target)
+        if self._target.went_back_to_ns is None:
+            lost = self._catalog.ids_moved() - self._target.document_ids()
+        else:
+            # Of others it may have what they were before.
+            lost = self._catalog.ids_moved()
+        if lost:
+            log.warning("the next table has lost documents, which are moved once more: %d", len(lost))
+            self._catalog.mark_unmoved(lost)
+        self._target.forget_loss()
 
     def _pace(self) -> Pace:
         moved, total = self._catalog.moved()

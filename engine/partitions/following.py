@@ -68,6 +68,8 @@ class Following:
                     self._shards.replace(contents, newest)
                     for change in self._journal:
                         self._apply(change)
+                    # What comes from here on is followed.
+                    self._journal = None
                     self.is_in_step = not self._has_lost_change
                     self._account()
             finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import subprocess
@@ -98,6 +99,19 @@ def test_incomplete_folder_is_refused_with_a_way_out(small_model: Path, missing:
     assert "my-embedder" in refused.value.sentence
     assert "Errno" not in refused.value.sentence
     assert "folder that sentence-transformers" in refused.value.way_out
+
+
+def test_a_folder_that_cannot_be_looked_at_is_told_of(monkeypatch: pytest.MonkeyPatch):
+    def gone(_: Path) -> bool:
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "is_dir", gone)
+        with pytest.raises(EmbedderUnavailable, match="'/share/e5' cannot be looked at: Transport endpoint is not"):
+            resolve(EmbedderSettings(model="/share/e5"))
+    with pytest.raises(EmbedderUnavailable, match="cannot be looked at") as error:
+        resolve(EmbedderSettings(model="~nobody-at-all/e5"))
+    assert "Get it in the settings" in error.value.way_out
 
 
 def test_a_folder_that_holds_no_model_is_told_by_the_file_that_it_lacks(tmp_path: Path):

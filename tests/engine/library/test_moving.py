@@ -127,6 +127,32 @@ def test_a_kill_costs_what_was_being_embedded_and_nothing_else(
     assert not durable & set(again)
 
 
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("went_back", [False, True])
+def test_what_the_next_table_has_lost_since_is_moved_once_more(filled: SmallLibrary, went_back: bool) -> None:
+    following = other_stores()
+    move(filled, following)
+    assert filled.catalog.moved() == (5, 5)
+    rows = following.table.rows
+    if went_back:
+        # Its newest files were lost, and what they held is there as it was before.
+        one = min(rows)
+        rows[one] = [replace(row, text="b", content_key="b", vector=vector_of("b")) for row in rows[one]]
+        following.table.went_back_to_ns = 1
+    else:
+        # It could not be opened, and a new one was made.
+        rows.clear()
+    texts = len(following.embedder.texts)
+
+    move(filled, following)
+
+    check_moved(filled, following)
+    assert following.table.went_back_to_ns is None
+    assert filled.catalog.complete_move()
+    # What is there already is not embedded again.
+    assert (len(following.embedder.texts) < texts + 11) == went_back
+
+
 def test_what_changes_goes_or_comes_during_the_move_is_not_missed(
     filled: SmallLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:

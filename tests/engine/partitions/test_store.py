@@ -330,6 +330,34 @@ def test_a_change_that_is_lost_during_a_reading_is_found_by_the_next(
     store.close()
 
 
+def test_a_change_just_behind_a_reading_is_followed(table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    store = open_store(table, folder)
+    store.maintain()
+    following = store._following
+    following.forget()
+
+    class Interrupted:
+        """As where the index thread has the lock as soon as it is let go of."""
+
+        def __enter__(self) -> None:
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+            if following.is_in_step:
+                monkeypatch.setattr(following, "_changing", lock)
+                table.put_documents(document(100, 5, 3, "just behind"))
+
+    lock = following._changing
+    monkeypatch.setattr(following, "_changing", Interrupted())
+    store.maintain()
+    assert_finds_what_the_table_has(store, table, 60)
+    table.asked_for.clear()
+    assert_finds_what_the_table_has(store, table, 60)
+    assert table.asked_for == []
+    store.close()
+
+
 def test_changes_during_a_reading_are_in_its_result(folder: Path):
     class Busy(FakeTable):
         """Is written to whenever it is read."""
