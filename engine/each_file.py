@@ -40,7 +40,7 @@ def ask_each(
     Args:
         several: Documents, or whatever is asked, in this order; answers come in that in which they end.
         ask: Makes the question to one of them, by the id that it is to have.
-        submit: Queues it. What it refuses (the document was removed meanwhile) has failed.
+        submit: Queues it. What either refuses (the document was removed meanwhile) has failed.
         cancel: Ends one soon.
         subscribe: Has a listener called with every event, on any thread, until the returned function is called.
     """
@@ -55,12 +55,12 @@ def ask_each(
     try:
         while True:
             for one in islice(waiting, OPEN_AT_ONCE - len(is_open)):
-                question = ask(one, uuid4().hex)
-                is_open[question.question_id] = one
+                question_id = uuid4().hex
+                is_open[question_id] = one
                 try:
-                    submit(question)
+                    submit(ask(one, question_id))
                 except RagdollError as error:
-                    ends.put(AnswerFailed(question.question_id, error))
+                    ends.put(AnswerFailed(question_id, error))
             if not is_open:
                 return
             end = ends.get()

@@ -54,6 +54,8 @@ _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...]
             protocol.PRIORITISE_AND_WAIT,
         ),
     ),
+    # These look at every model's file, of which one may lie on a share that hangs.
+    (lambda _: "shelf", (protocol.MODELS, protocol.MODELS_CATALOGUE)),
     (lambda params: f"questions to {params.model}", (protocol.ASK,)),
     (
         lambda params: f"model {params.path}",

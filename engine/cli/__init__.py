@@ -73,9 +73,10 @@ def _ended_in_order() -> Iterator[None]:
 
     def end(number: int, frame: FrameType | None) -> None:
         nonlocal latest
-        before, latest = latest, time.monotonic()
-        if latest - before < _ONE_END_SECONDS:
+        now = time.monotonic()
+        if now - latest < _ONE_END_SECONDS:
             return
+        latest = now
         # Not print: the signal may have come in the middle of one.
         with suppress(OSError):
             os.write(2, "ragdoll: stopping…\n".encode())

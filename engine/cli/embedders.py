@@ -7,6 +7,7 @@ import sys
 
 from engine.cli import words
 from engine.cli.commanded import Commanded
+from engine.cli.inputs import folder_there
 from engine.cli.moving import carry_on
 from engine.cli.opening import opened
 from engine.cli.output import Output
@@ -62,7 +63,7 @@ def _folder(engine: Commanded, name: str) -> str:
     if name == _BUILT_IN:
         return ""
     entry = _here(engine, name)
-    return entry.path if entry is not None else name
+    return entry.path if entry is not None else folder_there(name)
 
 
 def _source(engine: Commanded, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -51,6 +52,12 @@ def _batch_line(number: int, line: str, keys: Sequence[str]) -> BatchLine:
         return BatchLine(entry["id"], text, model)
     except (ValueError, KeyError, TypeError, StopIteration) as error:
         raise BadRequest(f"Line {number} of the batch is not of the form {{'id': …, '{keys[0]}': …}}.") from error
+
+
+def folder_there(name: str) -> str:
+    """A folder by a path that means the same wherever an engine runs; whatever is none here as it is."""
+    path = Path(name).expanduser()
+    return os.path.abspath(path) if name and path.is_dir() else name
 
 
 def read_form(file: str | None, what: str) -> str:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from typing import Any
 
-from engine.cli.inputs import read_pair
+from engine.cli.inputs import folder_there, read_pair
 from engine.cli.opening import reached
 from engine.cli.output import Output
 from engine.config import Settings
 from engine.errors import BadRequest
+
+# Those that name a folder, and those that name a model, which may be one.
+_FOLDERS = ("models.folder",)
+_MODELS = ("embedder.model", "retrieval.reranker")
 
 
 def settings(options: argparse.Namespace, out: Output) -> None:
@@ -19,7 +24,7 @@ def settings(options: argparse.Namespace, out: Output) -> None:
     names = [text.partition("=")[0] for text in options.names] or all_names
     if unknown := [name for name in names if name not in all_names]:
         raise BadRequest(f"There is no setting named {unknown[0]!r}.", "ragdoll settings lists them all.")
-    changes = dict(read_pair(text) for text in options.names if "=" in text)
+    changes = dict(_here(*read_pair(text)) for text in options.names if "=" in text)
     with reached() as engine:
         if changes:
             engine.change_settings(changes)
@@ -32,6 +37,13 @@ def settings(options: argparse.Namespace, out: Output) -> None:
         out.line(problem)
     for name, value in told.items():
         out.line(f"{name}={json.dumps(value, ensure_ascii=False)}")
+
+
+def _here(name: str, value: Any) -> tuple[str, Any]:
+    """A folder is named from here, whatever folder an engine runs in."""
+    if isinstance(value, str) and value and name in _FOLDERS:
+        return name, os.path.abspath(os.path.expanduser(value))
+    return name, folder_there(value) if isinstance(value, str) and name in _MODELS else value
 
 
 def by_name(tables: Settings) -> dict[str, Any]:

@@ -77,6 +77,25 @@ def test_what_is_refused_has_failed_and_the_others_go_on() -> None:
         assert [one.document_id for one, _ in answers] == [14]
 
 
+def test_a_question_that_cannot_be_made_has_failed_and_the_others_go_on() -> None:
+    desk = Desk()
+
+    def ask_most(one: Document, question_id: str) -> Question:
+        if one.document_id == 7:
+            raise BadRequest("Several models are called so.")
+        return ask(one, question_id)
+
+    documents = [document(6), document(7), document(8)]
+    with closing(ask_each(documents, ask_most, desk.submit, desk.cancelled.append, desk.subscribe)) as answers:
+        first, end = next(answers)
+        assert first.document_id == 7
+        assert isinstance(end, AnswerFailed)
+        desk.end(8)
+        desk.end(6)
+        assert [one.document_id for one, _ in answers] == [8, 6]
+    assert not desk.cancelled
+
+
 def test_nothing_is_told_of_no_documents() -> None:
     desk = Desk()
     assert list(ask_each([], ask, desk.submit, desk.cancelled.append, desk.subscribe)) == []

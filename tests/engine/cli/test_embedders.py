@@ -53,6 +53,19 @@ def test_one_is_got_and_used_and_the_built_in_one_again(hub: ModelHub, tmp_path:
     assert f"In use: {tmp_path / 'made'}" in ragdoll("embedders", "use", str(tmp_path / "made"))
 
 
+def test_a_folder_is_the_same_from_wherever_it_is_looked_for(
+    hub: ModelHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("./made", "made"):
+        assert f"In use: {tmp_path / 'made'}" in ragdoll("embedders", "use", name)
+    assert f'models.folder="{tmp_path / "models"}"' in ragdoll("settings", "models.folder=./models")
+    told = ragdoll("settings", "embedder.model=made", "retrieval.reranker=owner/none")
+    assert f'embedder.model="{tmp_path / "made"}"' in told
+    assert 'retrieval.reranker="owner/none"' in told
+    assert 'embedder.model=""' in ragdoll("settings", "embedder.model=")
+
+
 def test_one_that_was_got_is_deleted_once_another_is_in_use(hub: ModelHub, tmp_path: Path):
     ragdoll("embedders", "get", "owner/tiny")
     with pytest.raises(BadRequest, match="owner/tiny is in use"):
