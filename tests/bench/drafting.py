@@ -22,10 +22,12 @@ from engine.generation.model import Model
 from tests.bench import peers, report, streamed_duel
 from tests.bench.bench_model import ONE_BILLION, QUICK, Shape, bench_model, plain_tokens
 from tests.bench.command_line import parser_of
+from tests.bench.confined import CannotConfine
 from tests.bench.duel import Duel, Pace, duel
 from tests.bench.quoting import SEED, Library
 
-MIN_QUOTING, MIN_OTHER = 1.5, 0.97
+# At least; answers that are written together share passes, in which drafts have less to gain.
+BOUNDS = {"quoting": 1.5, "other": 0.97, "together_quoting": 0.97, "quoting_streamed": 1.5}
 # Answers that are written side by side. Where a pass for them computes as much as the machine can, drafts gain nothing.
 TOGETHER = 4
 FREE = SamplingParams(temperature=0.8, seed=SEED)
@@ -58,16 +60,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pace = Pace(1, time.process_time) if options.busy else Pace(options.threads)
     file = bench_model(options.peers, size.shape)
     ours, ratios = _measure(file, size, pace)
-    streamed = streamed_duel.figures(file, size.shape.vocabulary, size.streamed_tokens, options.threads)
-    if streamed:
+    promised = dict(BOUNDS)
+    try:
+        streamed = streamed_duel.figures(file, size.shape.vocabulary, size.streamed_tokens, options.threads)
         ours |= {f"quoting_streamed {name}": value for name, value in streamed.items()}
         ratios["quoting_streamed"] = streamed["with drafts"] / streamed["without"]
-    report.show("Drafting", {**ours, **{f"ratio {name}": value for name, value in ratios.items()}}, {})
+    except CannotConfine as error:
+        print(f"quoting_streamed is left out: {error}", file=sys.stderr)
+        del promised["quoting_streamed"]
+    report.show("Drafting", ours, {})
     if options.json:
         report.write(options.json, ours, {}, ratios)
-    quoting = [ratio for name, ratio in ratios.items() if name.startswith("quoting")]
-    is_good = min(quoting) >= MIN_QUOTING and ratios["other"] >= MIN_OTHER
-    return 0 if is_good and ours["same greedy text"] == 1.0 else 1
+    return 0 if report.show_promised(ratios, promised) and ours["same greedy text"] == 1.0 else 1
 
 
 def _measure(file: Path, size: Size, pace: Pace) -> tuple[dict[str, float], dict[str, float]]:

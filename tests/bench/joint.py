@@ -231,7 +231,9 @@ def tell(bench: Bench, options: argparse.Namespace) -> bool:
         heat_map.write_csv(options.csv, bench.swept)
     if options.json is not None:
         report.write(options.json, ours, found, named)
-    return report.show_ratios(named, BOUNDS)
+    hits = sum(value for name, value in ours.items() if name.endswith("_limit_hits"))
+    print(f"  {'limit_hits':<32} {hits:>12g}   bound 0: {'BROKEN' if hits else 'kept'}")
+    return report.show_ratios(named, BOUNDS) and not hits
 
 
 if __name__ == "__main__":

@@ -66,7 +66,6 @@ from tests.bench.pool_figures import (
     tpot_met,
 )
 from tests.bench.pool_load import Asked, arrivals, questions, words
-from tests.bench.serving_figures import unmeasured
 from tests.bench.serving_library import fresh
 from tests.bench.side_process import Limit, SideProcess
 
@@ -410,7 +409,7 @@ def tell(bench: Bench, file: Path | None, bounds: Mapping[str, float]) -> bool:
     report.show("pool", ours, others)
     if file is not None:
         report.write(file, ours, others, named)
-    missing = unmeasured(bounds, named)
+    missing = report.unmeasured(bounds, named)
     for line in missing:
         print(line)
     return report.show_ratios(named, BOUNDS) and not missing

@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     named = named_ratios(found)
     if options.json is not None:
         report.write(options.json, ours, {}, named)
-    return 0 if report.show_ratios(named, BOUNDS) or options.quick else 1
+    return 0 if report.show_promised(named, BOUNDS) or options.quick else 1
 
 
 def _measure(size: Size, folder: Path) -> dict[str, Outcome]:

@@ -40,6 +40,22 @@ def show(title: str, ours: Figures, peers: Mapping[str, Figures], bounds: Figure
         print(line)
 
 
+def unmeasured(bounds: Figures, named: Figures) -> list[str]:
+    """A line for each bound of which nothing is known: a peer that failed is no reason to believe it."""
+    return [
+        f"  {name:<32} {'-':>12}   bound {least:g}: BROKEN, it was not measured"
+        for name, least in bounds.items()
+        if name not in named
+    ]
+
+
+def show_promised(named: Figures, bounds: Figures) -> bool:
+    """As `show_ratios`, where all that there are bounds for was to be measured."""
+    for line in (missing := unmeasured(bounds, named)):
+        print(line)
+    return show_ratios(named, bounds) and not missing
+
+
 def show_ratios(named: Figures, at_least: Figures) -> bool:
     """A line for each ratio by its name, beside the least it may be; whether all of them are kept."""
     for name, ratio in named.items():

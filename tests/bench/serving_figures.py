@@ -70,7 +70,10 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """How things stood: questions that had come and not ended, answers with cells, slots for them, and bytes."""
+    """How things stood: questions that had come and not ended, answers with cells, slots for them, and bytes.
+
+    Those of keys and values are cells and what is kept in memory, and what is kept on the disk.
+    """
 
     at_s: float
     backlog: int
@@ -78,6 +81,8 @@ class Moment:
     slots: int
     index_bytes: int
     pinned_layers: int
+    kv_ram_bytes: int = 0
+    kv_disk_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,26 +281,17 @@ def promised(sides: Mapping[Regime, Sequence[str]]) -> dict[str, float]:
     return {name: least for name, least in BOUNDS.items() if name in names}
 
 
-def unmeasured(bounds: Mapping[str, float], named: Mapping[str, float]) -> list[str]:
-    """A line for each bound of which nothing is known: a peer that failed is no reason to believe it."""
-    return [
-        f"  {name:<32} {'-':>12}   bound {least:g}: BROKEN, it was not measured"
-        for name, least in bounds.items()
-        if name not in named
-    ]
-
-
-def without_one_thing(found: Found, regime: Regime, sides: Iterable[str]) -> list[str]:
-    """A line for each of these ablations: how much slower ours is so, and how sure that is."""
-    lines = []
+def without_one_thing(found: Found, regime: Regime, sides: Iterable[str]) -> dict[str, tuple[str, bool]]:
+    """For each of these ablations a line: how much slower ours is so, and how sure that is; and whether it is."""
+    told = dict[str, tuple[str, bool]]()
     for side in sides:
         slower, between = ratio(found, regime, side, JUDGED), interval(found, regime, side, JUDGED)
         if slower is None or between is None:
             continue
         low, high = between
         line = f"  {regime}, {side:<24} {slower:>8.3f}   95 of 100 times between {low:.3f} and {high:.3f}"
-        lines.append(line if low > 1 else f"{line}: not shown")
-    return lines
+        told[side] = (line if low > 1 else f"{line}: not shown", low > 1)
+    return told
 
 
 def by_side(found: Found) -> dict[str, dict[str, float]]:

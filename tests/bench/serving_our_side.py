@@ -168,16 +168,18 @@ class OurServingSide:
         return {int(question_id): self._open.pop(question_id).ended(finished(news), at_s)}
 
     def _moment(self) -> Moment:
-        spans = self.engine.ledger.spans("ram")
-        layers = [span for span in spans if span.owner == "weights" and span.what.startswith("layer ")]
+        ledger = self.engine.ledger
+        layers = [span for span in ledger.spans("ram") if span.owner == "weights" and span.what.startswith("layer ")]
         placement = self.engine._parts.models.principal.loader.placement
         return Moment(
             at_s=self._clock.now(),
             backlog=len(self._open),
             answers_at_once=sum("writing" in one.marks for one in self._open.values()),
             slots=placement.num_slots if placement is not None else 0,
-            index_bytes=self.engine.ledger.held_bytes("ram", "index"),
+            index_bytes=ledger.held_bytes("ram", "index"),
             pinned_layers=sum(span.state == "resident" for span in layers),
+            kv_ram_bytes=ledger.held_bytes("ram", "kv"),
+            kv_disk_bytes=ledger.held_bytes("disk", "kv"),
         )
 
     def _counted(self, name: str) -> float:

@@ -1,4 +1,4 @@
-"""A load over time as a picture and as lines of a table: arrivals, backlog, answers at once, the index, pinned layers.
+"""A load over time as a picture and a table: arrivals, backlog, answers at once, index, pinned layers, homes of KV.
 
 Drawn by Qt, which the application has, on no screen.
 """
@@ -46,13 +46,14 @@ def panels(run: Run) -> list[Panel]:
     """What is drawn of a run, from top to bottom."""
     moments = run.moments
     at_once = (_line("written", moments, "answers_at_once"), _line("slots", moments, "slots"))
-    index = [(moment.at_s, moment.index_bytes / 2**20) for moment in moments]
+    kept = (_mib_line("memory", moments, "kv_ram_bytes"), _mib_line("disk", moments, "kv_disk_bytes"))
     return [
         Panel("questions a minute", (Line("arrivals", tuple(arrival_rates(run, ARRIVAL_WINDOWS))),)),
         Panel("backlog: questions that came and have not ended", (_line("backlog", moments, "backlog"),)),
         Panel("answers at once, and slots that there are for them", at_once),
-        Panel("index in memory, MiB", (Line("index", tuple(index)),)),
+        Panel("index in memory, MiB", (_mib_line("index", moments, "index_bytes"),)),
         Panel("layers pinned in memory", (_line("pinned", moments, "pinned_layers"),)),
+        Panel("keys and values, MiB", kept),
     ]
 
 
@@ -125,3 +126,7 @@ def draw(file: Path, title: str, drawn: Sequence[Panel], seconds: float) -> None
 
 def _line(name: str, moments: Sequence[Moment], field: str) -> Line:
     return Line(name, tuple((moment.at_s, float(getattr(moment, field))) for moment in moments))
+
+
+def _mib_line(name: str, moments: Sequence[Moment], field: str) -> Line:
+    return Line(name, tuple((at_s, value / 2**20) for at_s, value in _line(name, moments, field).points))

@@ -34,6 +34,8 @@ from tests.bench.whole_layers import next_layer_only
 # Of the gangs and of everybody with a fixed number: the application's own number of answers that it keeps room for, and
 # llama-server's of slots.
 FIXED_ANSWERS = 4
+# Of llama-server's prompt cache where memory is scarce.
+SCARCE_CACHE_MIB = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +92,17 @@ WAYS: Mapping[str, Way] = {
         keeps_nothing=True,
         gangs=Gangs(FIXED_ANSWERS, are_together=True),
     ),
-    # What llama-server would be with our ring: slots, continuous batching, passages in the order in which they come, an
-    # embedder in torch.
+    # What llama-server would be with our ring: slots, continuous batching, a prompt cache, passages in the order in
+    # which they come, an embedder in torch.
     "llama_server_with_ring": Way(
-        {**NO_TREE, "generation.reorder_loss": 0.0, "embedder.backend": "sentence-transformers"},
+        {
+            "generation.kv_ram_bytes": SCARCE_CACHE_MIB * 2**20,
+            "generation.kv_disk_bytes": 0,
+            "generation.reorder_loss": 0.0,
+            "embedder.backend": "sentence-transformers",
+        },
         answers=FIXED_ANSWERS,
         has_fixed_index=True,
-        keeps_nothing=True,
         has_drafts=False,
         gangs=Gangs(1, wait=False),
     ),

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from engine.core import ModelShape
 from engine.memory.demand import Backlog
 from engine.memory.planner import plan
 from engine.memory.room import room_of
@@ -15,8 +16,27 @@ from tests.helpers.machines import DESKTOP, MODELS, machine, wanted
 
 
 @pytest.fixture(scope="module")
-def table() -> list[Row]:
-    return list(placements.rows(Backlog(), runs=1))
+def shapes() -> list[ModelShape]:
+    return placements.shapes_of_headers()
+
+
+@pytest.fixture(scope="module")
+def table(shapes: list[ModelShape]) -> list[Row]:
+    return list(placements.rows(shapes, Backlog(), runs=1))
+
+
+def test_shapes_are_read_from_headers_and_are_those_that_other_tests_plan_with(shapes: list[ModelShape]):
+    for read, known in zip(shapes, MODELS, strict=True):
+        assert (read.name, read.num_layers, read.vocabulary_size) == (
+            known.name,
+            known.num_layers,
+            known.vocabulary_size,
+        )
+        assert (read.kv_cell_bytes, read.trained_context) == (known.kv_cell_bytes, known.trained_context)
+        assert sum(read.layer_bytes) == pytest.approx(sum(known.layer_bytes), rel=0.03)
+        assert read.other_bytes == pytest.approx(known.other_bytes, rel=0.04)
+        # Some layers are kept finer than others.
+        assert len(set(read.layer_bytes)) == 2
 
 
 def test_every_machine_gets_a_placement_and_a_sentence(table: list[Row]):
@@ -25,9 +45,9 @@ def test_every_machine_gets_a_placement_and_a_sentence(table: list[Row]):
     assert all("tokens/s" in row.placement.sentence for row in table)
 
 
-def test_no_machine_is_given_more_than_it_has(table: list[Row]):
+def test_no_machine_is_given_more_than_it_has(table: list[Row], shapes: list[ModelShape]):
     for row in table:
-        shape = next(shape for shape in MODELS if shape.name == row.model)
+        shape = next(shape for shape in shapes if shape.name == row.model)
         room = room_of(machine(row.card_gb, row.memory_gb), wanted(shape))
         assert row.placement.gpu_bytes <= room.gpu_bytes
         assert row.placement.ram_bytes <= room.ram_bytes

@@ -18,6 +18,17 @@ def test_only_what_both_have_is_compared() -> None:
     assert report.ratios(OURS, PEERS) == {"other": {"seconds": 0.5}, "idle": {}}
 
 
+def test_what_was_promised_and_not_measured_is_no_bound_that_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report.show_promised({"other": 1.5}, {"other": 1.5})
+    capsys.readouterr()
+    assert not report.show_promised({"other": 1.5}, {"other": 1.5, "idle": 2.0})
+    told = capsys.readouterr().out.splitlines()
+    assert [(line.split()[0], line.rpartition(": ")[2]) for line in told] == [
+        ("idle", "BROKEN, it was not measured"),
+        ("other", "kept"),
+    ]
+
+
 def test_a_report_holds_ours_peers_and_ratios(tmp_path: Path) -> None:
     report.write(tmp_path / "results" / "window.json", OURS, PEERS)
 

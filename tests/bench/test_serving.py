@@ -17,7 +17,7 @@ from engine.memory import search
 from engine.memory.demand import Backlog, Demand
 from engine.memory.measured import Measured
 from engine.models.gguf import read_shape
-from tests.bench import serving
+from tests.bench import report, serving
 from tests.bench.azure import Length
 from tests.bench.real_library import Library, Text
 from tests.bench.serving import FULL, SMALL, Step, left, sides_of, steps
@@ -44,7 +44,6 @@ from tests.bench.serving_figures import (
     shares,
     table,
     tails,
-    unmeasured,
     without_one_thing,
 )
 from tests.bench.serving_load import (
@@ -275,7 +274,7 @@ def test_ratios_are_paired_by_seed_and_over_as_many_questions_as_both_were_asked
         "serial_overload_fits": pytest.approx(5.0),
     }
     assert bound(named).keys() == {"serial_batched", "one_at_a_time"}
-    assert unmeasured({"serial_batched": 2.5}, named) == []
+    assert report.unmeasured({"serial_batched": 2.5}, named) == []
     assert ratio(found, "fits", "llama_server", "poisson_0.9") is None
 
 
@@ -308,13 +307,6 @@ def test_ratios_at_recorded_moments_are_told_and_bind_nothing() -> None:
     assert Load("azure", 0.9).name == AZURE
 
 
-def test_a_bound_of_which_nothing_was_measured_is_named() -> None:
-    [line] = unmeasured({"llama_server": 3.0, "serial_batched": 2.5}, {"serial_batched": 1.0})
-
-    assert line.split()[0] == "llama_server"
-    assert "BROKEN" in line
-
-
 def test_an_ablation_that_may_be_as_fast_is_not_shown() -> None:
     ours = [served(*range(1, 41))]
     found = {
@@ -323,8 +315,9 @@ def test_an_ablation_that_may_be_as_fast_is_not_shown() -> None:
         Key("fits", "no_drafting", "poisson_0.9"): ours,
     }
 
-    slower, alike = without_one_thing(found, "fits", ("no_tree", "no_ring", "no_drafting"))
-
+    told = without_one_thing(found, "fits", ("no_tree", "no_ring", "no_drafting"))
+    assert {side: is_shown for side, (_, is_shown) in told.items()} == {"no_tree": True, "no_drafting": False}
+    (slower, _), (alike, _) = told.values()
     assert slower.split()[:3] == ["fits,", "no_tree", "1.500"]
     assert slower.endswith("between 1.500 and 1.500")
     assert alike.split()[:3] == ["fits,", "no_drafting", "1.000"]
@@ -541,14 +534,38 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
     assert serving.tell(bench)
 
 
+@pytest.mark.parametrize(
+    ("side", "times", "is_kept"),
+    [("no_tree", 1.5, True), ("no_tree", 1.0, False), ("no_drafting", 1.0, True)],
+)
+def test_where_memory_is_short_what_one_thing_is_for_has_to_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], side: str, times: float, is_kept: bool
+) -> None:
+    model = tmp_path / "model.gguf"
+    model.write_bytes(bytes(12))
+    bench = serving.Bench.__new__(serving.Bench)
+    bench.options = argparse.Namespace(
+        json=None, csv=None, runs=None, plot=None, regime=("oversubscribed",), only=[side], quick=True
+    )
+    bench.size, bench.models = FULL, dict.fromkeys(serving.REGIMES, model)
+    bench.found = {
+        Key("oversubscribed", "ours", "poisson_0.9"): [served(1.0, 2.0)],
+        Key("oversubscribed", side, "poisson_0.9"): [served(times, 2 * times)],
+        Key("oversubscribed", "serial", "alone"): [served(2.0, 2.0)],
+        Key("oversubscribed", "ours", "alone"): [served(1.0, 1.0)],
+    }
+    assert serving.tell(bench) == is_kept
+    assert ("not shown: BROKEN" in capsys.readouterr().out) != is_kept
+
+
 def test_moments_are_written_line_by_line(tmp_path: Path) -> None:
-    run = Run((), (Moment(0.0, 1, 0, 4, 100, 3),))
+    run = Run((), (Moment(0.0, 1, 0, 4, 100, 3, kv_ram_bytes=2**20),))
 
     write_moments(tmp_path / "moments.csv", run)
 
     assert (tmp_path / "moments.csv").read_text().splitlines() == [
-        "at_s,backlog,answers_at_once,slots,index_bytes,pinned_layers",
-        "0.0,1,0,4,100,3",
+        "at_s,backlog,answers_at_once,slots,index_bytes,pinned_layers,kv_ram_bytes,kv_disk_bytes",
+        "0.0,1,0,4,100,3,1048576,0",
     ]
     run = Run(served(1.0).served, run.moments)
-    assert [panel.most for panel in panels(run)][1:] == [1.0, 4.0, 100 / 2**20, 3.0]
+    assert [panel.most for panel in panels(run)][1:] == [1.0, 4.0, 100 / 2**20, 3.0, 1.0]
