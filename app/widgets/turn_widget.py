@@ -210,9 +210,11 @@ class TurnWidget(QWidget):
     def show_files(self) -> None:
         """Offers to search for it unconfined, or at all; again when what there is to search has changed."""
         turn, collection = self._turn, self._collection()
-        instead = self.tr("Search everything instead") if turn.searches else self.tr("Search your files instead")
-        if turn.searches and collection is not None:
-            instead = self.tr("Search all of %1 instead").replace("%1", short(collection))
+        if collection is None:
+            instead = self.tr("Search everything instead") if turn.searches else self.tr("Search your files instead")
+        else:
+            within = self.tr("Search all of %1 instead") if turn.searches else self.tr("Search %1 instead")
+            instead = within.replace("%1", short(collection))
         self.everything.setText(bits.literal(instead))
         self.everything.setAccessibleName(instead)
         self.everything.setVisible(turn.searches or self._has_files())

@@ -2965,6 +2965,10 @@
         <translation>正在阅读…</translation>
     </message>
     <message>
+        <source>Search %1 instead</source>
+        <translation>改为搜索“%1”</translation>
+    </message>
+    <message>
         <source>Search all of %1 instead</source>
         <translation>改为搜索“%1”中的全部文件</translation>
     </message>

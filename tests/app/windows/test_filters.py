@@ -177,6 +177,20 @@ def test_in_a_chat_on_a_collection_it_is_said_that_only_that_one_is_searched_ins
     assert client.asked(protocol.ASK)[-1].collection == "R & D"
 
 
+def test_where_no_files_were_searched_the_chats_collection_is_offered(bar, window, models, client):
+    models.conversation.set_collection("R & D")
+    models.conversation.leave_files_out()
+    models.conversation.ask("Say hello.")
+    (asked,) = client.asked(protocol.ASK)
+    assert not asked.searches
+    finish(client, asked.question_id, Scope(0, 0, 0))
+    (turn,) = window.chat.conversation.turn_views()
+    assert turn.everything.accessibleName() == "Search R & D instead"
+    turn.everything.click()
+    again = client.asked(protocol.ASK)[-1]
+    assert (again.searches, again.collection) == (True, "R & D")
+
+
 def test_how_much_of_a_long_document_was_read_is_said_under_its_summary_and_when_the_chat_is_opened_again(
     bar, window, client
 ):
