@@ -76,8 +76,6 @@ def bring(
     """
     before, total_bytes = here_bytes, here_bytes + sum(one.num_bytes for one in wanted) + to_come_bytes
     for one in wanted:
-        # Who stopped while the hub was asked wants nothing of this file any more, not even that it is begun.
-        yield Fetched(before, total_bytes, is_new=False)
         behind_bytes = total_bytes - before - one.num_bytes
         with closing(_fetched(hub, one, behind_bytes, folder, pause, free_bytes)) as steps:
             for step in steps:
