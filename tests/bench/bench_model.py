@@ -90,17 +90,7 @@ def write_model(file: Path, shape: Shape, seed: int = SEED, words: Sequence[str]
     """The same bytes for the same shape, seed and words, of which it has as many as there is room for."""
     writer = GGUFWriter(file, "llama")
     writer.add_name(f"random-{shape.name}")
-    writer.add_block_count(shape.layers)
-    writer.add_context_length(shape.context)
-    writer.add_embedding_length(shape.width)
-    writer.add_feed_forward_length(shape.feed_forward)
-    writer.add_head_count(shape.heads)
-    writer.add_head_count_kv(shape.kv_heads)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(shape.width // shape.heads)
-    writer.add_rope_freq_base(500_000.0)
-    writer.add_vocab_size(shape.vocabulary)
-    writer.add_chat_template(_CHATML)
+    add_shape(writer, shape)
     _write_vocabulary(writer, shape.vocabulary, words)
     for name, rows, columns in _tensors(shape):
         if columns == 0:
@@ -123,6 +113,21 @@ def write_model(file: Path, shape: Shape, seed: int = SEED, words: Sequence[str]
             drawn[twin] = content
         writer.write_tensor_data(content)
     writer.close()
+
+
+def add_shape(writer: GGUFWriter, shape: Shape) -> None:
+    """What of the header tells how such a model is computed, and how it is spoken to."""
+    writer.add_block_count(shape.layers)
+    writer.add_context_length(shape.context)
+    writer.add_embedding_length(shape.width)
+    writer.add_feed_forward_length(shape.feed_forward)
+    writer.add_head_count(shape.heads)
+    writer.add_head_count_kv(shape.kv_heads)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(shape.width // shape.heads)
+    writer.add_rope_freq_base(500_000.0)
+    writer.add_vocab_size(shape.vocabulary)
+    writer.add_chat_template(_CHATML)
 
 
 def plain_tokens(vocabulary: int) -> range:

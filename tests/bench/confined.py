@@ -92,7 +92,7 @@ def confined(limit_bytes: int, parent: Group) -> Iterator[Group]:
     except OSError as error:
         raise CannotConfine(f"Memory cannot be limited here: {error}.") from error
     try:
-        _limit(group, limit_bytes)
+        limit(group, limit_bytes)
         yield group
     finally:
         _remove(group)
@@ -140,7 +140,8 @@ def _limits_memory(group: Group) -> bool:
         return False
 
 
-def _limit(group: Group, limit_bytes: int) -> None:
+def limit(group: Group, limit_bytes: int) -> None:
+    """Sets, or changes, what a group may hold; without swap. Raises CannotConfine where that cannot be."""
     try:
         if group.version == 1:
             (group.folder / "memory.limit_in_bytes").write_text(str(limit_bytes))

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ours, ratios = _measure(file, size, pace)
     promised = dict(BOUNDS)
     try:
-        streamed = streamed_duel.figures(file, size.shape.vocabulary, size.streamed_tokens, options.threads)
+        streamed = streamed_duel.figures(file, size.shape, size.streamed_tokens, options.threads)
         ours |= {f"quoting_streamed {name}": value for name, value in streamed.items()}
         ratios["quoting_streamed"] = streamed["with drafts"] / streamed["without"]
     except CannotConfine as error:

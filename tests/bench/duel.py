@@ -127,9 +127,17 @@ class Duel:
         }
 
 
-def duel(model: Model, answers: Sequence[Recorded], params: SamplingParams, pace: Pace, at_once: int = 1) -> Duel:
-    """Has both sides write all answers, so many at once."""
+def duel(
+    model: Model,
+    answers: Sequence[Recorded],
+    params: SamplingParams,
+    pace: Pace,
+    at_once: int = 1,
+    when_ready: Callable[[], object] = lambda: None,
+) -> Duel:
+    """Has both sides write all answers, so many at once; `when_ready` is called before they begin."""
     drafting, plain = (Side(model, has_drafts, pace) for has_drafts in (True, False))
+    when_ready()
     are_same = True
     for start in range(0, len(answers), at_once):
         for side in (drafting, plain):

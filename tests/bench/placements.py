@@ -4,7 +4,7 @@
 
 A table: cards of 8, 12 and 24 GB and none, 16, 32 and 64 GB of memory, 3B, 8B, 32B and 70B models in Q4_K_M, each with
 the sentence that people read. The models are files that end behind their headers but for a hole of the weights' size
-(tests/helpers/model_headers.py), read as any other. The rates are those of a desktop computer of the middle
+(tests/bench/model_headers.py), read as any other. The rates are those of a desktop computer of the middle
 (tests/helpers/machines.py), so what is predicted here is arithmetic and no measurement. Planning is timed in processor
 time, median of several runs; `--quick` times fewer. Exit code 1 when a bound does not hold.
 """
@@ -28,8 +28,8 @@ from engine.memory.placement import Placement
 from engine.models.gguf import read_shape
 from engine.profiled import ProfiledPlanner
 from tests.bench import report
+from tests.bench.model_headers import HEADERS, write_header
 from tests.helpers.machines import DESKTOP, machine, wanted
-from tests.helpers.model_headers import HEADERS, write_header
 
 CARDS_GB, MEMORY_GB = (0, 8, 12, 24), (16, 32, 64)
 BACKLOGS = {"one question": Backlog(), "16 questions": Backlog(waiting=15, running=1, cached_share=0.3)}

@@ -16,15 +16,16 @@ from typing import Any
 from engine.core import SamplingParams
 from engine.generation.model import Model
 from tests.bench import confined
-from tests.bench.bench_model import plain_tokens
+from tests.bench.bench_model import Shape, plain_tokens
 from tests.bench.duel import Pace, duel
 from tests.bench.quoting import SEED, Library
 
-# What the process needs beside the model, its libraries among it.
-_OTHER_BYTES = 600 * 2**20
+# What passes still take beside what the process holds by then.
+_SPARE_BYTES = 32 * 2**20
+_PLENTY = 1 << 40
 
 
-def figures(file: Path, vocabulary: int, num_tokens: int, num_threads: int) -> dict[str, float]:
+def figures(file: Path, shape: Shape, num_tokens: int, num_threads: int) -> dict[str, float]:
     """Those of a process whose memory holds half of the model.
 
     Raises:
@@ -38,14 +39,22 @@ def figures(file: Path, vocabulary: int, num_tokens: int, num_threads: int) -> d
         confined.forget_pages(copy)
         settings = {
             "model": str(copy),
-            "vocabulary": vocabulary,
+            "vocabulary": shape.vocabulary,
             "num_tokens": num_tokens,
             "num_threads": num_threads,
         }
         command = [sys.executable, "-m", "tests.bench.streamed_duel", json.dumps(settings)]
-        with confined.confined(file.stat().st_size // 2 + _OTHER_BYTES, parent) as group:
-            done = subprocess.run(group.entered(command), stdout=subprocess.PIPE, text=True, check=True)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+        with confined.confined(_PLENTY, parent) as group, _started(group.entered(command)) as fighting:
+            assert fighting.stdin is not None
+            assert fighting.stdout is not None
+            fighting.stdout.readline()
+            confined.limit(group, group.usage().held_bytes + file.stat().st_size // 2 + _SPARE_BYTES)
+            told, _ = fighting.communicate("\n")
+    return dict(json.loads(told.splitlines()[-1]))
+
+
+def _started(command: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def fight(settings: dict[str, Any]) -> None:
@@ -55,9 +64,14 @@ def fight(settings: dict[str, Any]) -> None:
     library = Library(plain_tokens(settings["vocabulary"]), SEED)
     given = SamplingParams(max_tokens=settings["num_tokens"], seed=SEED)
     recorded = library.quoting(settings["num_tokens"], num_passages=2)
-    found = duel(model, [recorded], given, Pace(settings["num_threads"]))
+    found = duel(model, [recorded], given, Pace(settings["num_threads"]), when_ready=_wait_for_the_bound)
     model.close()
     print(json.dumps(found.figures))
+
+
+def _wait_for_the_bound() -> None:
+    print("ready", flush=True)
+    sys.stdin.readline()
 
 
 if __name__ == "__main__":
