@@ -91,9 +91,11 @@ def draw(file: Path, title: str, drawn: Sequence[Panel], seconds: float) -> None
     """The panels below each other, as a PNG."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     from PySide6.QtCore import QPointF, QRectF, Qt
-    from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter, QPen, QPolygonF
+    from PySide6.QtGui import QColor, QImage, QPainter, QPen, QPolygonF
+    from PySide6.QtWidgets import QApplication
 
-    application = QGuiApplication.instance() or QGuiApplication([])
+    # Not only one for pictures: tests of the window may follow in this process, and a process has one.
+    application = QApplication.instance() or QApplication([])
     height = MARGIN + len(drawn) * (PANEL_HEIGHT + _GAP) + _GAP
     image = QImage(WIDTH, height, QImage.Format.Format_RGB32)
     image.fill(QColor("white"))
