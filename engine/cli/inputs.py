@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from engine.core import SamplingParams
 from engine.errors import BadRequest, NothingThere, first_fault
+from engine.library.typed_paths import absolute
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,7 @@ def _batch_line(number: int, line: str, keys: Sequence[str]) -> BatchLine:
 
 def folder_there(name: str) -> str:
     """A folder by a path that means the same wherever an engine runs; whatever is none here as it is."""
-    path = Path(name).expanduser()
-    return os.path.abspath(path) if name and path.is_dir() else name
+    return path if name and os.path.isdir(path := absolute(name)) else name
 
 
 def read_form(file: str | None, what: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from typing import Any
 
 from engine.cli.inputs import folder_there, read_pair
@@ -12,6 +11,7 @@ from engine.cli.opening import reached
 from engine.cli.output import Output
 from engine.config import Settings
 from engine.errors import BadRequest
+from engine.library.typed_paths import absolute
 
 # Those that name a folder, and those that name a model, which may be one.
 _FOLDERS = ("models.folder",)
@@ -42,7 +42,7 @@ def settings(options: argparse.Namespace, out: Output) -> None:
 def _here(name: str, value: Any) -> tuple[str, Any]:
     """A folder is named from here, whatever folder an engine runs in."""
     if isinstance(value, str) and value and name in _FOLDERS:
-        return name, os.path.abspath(os.path.expanduser(value))
+        return name, absolute(value)
     return name, folder_there(value) if isinstance(value, str) and name in _MODELS else value
 
 

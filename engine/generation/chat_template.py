@@ -37,8 +37,8 @@ _AT_ONCE = {"enable_thinking": False, "thinking": False}
 # And of those whose marks we know, gpt-oss and Seed how much.
 _AT_ONCE_IF_MARKED = {**_AT_ONCE, "reasoning": False, "reasoning_effort": "low", "thinking_budget": 0}
 _THINKING_FIRST = {"enable_thinking": True, "thinking": True, "reasoning": True, "reasoning_effort": "medium"}
-# The first with which a template renders is what it is told: Mistral's refuses all efforts but none and a high one.
 _Told = Mapping[str, Any]
+# The first with which a template renders is what it is told: Mistral's refuses all efforts but none and a high one.
 _OFFERS: Mapping[bool, Sequence[_Told]] = {
     False: (_AT_ONCE_IF_MARKED, {**_AT_ONCE_IF_MARKED, "reasoning_effort": "none"}, _AT_ONCE, {}),
     True: (_THINKING_FIRST, {**_THINKING_FIRST, "reasoning_effort": "high"}, {}),

@@ -54,8 +54,8 @@ def load(plan: LoadPlan, attempts: Attempts) -> LoadedModel:
                 raise
             log.info("%s", error.sentence)
             attempts.publish(MemoryShort(_tier_of(lower), f"{error.sentence} {lower.given_up[-1].sentence}"))
-            rungs = lower.given_up[len(plan.given_up) :]
-            plan = replace(lower, remarks=(*plan.remarks, Remark(rungs[-1].sentence, rungs[-1:])))
+            rung = lower.given_up[-1]
+            plan = replace(lower, remarks=(*plan.remarks, Remark(rung.sentence, (rung,))))
 
 
 def _lower_after_deaths(plan: LoadPlan, attempts: Attempts) -> LoadPlan:

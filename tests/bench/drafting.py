@@ -24,6 +24,7 @@ from tests.bench.bench_model import ONE_BILLION, QUICK, Shape, bench_model, plai
 from tests.bench.command_line import parser_of
 from tests.bench.confined import CannotConfine
 from tests.bench.duel import Duel, Pace, duel
+from tests.bench.peers import PeerFailed
 from tests.bench.quoting import SEED, Library
 
 # At least; answers that are written together share passes, in which drafts have less to gain.
@@ -62,12 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ours, ratios = _measure(file, size, pace)
     promised = dict(BOUNDS)
     try:
-        streamed = streamed_duel.figures(file, size.shape, size.streamed_tokens, options.threads)
+        streamed = streamed_duel.figures(file, size.shape.vocabulary, size.streamed_tokens, options.threads)
         ours |= {f"quoting_streamed {name}": value for name, value in streamed.items()}
         ratios["quoting_streamed"] = streamed["with drafts"] / streamed["without"]
     except CannotConfine as error:
         print(f"quoting_streamed is left out: {error}", file=sys.stderr)
         del promised["quoting_streamed"]
+    except PeerFailed as error:
+        print(error, file=sys.stderr)
     report.show("Drafting", ours, {})
     if options.json:
         report.write(options.json, ours, {}, ratios)

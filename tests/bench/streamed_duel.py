@@ -1,37 +1,39 @@
 """A duel on a model that does not fit into memory: each pass reads its layers from disk.
 
-Imported, this is the side that sets the memory's bound and waits; run, the process that is bound.
+Imported, this starts the side that is bound; run, it is that side.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from engine.core import SamplingParams
 from engine.generation.model import Model
 from tests.bench import confined
-from tests.bench.bench_model import Shape, plain_tokens
+from tests.bench.bench_model import plain_tokens
+from tests.bench.confined import Group
 from tests.bench.duel import Pace, duel
 from tests.bench.quoting import SEED, Library
+from tests.bench.side_process import Limit, Said, SideProcess, group_of, serve
 
-# What passes still take beside what the process holds by then.
+# What passes still take beside what the process holds when they begin.
 _SPARE_BYTES = 32 * 2**20
+# Until then.
 _PLENTY = 1 << 40
 
 
-def figures(file: Path, shape: Shape, num_tokens: int, num_threads: int) -> dict[str, float]:
+def figures(file: Path, vocabulary: int, num_tokens: int, num_threads: int) -> dict[str, float]:
     """Those of a process whose memory holds half of the model.
 
     Raises:
         CannotConfine: Memory cannot be limited here.
+        PeerFailed: It was killed, or failed.
     """
-    parent = confined.find()
+    limit = Limit(_PLENTY, confined.find())
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         # A copy of its own, so that no page of it is counted as somebody else's.
         copy = Path(folder) / file.name
@@ -39,40 +41,37 @@ def figures(file: Path, shape: Shape, num_tokens: int, num_threads: int) -> dict
         confined.forget_pages(copy)
         settings = {
             "model": str(copy),
-            "vocabulary": shape.vocabulary,
+            "vocabulary": vocabulary,
             "num_tokens": num_tokens,
             "num_threads": num_threads,
         }
-        command = [sys.executable, "-m", "tests.bench.streamed_duel", json.dumps(settings)]
-        with confined.confined(_PLENTY, parent) as group, _started(group.entered(command)) as fighting:
-            assert fighting.stdin is not None
-            assert fighting.stdout is not None
-            fighting.stdout.readline()
-            confined.limit(group, group.usage().held_bytes + file.stat().st_size // 2 + _SPARE_BYTES)
-            told, _ = fighting.communicate("\n")
-    return dict(json.loads(told.splitlines()[-1]))
+        with SideProcess.started("tests.bench.streamed_duel", settings, limit) as side:
+            return side.ask(fights=True)
 
 
-def _started(command: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def _prepared(settings: Said) -> Callable[[Said], Said]:
+    return lambda asked: _fought(settings) if asked else {}
 
 
-def fight(settings: dict[str, Any]) -> None:
-    """Has both sides write in this process; the last line tells the figures."""
+def _fought(settings: Said) -> dict[str, float]:
+    """Has both sides write in this process."""
+    path, group = Path(settings["model"]), group_of(settings)
+    assert group is not None
     # Repacked weights would be memory of the process, which cannot be read again from the file.
-    model = Model(Path(settings["model"]), 0, lambda _: True, is_repacked=False)
+    model = Model(path, 0, lambda _: True, is_repacked=False)
     library = Library(plain_tokens(settings["vocabulary"]), SEED)
     given = SamplingParams(max_tokens=settings["num_tokens"], seed=SEED)
     recorded = library.quoting(settings["num_tokens"], num_passages=2)
-    found = duel(model, [recorded], given, Pace(settings["num_threads"]), when_ready=_wait_for_the_bound)
+    when_ready = partial(_be_bound, group, path.stat().st_size // 2)
+    found = duel(model, [recorded], given, Pace(settings["num_threads"]), when_ready=when_ready)
     model.close()
-    print(json.dumps(found.figures))
+    return found.figures
 
 
-def _wait_for_the_bound() -> None:
-    print("ready", flush=True)
-    sys.stdin.readline()
+def _be_bound(group: Group, model_bytes: int) -> None:
+    """What is held by now stays; so much of the model has room beside it."""
+    confined.limit(group, group.usage().held_bytes + model_bytes + _SPARE_BYTES)
 
 
 if __name__ == "__main__":
-    fight(json.loads(sys.argv[1]))
+    serve(_prepared)

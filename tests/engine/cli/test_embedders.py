@@ -64,6 +64,8 @@ def test_a_folder_is_the_same_from_wherever_it_is_looked_for(
     assert f'embedder.model="{tmp_path / "made"}"' in told
     assert 'retrieval.reranker="owner/none"' in told
     assert 'embedder.model=""' in ragdoll("settings", "embedder.model=")
+    with pytest.raises(EmbedderUnavailable, match="cannot be looked at"):
+        ragdoll("embedders", "use", "~nobody-at-all/made")
 
 
 def test_one_that_was_got_is_deleted_once_another_is_in_use(hub: ModelHub, tmp_path: Path):

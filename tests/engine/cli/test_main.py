@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +48,23 @@ def test_a_command_that_is_ended_from_outside_ends_in_order(run, number: signal.
     assert ended_in_order == [number]
     assert (done.code, done.error) == (128 + number, "ragdoll: stopped.\n")
     assert signal.getsignal(number) is before
+
+
+def test_who_presses_on_is_heard_again_after_a_while(run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("engine.cli._ONE_END_SECONDS", 0.1)
+    presses: list[int] = []
+
+    def closes_slowly(options: argparse.Namespace, out: Output) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            for number in range(50):
+                presses.append(number)
+                time.sleep(0.03)
+                signal.raise_signal(signal.SIGINT)
+
+    assert run(closes_slowly).code == 128 + signal.SIGINT
+    assert len(presses) < 50
 
 
 def test_what_whoever_started_us_has_us_ignore_is_ignored(run, monkeypatch: pytest.MonkeyPatch):
