@@ -40,7 +40,7 @@ class Continuation:
 class Turn:
     """One earlier question with its evidence, in the order it was read in, and the answer as the model wrote it.
 
-    `tokens` are the answer's, of the model called `fingerprint`; without them its text is tokenised. Where more
+    `tokens` are the answer's, of the model called `signature`; without them its text is tokenised. Where more
     passages came while it was being written, the rest of it is in `continuations`. `asked_on` is the day that the model
     was told with the question, None where it was told none. Its passages are numbered from `first_number` on; `also`
     are the numbers of earlier turns' passages that were found for it, and `num_left` of its own have left the library.
@@ -51,7 +51,7 @@ class Turn:
     passages: tuple[EvidencePassage, ...]
     answer: str
     tokens: tuple[int, ...] = ()
-    fingerprint: str = ""
+    signature: str = ""
     continuations: tuple[Continuation, ...] = ()
     asked_on: date | None = None
     first_number: int = 1
@@ -81,17 +81,17 @@ class Turn:
         """The pieces of its answer."""
         return (self.answer, *(more.answer for more in self.continuations))
 
-    def with_end(self, answer: str, tokens: tuple[int, ...] = (), fingerprint: str = "") -> Turn:
-        """With the last piece of its answer as the model called `fingerprint` wrote it."""
+    def with_end(self, answer: str, tokens: tuple[int, ...] = (), signature: str = "") -> Turn:
+        """With the last piece of its answer as the model called `signature` wrote it."""
         if not self.continuations:
-            return replace(self, answer=answer, tokens=tokens, fingerprint=fingerprint)
+            return replace(self, answer=answer, tokens=tokens, signature=signature)
         last = replace(self.continuations[-1], answer=answer, tokens=tokens)
-        return replace(self, continuations=(*self.continuations[:-1], last), fingerprint=fingerprint)
+        return replace(self, continuations=(*self.continuations[:-1], last), signature=signature)
 
     def in_words(self) -> Turn:
         """Without tokens: for a model that has not written it."""
         continuations = tuple(replace(more, tokens=()) for more in self.continuations)
-        return replace(self, tokens=(), fingerprint="", continuations=continuations)
+        return replace(self, tokens=(), signature="", continuations=continuations)
 
     def in_one_piece(self) -> Turn:
         """As if all of its passages had come with the question."""

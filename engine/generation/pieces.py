@@ -84,11 +84,11 @@ class Pieces:
         self._ends.append(num_written)
         return rest
 
-    def turn(self, question: str, written: Written, fingerprint: str) -> Turn:
+    def turn(self, question: str, written: Written, signature: str) -> Turn:
         """As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of."""
         if (begun := self._prompt.begun) is not None:
             tokens_of_all = (*begun.tokens, *written.tokens) if begun.stays else ()
-            return begun.turn.with_end(self.text.written[-1], tokens_of_all, fingerprint)
+            return begun.turn.with_end(self.text.written[-1], tokens_of_all, signature)
         starts, ends = [0, *self._ends], [*self._ends, len(written.tokens)]
         tokens = [written.tokens[start:end] for start, end in zip(starts, ends, strict=True)]
         texts = self.text.written
@@ -104,7 +104,7 @@ class Pieces:
             self._prompt.passages,
             texts[0],
             tokens[0],
-            fingerprint,
+            signature,
             tuple(continuations),
             self._prompt.asked_on,
             self._prompt.first_number,

@@ -380,7 +380,7 @@ def _turn_tokens(turn: Turn, speaker: Speaker) -> int:
 
 
 def _read_by(speaker: Speaker, turn: Turn) -> tuple[Message, ...]:
-    return turn.messages(is_own=speaker.knows(turn.all_tokens, turn.fingerprint))
+    return turn.messages(is_own=speaker.knows(turn.all_tokens, turn.signature))
 
 
 def fitting_passages(

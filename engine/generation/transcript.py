@@ -28,13 +28,13 @@ def transcript_of(turn: Turn) -> tuple[dict[str, Any], ...]:
     told = {**day, **numbers, **also, **({} if turn.searches else {"searches": False})}
     pieces: list[dict[str, Any]] = [
         {"role": "user", "question": turn.question, "passages": _evidence(turn.passages), **told},
-        _written(turn.answer, turn.tokens, turn.fingerprint),
+        _written(turn.answer, turn.tokens, turn.signature),
     ]
     for more in turn.continuations:
         pieces.append(
             {"role": "user", "question": more.words, "passages": _evidence(more.passages), "goes_on": True},
         )
-        pieces.append(_written(more.answer, more.tokens, turn.fingerprint))
+        pieces.append(_written(more.answer, more.tokens, turn.signature))
     return tuple(pieces)
 
 
@@ -99,8 +99,8 @@ def _passage(told: Mapping[str, Any], number: int | None) -> EvidencePassage:
     return EvidencePassage(document_id, str(told["title"]), page, text, number, source)
 
 
-def _written(text: str, tokens: Sequence[int], fingerprint: str) -> dict[str, Any]:
-    written = {"tokens": list(tokens), "model": fingerprint} if tokens else {}
+def _written(text: str, tokens: Sequence[int], signature: str) -> dict[str, Any]:
+    written = {"tokens": list(tokens), "model": signature} if tokens else {}
     return {"role": "assistant", "text": text, **written}
 
 
@@ -124,7 +124,7 @@ def _turn(
         passages=tuple(passages),
         answer=str(assistant["text"]),
         tokens=tuple(int(token) for token in assistant.get("tokens", ())),
-        fingerprint=str(assistant.get("model", "")),
+        signature=str(assistant.get("model", "")),
         asked_on=date.fromisoformat(user["asked_on"]) if "asked_on" in user else None,
         first_number=int(user.get("first_number", 1)),
         also=tuple(int(number) for number in user.get("also", ())),

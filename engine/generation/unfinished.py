@@ -73,7 +73,7 @@ class _Reading:
     def prompt(self, turn: Turn, whole: Turn, budget: int) -> Prompt:
         """With instructions and turns for which `budget` leaves room; `whole` is the turn with all of its passages."""
         speaker = self._speaker
-        if not (is_own := speaker.knows(turn.all_tokens, turn.fingerprint)):
+        if not (is_own := speaker.knows(turn.all_tokens, turn.signature)):
             turn, whole = turn.in_words(), whole.in_words()
         before, turns = opening(_bare(turn), self._history, speaker, budget, self._wishes, searches=turn.searches)
         standing = tuple(one for kept in turns for one in kept.numbered)
@@ -102,7 +102,7 @@ class _Reading:
     def shortened(self, turn: Turn, whole: Turn, reserve_tokens: int) -> Prompt:
         """With as many passages, and turns before them, as leave so much room; the answer itself is read whole."""
         speaker = self._speaker
-        written = turn.messages(speaker.knows(turn.all_tokens, turn.fingerprint))[-1].parts[0]
+        written = turn.messages(speaker.knows(turn.all_tokens, turn.signature))[-1].parts[0]
         room = speaker.context_tokens - reserve_tokens - len(speaker.tokens(written))
         try:
             bare = self.prompt(replace(turn, passages=()), whole, room)

@@ -77,7 +77,7 @@ def test_a_transcript_of_an_older_version_is_read():
         {"role": "assistant", "text": "Yes."},
     ]
     (turn,) = turns_of_transcript(transcript, {1})
-    assert (turn.answer, turn.tokens, turn.fingerprint) == ("Yes.", (), "")
+    assert (turn.answer, turn.tokens, turn.signature) == ("Yes.", (), "")
 
 
 def test_a_question_keeps_the_day_on_which_it_was_asked_beside_its_text():
