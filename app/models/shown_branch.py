@@ -92,7 +92,12 @@ class ShownBranch:
 
 
 def _numbered(view: TurnView, place: tuple[int, int]) -> TurnView:
-    """With its index among those in its place, and how many they are."""
+    """With its index among those in its place, and how many they are; the same value where it says so already.
+
+    Who keeps something that was made of a turn then sees that nothing has changed.
+    """
+    if (view.branch_index, view.num_branches) == place:
+        return view
     return replace(view, branch_index=place[0], num_branches=place[1])
 
 

@@ -62,3 +62,15 @@ def test_an_answer_that_could_not_be_saved_is_what_counts():
     branch.show(None)
     assert branch.views[0].text == branch.tree.find("a").outcome.text == "Three."
     assert [one.outcome.text for one in branch.ended()] == ["Three."]
+
+
+def test_turns_that_stay_as_they_are_stay_the_same_values():
+    branch = ShownBranch((turn("a", None), turn("b", "a")), nothing_newer)
+    branch.show(None)
+    before = branch.views
+    branch.add(turn("c", "b"))
+    assert all(view is known for view, known in zip(branch.views, before, strict=False))
+    branch.add(turn("b2", "a"))
+    assert branch.views[0] is before[0]
+    branch.show("b")
+    assert shown(branch) == [("a", 0, 1), ("b", 0, 2)]
