@@ -75,7 +75,7 @@ class Streaming(Protocol):
     def disk_seconds(self) -> tuple[float, float]:
         """How long passes have waited for layers so far, and for how long layers were read."""
 
-    def before_decode(self, num_tokens: int) -> None:
+    def before_decode(self) -> None:
         """Makes sure that a pass can begin. Raises WeightsNotRead where it cannot."""
 
     def after_decode(self, is_computed: bool) -> None:
@@ -241,7 +241,7 @@ class Context:
             raise ValueError(f"a context of {self.num_sequences} sequences has as many rows of logits")
         rows = self._batch.fill(stretches)
         if self._stream is not None:
-            self._stream.before_decode(self._batch.struct.n_tokens)
+            self._stream.before_decode()
         result = self._decode(stretches)
         if self._stream is not None:
             try:

@@ -5,7 +5,8 @@ Run as a side (side_process.py). Settings: `model`; `at_once` answers of at most
 the planner weighs reading and writing; and the `way` in which layers are streamed, of which all but `ours` are simpler:
 
 - `next_layer_only`: two slots, so that one layer is read while another is computed, as FlexGen does it.
-- `phase_blind`: prompts are read in the small batches and with as many reads at once as suit writing.
+- `phase_blind`: prompts are read as many tokens at a time as llama.cpp's default says, whatever memory that takes from
+  the layers and however long a pass computes.
 - `uncopied`: beside a card, layers in memory are computed by the processor, prompts as well.
 
 It says which layers it streams, through how many slots, in what batches it reads prompts, and with how many reads at
@@ -28,7 +29,7 @@ from engine.core import SamplingParams
 from engine.generation.cells import Cells
 from engine.generation.context import Context
 from engine.generation.drafting import PassCosts, PromptLookup
-from engine.generation.load_plan import UBATCH_OF_PROCESSOR, LoadPlan, plan_load
+from engine.generation.load_plan import LoadPlan, plan_load
 from engine.generation.model import Model, start_backend
 from engine.generation.model_leases import ModelLeases
 from engine.generation.offloading import tell_backends
@@ -38,8 +39,6 @@ from engine.generation.sampler import ChainSampler, Decoded
 from engine.generation.segment import Segment
 from engine.generation.step_loop import StepLoop
 from engine.generation.weights.packing import Packing
-from engine.generation.weights.readers import Depths
-from engine.generation.weights.stream import USUAL, Options
 from engine.memory.demand import Backlog, Demand, undecided
 from engine.memory.hardware import Hardware, probe, probe_devices
 from engine.memory.heap import lean_heap
@@ -62,13 +61,17 @@ from tests.bench.whole_layers import next_layer_only
 
 # About what is asked here.
 PROMPT_TOKENS, ANSWER_TOKENS = 64, 64
+UBATCH_OF_LLAMA_CPP = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How layers are streamed: with which options, in which placement instead of the planner's, through what ring."""
+    """How layers are streamed: in which placement instead of the planner's, through what ring.
 
-    options: Options = USUAL
+    `n_ubatch` is what the planner is not to choose itself; 0 for what suits the machine.
+    """
+
+    n_ubatch: int = 0
     ring: Callable[[], AbstractContextManager[None]] = nullcontext
     placed: Callable[[Placement], Placement] = lambda placement: placement
 
@@ -76,10 +79,7 @@ class Way:
 WAYS = {
     "ours": Way(),
     "next_layer_only": Way(ring=next_layer_only),
-    "phase_blind": Way(
-        Options(depths=Depths(prefill=Depths().decode)),
-        placed=lambda placement: replace(placement, n_ubatch=UBATCH_OF_PROCESSOR),
-    ),
+    "phase_blind": Way(n_ubatch=UBATCH_OF_LLAMA_CPP),
     "uncopied": Way(placed=lambda placement: replace(placement, copies_streamed=False)),
 }
 
@@ -153,9 +153,8 @@ class OurSide:
         probe_devices()
         self._runtime = Runtime(self._ledger)
         way = WAYS[settings["way"]]
-        self.prompt_reads = way.options.depths.prefill
         with ExitStack() as undo, way.ring():
-            planned = planned_for(settings, profile, self._ledger)
+            planned = planned_for(settings, profile, self._ledger, way.n_ubatch)
             planned = planned.placed(way.placed(planned.placement))
             n_gpu_layers = planned.placement.n_gpu_layers
             self._leases = ModelLeases(self._ledger)
@@ -165,7 +164,7 @@ class OurSide:
                 with lack_of_room_told():
                     return Model(planned.path, n_gpu_layers, lambda share: True, is_repacked, packing)
 
-            opened = Opening(load, planned.path.parent, self._ledger, self._leases, way.options).open(planned)
+            opened = Opening(load, planned.path.parent, self._ledger, self._leases).open(planned)
             self._model, self._stream = opened.model, opened.stream
             self._planned, self.placement = opened.plan, opened.plan.placement
             undo.callback(self._model.close)
@@ -266,7 +265,7 @@ class OurSide:
         return Counts(marks, num_written, streamed.read_bytes, streamed.waited_seconds)
 
 
-def planned_for(settings: Said, profile: Profile, ledger: Ledger) -> LoadPlan:
+def planned_for(settings: Said, profile: Profile, ledger: Ledger, n_ubatch: int = 0) -> LoadPlan:
     """How the application would load the model within the limit that we are in."""
     at_once, path = settings["at_once"], Path(settings["model"])
     generation = {
@@ -275,6 +274,7 @@ def planned_for(settings: Said, profile: Profile, ledger: Ledger) -> LoadPlan:
         "num_threads": settings["num_threads"],
         "kv_ram_bytes": 0,
         "kv_disk_bytes": 0,
+        "n_ubatch": n_ubatch,
     }
     chosen = Settings.model_validate({"generation": generation})
     # Nobody is here who would give a longer answer more cells.
@@ -316,7 +316,6 @@ def prepare(settings: Said) -> Callable[[Said], Said]:
                 "sentence": placement.sentence,
                 "n_gpu_layers": placement.n_gpu_layers,
                 "n_ubatch": placement.n_ubatch,
-                "prompt_reads": side.prompt_reads,
                 "kv_on_gpu": placement.kv_on_gpu,
                 "gpu_bytes": side.held_gpu_bytes(),
             }

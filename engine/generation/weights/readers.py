@@ -17,28 +17,12 @@ from engine.generation.weights.ring import Chunk, Ring
 
 log = logging.getLogger(__name__)
 
+# Pieces that are being read at a time. Fewer while a prompt is read, whose passes compute for long, left nobody more of
+# the disk or the processor (bench `oversubscribed`): the ring is full most of that time anyway.
+READS_AT_ONCE = 4
+
 # Reads one piece of a stage into its place.
 ReadChunk = Callable[[int, int], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Depths:
-    """How many pieces are being read at a time: while answers are written, and while a long prompt is read.
-
-    A prompt's pass computes so long that few requests keep up with it, and leave the disk and the processor to others.
-    """
-
-    decode: int = 4
-    prefill: int = 2
-    # Tokens of a pass from which on it is one that reads a prompt.
-    prefill_tokens: int = 64
-
-    def of(self, num_tokens: int) -> int:
-        return self.prefill if num_tokens >= self.prefill_tokens else self.decode
-
-    @property
-    def most(self) -> int:
-        return max(self.decode, self.prefill)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +38,22 @@ class ReadCounters:
 class Readers:
     """Runs from the start to `close`. The cursor's thread calls `advance` and `wait_for`, the owner's all else."""
 
-    def __init__(self, ring: Ring, read: ReadChunk, depths: Depths, patience_seconds: float) -> None:
+    def __init__(self, ring: Ring, read: ReadChunk, num_at_once: int, patience_seconds: float) -> None:
         """Starts the threads; they find nothing to do until the ring is arranged.
 
         Args:
             ring: Nobody else uses it.
             read: Given a stage and the number of a piece; returns its bytes. Whatever it raises is a failed read.
-            depths: See there.
+            num_at_once: Pieces being read at a time, at the most.
             patience_seconds: How long a pass waits for one stage before it is given up.
         """
-        self._ring, self._read, self._depths, self._patience_seconds = ring, read, depths, patience_seconds
+        self._ring, self._read, self._num_at_once, self._patience_seconds = ring, read, num_at_once, patience_seconds
         self._lock = threading.Lock()
         self._room, self._arrival = threading.Condition(self._lock), threading.Condition(self._lock)
-        self._depth = depths.most
         self._error: OSError | None = None
         self._is_paused = self._is_held = self._is_closed = False
         self._counters, self._reading_since = ReadCounters(), 0.0
-        names = [f"weights-{number}" for number in range(depths.most)]
+        names = [f"weights-{number}" for number in range(num_at_once)]
         self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in names]
         for thread in self._threads:
             thread.start()
@@ -117,14 +100,13 @@ class Readers:
 
     # --- for the owner, between passes ---
 
-    def begin(self, num_tokens: int) -> None:
-        """A decode of so many tokens begins: after a failure, everything is tried again.
+    def begin(self) -> None:
+        """A decode begins: after a failure, everything is tried again.
 
         Reads that were under way as one failed are of that try, and end first: else one of them fails the new one too.
         Where one does not come back in time, this decode fails with what failed before.
         """
         with self._lock:
-            self._depth = self._depths.of(num_tokens)
             if self._error is not None and self._await_quiet():
                 self._error = None
                 self._ring.rewind()
@@ -202,7 +184,7 @@ class Readers:
             return None
 
     def _take(self) -> Chunk | None:
-        if self._is_paused or self._is_held or self._error is not None or self._ring.num_reading >= self._depth:
+        if self._is_paused or self._is_held or self._error is not None:
             return None
         was_quiet, chunk = self._ring.is_quiet, self._ring.take()
         if was_quiet and chunk is not None:

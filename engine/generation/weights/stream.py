@@ -33,7 +33,7 @@ from engine.generation.weights.homes import CHUNK_BYTES, EndProcess, Home, Homes
 from engine.generation.weights.layer_leases import LayerLeases
 from engine.generation.weights.memory_map import end_process
 from engine.generation.weights.pacing import next_homes
-from engine.generation.weights.readers import Depths, Readers
+from engine.generation.weights.readers import READS_AT_ONCE, Readers
 from engine.generation.weights.ring import Ring, is_as_planned, share_out, slots_in
 from engine.generation.weights.sources import Sources, sources_of
 from engine.memory.ledger import Ledger
@@ -44,7 +44,6 @@ log = logging.getLogger(__name__)
 # A disk that has fallen asleep takes about ten seconds to wake.
 PATIENCE_SECONDS = 30.0
 _DISK_WAY_OUT = "Look whether the disk is in order, then ask again."
-USUAL_DEPTHS = Depths()
 OpenFiles = Callable[[Sequence[Path]], WeightFiles]
 
 
@@ -71,7 +70,7 @@ class Options:
     """What is other in tests and measurements: how files are read, how much at a time, and how long a pass waits."""
 
     open_files: OpenFiles = DirectFiles
-    depths: Depths = USUAL_DEPTHS
+    reads_at_once: int = READS_AT_ONCE
     patience_seconds: float = PATIENCE_SECONDS
     chunk_bytes: int = CHUNK_BYTES
     end: EndProcess = end_process
@@ -132,7 +131,7 @@ class LayerStream:
             undo.callback(self._homes.close)
             self._settle()
             self._ring = Ring(self._homes.num_chunks)
-            self._readers = Readers(self._ring, self._homes.read, options.depths, options.patience_seconds)
+            self._readers = Readers(self._ring, self._homes.read, options.reads_at_once, options.patience_seconds)
             undo.callback(self._stop_reading)
             layer_bytes = [self._layout.layer_bytes(layer) for layer in range(self._layout.num_layers)]
             parts = {pages.part for stage in self._layout.stages for pages in stage}
@@ -171,8 +170,8 @@ class LayerStream:
         counters = self._readers.counters()
         return counters.waited_seconds, counters.reading_seconds
 
-    def before_decode(self, num_tokens: int = 1) -> None:
-        """A decode of so many tokens is about to begin; waits until it can.
+    def before_decode(self) -> None:
+        """A decode is about to begin; waits until it can.
 
         Raises:
             WeightsNotRead: The first layer cannot be read.
@@ -184,7 +183,7 @@ class LayerStream:
             log.error("Layers stay where they are: %s", error.sentence)
             if self._reached is not None:
                 self._wanted, self._num_slots = self._reached
-        self._readers.begin(num_tokens)
+        self._readers.begin()
         self._note_arrivals()
         if not self._cursor.begin():
             raise _failure(self._readers.error)

@@ -198,7 +198,7 @@ class Trace:
         """Nothing is read."""
         return 0.0, 0.0
 
-    def before_decode(self, num_tokens: int) -> None:
+    def before_decode(self) -> None:
         self.nodes.clear()
         self.is_complete = False
 

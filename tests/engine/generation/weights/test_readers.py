@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.generation.weights import readers as readers_module
-from engine.generation.weights.readers import Depths, Readers
+from engine.generation.weights.readers import READS_AT_ONCE, Readers
 from engine.generation.weights.ring import Ring
 
 PATIENCE = 10.0
@@ -47,7 +47,7 @@ def disk() -> Disk:
 @pytest.fixture
 def readers(disk: Disk) -> Iterator[Readers]:
     """Four stages of three pieces; all but the first pass through one slot."""
-    readers = Readers(Ring([3] * 4), disk, Depths(decode=3, prefill=1, prefill_tokens=10), PATIENCE)
+    readers = Readers(Ring([3] * 4), disk, 3, PATIENCE)
     with readers.still():
         readers.arrange({0: "home", 1: "slot", 2: "slot", 3: "slot"})
     yield readers
@@ -64,7 +64,7 @@ def run_pass(readers: Readers) -> None:
 
 def test_stages_come_when_they_are_waited_for(readers: Readers, disk: Disk) -> None:
     for _ in range(3):
-        readers.begin(1)
+        readers.begin()
         run_pass(readers)
     counters = readers.counters()
     assert counters.read_bytes >= 10 * (3 + 3 * 9)
@@ -79,7 +79,7 @@ def test_only_the_time_in_which_anything_is_read_counts(monkeypatch: pytest.Monk
         now[0] += 2.0
         return 10
 
-    readers = Readers(Ring([3, 3]), read, Depths(decode=1, prefill=1), PATIENCE)
+    readers = Readers(Ring([3, 3]), read, 1, PATIENCE)
     try:
         with readers.still():
             readers.arrange({0: "a", 1: "b"})
@@ -100,7 +100,7 @@ def test_while_the_disk_is_never_without_a_request_its_time_is_told_too(monkeypa
         gate.wait(PATIENCE)
         return 10
 
-    readers = Readers(Ring([3, 3]), read, Depths(decode=2, prefill=2), PATIENCE)
+    readers = Readers(Ring([3, 3]), read, 2, PATIENCE)
     try:
         with readers.still():
             readers.arrange({0: "a", 1: "b"})
@@ -113,7 +113,7 @@ def test_while_the_disk_is_never_without_a_request_its_time_is_told_too(monkeypa
 
 
 def test_a_pass_that_was_given_up_begins_anew(readers: Readers) -> None:
-    readers.begin(1)
+    readers.begin()
     for stage in (0, 1, 2):
         assert readers.wait_for(stage)
         readers.advance(stage, ends_pass=False)
@@ -124,13 +124,13 @@ def test_a_pass_that_was_given_up_begins_anew(readers: Readers) -> None:
 @pytest.mark.expects_warnings
 def test_whoever_waits_is_told_at_once_when_a_read_fails(readers: Readers, disk: Disk) -> None:
     disk.failing = {2}
-    readers.begin(1)
+    readers.begin()
     assert readers.wait_for(1)
     readers.advance(1, ends_pass=False)
     assert not readers.wait_for(2)
     assert readers.error is not None
     disk.failing = set()
-    readers.begin(1)
+    readers.begin()
     assert readers.error is None
     run_pass(readers)
 
@@ -138,13 +138,13 @@ def test_whoever_waits_is_told_at_once_when_a_read_fails(readers: Readers, disk:
 @pytest.mark.expects_warnings
 def test_whatever_goes_wrong_with_a_read_is_a_failed_read(readers: Readers, disk: Disk) -> None:
     disk.failing, disk.error = {2}, ValueError("negative seek value")
-    readers.begin(1)
+    readers.begin()
     assert readers.wait_for(1)
     readers.advance(1, ends_pass=False)
     assert not readers.wait_for(2)
     assert str(readers.error) == "ValueError: negative seek value"
     disk.failing = set()
-    readers.begin(1)
+    readers.begin()
     run_pass(readers)
     assert all(thread.is_alive() for thread in readers._threads)
 
@@ -167,13 +167,13 @@ def test_reads_that_were_under_way_as_one_failed_do_not_fail_the_next_try(disk: 
         others.set()
 
     disk.failing = {0}
-    readers = Readers(Ring([3] * 4), read, Depths(decode=3), PATIENCE)
+    readers = Readers(Ring([3] * 4), read, 3, PATIENCE)
     with readers.still():
         readers.arrange(dict.fromkeys(range(4), "slot"))
-    readers.begin(1)
+    readers.begin()
     assert not readers.wait_for(0)
     threading.Timer(0.1, recover).start()
-    readers.begin(1)
+    readers.begin()
     assert readers.error is None
     run_pass(readers)
     readers.close()
@@ -192,14 +192,14 @@ def test_a_read_that_does_not_come_back_fails_the_next_try_as_well(disk: Disk) -
         raise disk.error
 
     disk.gate.clear()
-    readers = Readers(Ring([2, 2]), read, Depths(), 0.01)
+    readers = Readers(Ring([2, 2]), read, READS_AT_ONCE, 0.01)
     with readers.still():
         readers.arrange({0: "slot", 1: "slot"})
-    readers.begin(1)
+    readers.begin()
     while readers.error is None:
         readers.wait_for(0)
     for _ in range(2):
-        readers.begin(1)
+        readers.begin()
         assert readers.error is disk.error
         assert not readers.wait_for(0)
     disk.gate.set()
@@ -207,11 +207,11 @@ def test_a_read_that_does_not_come_back_fails_the_next_try_as_well(disk: Disk) -
 
 
 def test_whoever_waits_longer_than_it_is_patient_gives_up(disk: Disk) -> None:
-    readers = Readers(Ring([1, 1]), disk, Depths(), 0.01)
+    readers = Readers(Ring([1, 1]), disk, READS_AT_ONCE, 0.01)
     disk.gate.clear()
     with readers.still():
         readers.arrange({0: "slot", 1: "slot"})
-    readers.begin(1)
+    readers.begin()
     assert not readers.wait_for(0)
     with readers.still() as is_still:
         assert not is_still
@@ -221,28 +221,18 @@ def test_whoever_waits_longer_than_it_is_patient_gives_up(disk: Disk) -> None:
     readers.close()
 
 
-def test_a_long_prompt_is_read_with_fewer_requests_at_a_time(readers: Readers, disk: Disk) -> None:
-    readers.begin(1)
-    run_pass(readers)
-    with readers.still():
-        disk.most_under_way = 0
-    readers.begin(10)
-    run_pass(readers)
-    assert disk.most_under_way == 1
-
-
 def test_nothing_is_read_while_all_is_to_be_still(readers: Readers, disk: Disk) -> None:
     with readers.still() as is_still:
         assert is_still
         assert disk.under_way == 0
         before = len(disk.read)
-        readers.begin(1)
+        readers.begin()
         assert len(disk.read) == before
     run_pass(readers)
 
 
 def test_closing_wakes_whoever_waits(disk: Disk) -> None:
-    readers = Readers(Ring([1]), disk, Depths(), PATIENCE)
+    readers = Readers(Ring([1]), disk, READS_AT_ONCE, PATIENCE)
     disk.gate.clear()
     with readers.still():
         readers.arrange({0: "slot"})

@@ -12,7 +12,6 @@ import pytest
 from engine.errors import NotStreamable
 from engine.generation.model import Model
 from engine.generation.weights import mappings
-from engine.generation.weights.readers import Depths
 from engine.generation.weights.stream import LayerStream, Options
 from engine.memory.ledger import Ledger
 from engine.memory.process import process_memory
@@ -122,7 +121,7 @@ def test_layers_smaller_than_a_page_stay_where_they_are(tmp_path: Path) -> None:
         assert same(model.text(), whole)
 
 
-def test_reads_go_on_while_a_prompt_is_read_with_fewer_at_a_time(path: Path, whole: Logits) -> None:
+def test_no_more_is_read_at_a_time_than_was_said(path: Path, whole: Logits) -> None:
     under_way, most = threading.Semaphore(0), []
     lock, counts = threading.Lock(), [0]
 
@@ -134,17 +133,13 @@ def test_reads_go_on_while_a_prompt_is_read_with_fewer_at_a_time(path: Path, who
         with lock:
             counts[0] -= 1
 
-    options = watched(note, Options(depths=Depths(decode=4, prefill=1, prefill_tokens=2), chunk_bytes=CHUNK_BYTES))
-    with opened(path, range(1, NUM_LAYERS), 2, options) as model:
-        model.decode({0: [3]})
-        assert max(most) > 1
-        assert same([], [])
-        model.context.remove(0)
-        model.lengths[0] = 0
-        model.prefill()
+    for reads_at_once in (1, 3):
         most.clear()
-        model.decode({0: range(50, 60)})
-        assert max(most[4:]) == 1
+        options = watched(note, Options(reads_at_once=reads_at_once, chunk_bytes=CHUNK_BYTES))
+        with opened(path, range(1, NUM_LAYERS), 2, options) as model:
+            assert same(model.text(), whole)
+        assert max(most) <= reads_at_once
+    assert max(most) > 1
 
 
 # Changing places.
