@@ -9,12 +9,13 @@ them).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.memory.demand import Backlog
 from engine.memory.gangs import mean_latency
-from engine.memory.measured import NOTHING, Corrections
+from engine.memory.measured import NOTHING, Corrections, Kind
 from engine.memory.placement import Prediction
 from engine.memory.profile import MAPPED_SHARE, Profile, overlapped
 from engine.memory.work import Work
@@ -32,13 +33,13 @@ ATTENTION_WEIGHT = 2.0
 UNCORRECTED = Corrections(NOTHING, lambda work: 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Homes:
+class Homes(NamedTuple):
     """How many bytes a pass finds where. `processor_bytes` are the layers that the processor computes, streamed or not.
 
     `mapped_bytes` of them are read from the file each time, because memory is too small for them and there is no ring.
     A head is computed for one token of each sequence only. `…_cell_bytes` are those of one token's keys and values.
-    `copies_streamed`: large batches of layers that are streamed beside a device are computed there.
+    `copies_streamed`: large batches of layers that are streamed beside a device are computed there. A plan looks some
+    hundred of these up, by all that they say.
     """
 
     processor_bytes: float = 0
@@ -118,13 +119,18 @@ def as_computed(homes: Homes, profile: Profile, work: Work, num_tokens: int) -> 
 def _copied(homes: Homes, work: Work, num_tokens: int) -> Work:
     """The same with the processor's layers copied to the device and computed there."""
     layers = homes.processor_bytes
-    return replace(
-        work,
+    # Not `replace`, which takes several times as long: a plan asks for this some hundred times.
+    return Work(
         processor_bytes=work.processor_bytes - layers * homes.touched(num_tokens),
         processor_token_bytes=work.processor_token_bytes - layers * num_tokens * homes.active,
         device_bytes=work.device_bytes + layers,
         device_token_bytes=work.device_token_bytes + layers * (num_tokens + IDLE_TOKENS) * homes.active,
+        streamed_bytes=work.streamed_bytes,
+        mapped_bytes=work.mapped_bytes,
         copied_bytes=layers,
+        hops=work.hops,
+        ring_slots=work.ring_slots,
+        is_repacked=work.is_repacked,
     )
 
 
@@ -160,39 +166,6 @@ class Course:
         passes = zip((self.writing, *self.reading), (other.writing, *other.reading), strict=True)
         return all(ours.computing <= theirs.computing for ours, theirs in passes)
 
-    @classmethod
-    def of(
-        cls,
-        homes: Homes,
-        profile: Profile,
-        backlog: Backlog,
-        num_slots: int,
-        n_ubatch: int,
-        corrections: Corrections = UNCORRECTED,
-        num_cells: int | None = None,
-    ) -> Course:
-        """The course of a backlog, in gangs of at most `num_slots` and passes of `n_ubatch` tokens.
-
-        `num_cells`: whoever needs more gets them in a pause; None: nobody does.
-        """
-        at_once = min(num_slots, backlog.num_answers)
-        cached = backlog.cached_tokens
-        new_tokens = max(1, backlog.prompt_tokens - cached)
-        step = decode_work(homes, at_once, backlog.prompt_tokens + backlog.answer_tokens // 2)
-        step = as_computed(homes, profile, step, at_once)
-        slower = corrections.factor("write", at_once, **homes.way)
-        return cls(
-            wanted=backlog.num_answers,
-            at_once=at_once,
-            new_tokens=new_tokens,
-            answer_tokens=backlog.answer_tokens,
-            writing=Passes(1, slower * profile.computing_seconds(step), homes.touched(at_once)),
-            reading=_reading(homes, profile, new_tokens, n_ubatch, cached, corrections),
-            overhead_s=profile.step_s,
-            gangs=mean_latency(backlog.num_answers / at_once, 1.0, backlog.refill),
-            pausing_s=_pausing_seconds(profile, backlog, num_cells),
-        )
-
     def latency(self, disk: Disk, retrieval_s: float) -> float:
         """The mean over the questions: searched together, then answered `at_once`, each after the pass under way."""
         overhead, reading, longest = self.overhead_s, disk.restoring + self.pausing_s, 0.0
@@ -225,6 +198,64 @@ class Course:
         return sum([passes.count * (self.overhead_s + disk.beside(passes)) for passes in self.reading])
 
 
+class Courses:
+    """The courses of one backlog on one machine; what several have in common is computed once.
+
+    Prompts are read alike however many answers are written at a time, and answers written alike however many tokens of
+    a prompt are read.
+    """
+
+    def __init__(self, profile: Profile, backlog: Backlog, corrections: Corrections = UNCORRECTED) -> None:
+        self._profile, self._backlog, self._corrections = profile, backlog, corrections
+        self._cached_tokens = backlog.cached_tokens
+        self._new_tokens = max(1, backlog.prompt_tokens - self._cached_tokens)
+        self._written: dict[tuple[Homes, int], Passes] = {}
+        self._read: dict[tuple[Homes, int], tuple[Passes, ...]] = {}
+
+    def of(self, homes: Homes, num_slots: int, n_ubatch: int, num_cells: int | None = None) -> Course:
+        """In gangs of at most `num_slots` and passes of `n_ubatch` tokens.
+
+        `num_cells`: whoever needs more gets them in a pause; None: nobody does.
+        """
+        backlog = self._backlog
+        at_once = min(num_slots, backlog.num_answers)
+        writing, reading = self._written.get((homes, at_once)), self._read.get((homes, n_ubatch))
+        if writing is None:
+            writing = self._written[homes, at_once] = self._writing(homes, at_once)
+        if reading is None:
+            reading = self._read[homes, n_ubatch] = tuple(self._reading(homes, n_ubatch))
+        return Course(
+            wanted=backlog.num_answers,
+            at_once=at_once,
+            new_tokens=self._new_tokens,
+            answer_tokens=backlog.answer_tokens,
+            writing=writing,
+            reading=reading,
+            overhead_s=self._profile.step_s,
+            gangs=mean_latency(backlog.num_answers / at_once, 1.0, backlog.refill),
+            pausing_s=_pausing_seconds(self._profile, backlog, num_cells),
+        )
+
+    def _writing(self, homes: Homes, at_once: int) -> Passes:
+        work = decode_work(homes, at_once, self._backlog.prompt_tokens + self._backlog.answer_tokens // 2)
+        return self._passes(homes, 1, "write", at_once, work)
+
+    def _reading(self, homes: Homes, n_ubatch: int) -> Iterator[Passes]:
+        """Full passes, all at their middle, and what is left."""
+        full, rest = divmod(self._new_tokens, n_ubatch)
+        if full:
+            behind = self._cached_tokens + (full - 1) * n_ubatch // 2
+            yield self._passes(homes, full, "read", n_ubatch, prefill_work(homes, n_ubatch, behind))
+        if rest:
+            behind = self._cached_tokens + full * n_ubatch
+            yield self._passes(homes, 1, "read", rest, prefill_work(homes, rest, behind))
+
+    def _passes(self, homes: Homes, count: int, kind: Kind, num_tokens: int, work: Work) -> Passes:
+        slower = self._corrections.factor(kind, num_tokens, **homes.way)
+        computed = as_computed(homes, self._profile, work, num_tokens)
+        return Passes(count, slower * self._profile.computing_seconds(computed), homes.touched(num_tokens))
+
+
 class Disk(NamedTuple):
     """What each pass waits for, in seconds: layers streamed through a ring, or pages mapped; `restoring` is of kept KV.
 
@@ -253,24 +284,6 @@ class Disk(NamedTuple):
         return passes.computing + self.mapped * passes.touched
 
 
-def _reading(
-    homes: Homes, profile: Profile, num_tokens: int, n_ubatch: int, cached_tokens: int, corrections: Corrections
-) -> tuple[Passes, ...]:
-    """Full passes, all at their middle, and what is left."""
-    full, rest = divmod(num_tokens, n_ubatch)
-    behind = cached_tokens + (full - 1) * n_ubatch // 2
-    kinds = ((full, n_ubatch, behind), (1, rest, cached_tokens + full * n_ubatch))
-    return tuple(
-        Passes(
-            count,
-            corrections.factor("read", tokens, **homes.way) * _pass_seconds(homes, profile, tokens, before),
-            homes.touched(tokens),
-        )
-        for count, tokens, before in kinds
-        if count and tokens
-    )
-
-
 def _pausing_seconds(profile: Profile, backlog: Backlog, num_cells: int | None) -> float:
     """What those that need more cells cost each of the others.
 
@@ -279,8 +292,3 @@ def _pausing_seconds(profile: Profile, backlog: Backlog, num_cells: int | None) 
     if num_cells is None:
         return 0.0
     return backlog.odds_of_longer(num_cells) * PAUSES_OF_LONGER * profile.context_change_s
-
-
-def _pass_seconds(homes: Homes, profile: Profile, num_tokens: int, cached_tokens: int) -> float:
-    work = prefill_work(homes, num_tokens, cached_tokens)
-    return profile.computing_seconds(as_computed(homes, profile, work, num_tokens))

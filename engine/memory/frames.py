@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from engine.core import KVType
 from engine.memory.demand import Backlog, Demand
@@ -36,7 +35,7 @@ def frames(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_
             for count in _layer_counts(terms, room, profile, frame):
                 # Without a layer there, it is all one where the cells of layers on the device are.
                 if count or frame.kv_on_gpu or demand.wishes.kv_on_gpu is False:
-                    yield replace(frame, n_gpu_layers=count)
+                    yield frame._replace(n_gpu_layers=count)
 
 
 def cells_for(num_answers: int, demand: Demand, backlog: Backlog) -> int:
@@ -51,8 +50,8 @@ def cells_for(num_answers: int, demand: Demand, backlog: Backlog) -> int:
 
 
 def answers_in(num_cells: int, demand: Demand, backlog: Backlog) -> int:
-    """How many answers of the usual length find cells in so many."""
-    counts = range(1, num_cells + 1)
+    """How many answers of the usual length find cells in so many, of those that may be written at once."""
+    counts = range(1, min(num_cells, demand.parallel_answers) + 1)
     return bisect_right(counts, num_cells, key=lambda count: cells_for(count, demand, backlog))
 
 

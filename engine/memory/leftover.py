@@ -39,7 +39,7 @@ def ram_left(terms: Terms, room: Room, frame: Frame, filling: Filling) -> int:
 
 def _with_context(terms: Terms, room: Room, frame: Frame, filling: Filling) -> Frame:
     """Cells for the longest prompt, which then need not be had in a pause when it comes."""
-    whole = replace(frame, num_cells=max(frame.num_cells, terms.demand.context_tokens))
+    whole = frame._replace(num_cells=max(frame.num_cells, terms.demand.context_tokens))
     return whole if ram_left(terms, room, whole, filling) >= 0 else frame
 
 
@@ -62,7 +62,7 @@ def _with_cells(terms: Terms, room: Room, frame: Frame, filling: Filling, answer
         # Where fewer slots than answers were found to be better, so they stay.
         slots = answers_in(num_cells) if answers_in is not None else 0
         num_slots = max(frame.num_slots, min(demand.parallel_answers, slots))
-        return replace(frame, num_cells=num_cells, num_slots=num_slots)
+        return frame._replace(num_cells=num_cells, num_slots=num_slots)
 
     # A size is too large (1) or not (0), and so is every larger one.
     count = bisect_right(sizes, 0, key=lambda size: _is_too_much(terms, room, of_size(size), filling))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.memory.cost_model import Course, Disk
+from engine.memory.cost_model import Courses, Disk
 from engine.memory.demand import Backlog, Demand
 from engine.memory.frames import answers_in, cell_floors, least_ubatch
 from engine.memory.gangs import Sharing, gang_sizes
@@ -71,7 +71,7 @@ def _most_at_once(placement: Placement, backlog: Backlog, demand: Demand) -> int
 def _predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand, num_slots: int) -> Prediction:
     homes = homes_of(demand.shape, placement)
     corrections = profile.corrections(table_key(demand.shape))
-    course = Course.of(homes, profile, backlog, num_slots, placement.n_ubatch, corrections, placement.num_cells)
+    course = Courses(profile, backlog, corrections).of(homes, num_slots, placement.n_ubatch, placement.num_cells)
     restored = Terms(demand).restored_bytes(placement.kv_type, placement.kv_ram_bytes, backlog.cached_tokens)
     retrieval = profile.retrieval_seconds(loads_of(demand, placement.index_bytes), backlog.num_answers)
     return course.prediction(Disk.of(profile, homes, restored), retrieval)
@@ -91,8 +91,9 @@ def sharing_of(placement: Placement, profile: Profile, backlog: Backlog, demand:
     homes, corrections = homes_of(demand.shape, placement), profile.corrections(table_key(demand.shape))
     disk = Disk.of(profile, homes)
     most = max(1, min(backlog.num_answers, demand.parallel_answers))
-    courses = (Course.of(homes, profile, backlog, size, placement.n_ubatch, corrections) for size in range(1, most + 1))
-    seconds = tuple(course.step_seconds(disk) for course in courses)
+    courses = Courses(profile, backlog, corrections)
+    each = (courses.of(homes, size, placement.n_ubatch) for size in range(1, most + 1))
+    seconds = tuple(course.step_seconds(disk) for course in each)
     return Sharing(backlog.num_answers, backlog.answer_tokens, seconds, backlog.refill)
 
 
@@ -143,7 +144,7 @@ def _placement(
 def _could_stream(terms: Terms, frame: Frame, filling: Filling, fewest_cells: int) -> bool:
     """Whether a ring had room, if all beside it took as little as can be and lost nothing: nobody was forced to map."""
     demand = terms.demand
-    smallest = replace(frame, n_ubatch=least_ubatch(demand), num_slots=1, num_cells=fewest_cells)
+    smallest = frame._replace(n_ubatch=least_ubatch(demand), num_slots=1, num_cells=fewest_cells)
     least_index = min(demand.partition_bytes, filling.index_bytes)
     freed = terms.framed_ram_bytes(frame) - terms.framed_ram_bytes(smallest) + filling.index_bytes - least_index
     return terms.has_ring_room(smallest, filling.mapped_room_bytes + freed + filling.tree_bytes)

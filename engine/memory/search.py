@@ -8,7 +8,6 @@ afterwards (leftover.py).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +15,7 @@ from itertools import product
 from typing import NamedTuple, TypeAlias
 
 from engine.core import KVType
-from engine.memory.cost_model import Course, Disk, Homes
+from engine.memory.cost_model import Course, Courses, Disk, Homes
 from engine.memory.demand import Backlog, Demand
 from engine.memory.frames import frames
 from engine.memory.measured import table_key
@@ -94,7 +93,7 @@ class _Task:
     def __init__(self, terms: Terms, room: Room, profile: Profile, backlog: Backlog) -> None:
         self.terms, self.room, self.profile, self.backlog = terms, room, profile, backlog
         self.demand, self.rate = terms.demand, profile.stream_bytes_per_s
-        self.corrections = profile.corrections(table_key(terms.shape))
+        self.courses = Courses(profile, backlog, profile.corrections(table_key(terms.shape)))
         # A search that reads no partition.
         self.retrieval_at_best_s = profile.retrieval_seconds(0, backlog.num_answers)
         self._levels: dict[KVType, tuple[_Level, ...]] = {}
@@ -160,41 +159,42 @@ class _Prospect:
         self._whole = self._layers + terms.edge_bytes(frame, is_streaming=False)
         self._edges = terms.edge_bytes(frame, is_streaming=True)
         self._homes = terms.homes(frame, EMPTY)
-        self._course = self._course_of(self._homes)
         self._rate = task.rate
 
     # --- the least it could take ---
 
     def hope(self) -> float:
         """A latency that no filling beats: as if all but weights took no room, and nothing had to be searched for."""
-        return self._hope(self.left - self._levels[-1].empty.index_bytes, self._task.retrieval_at_best_s, 0.0)[0]
+        return self._hope(self.left - self._levels[-1].empty.index_bytes, self._task.retrieval_at_best_s, 0.0)
 
-    def _hope(self, room_bytes: int, retrieval_s: float, restoring_s: float) -> tuple[float, float]:
-        """The same with so much room for weights: as if a ring took no room of its own.
-
-        With it goes the latency where the system keeps of them what it can; infinite where all of them have room.
-        """
+    def _hope(self, room_bytes: int, retrieval_s: float, restoring_s: float) -> float:
+        """The same with so much room for weights: as if a ring took no room of its own."""
         self.evaluated += 1
         if self._whole <= room_bytes:
-            return self._resident.latency(Disk(restoring=restoring_s), retrieval_s), math.inf
-        mapped = self._partial.latency(self._mapped(room_bytes, restoring_s), retrieval_s)
+            return self._resident.latency(Disk(restoring=restoring_s), retrieval_s)
         if not self._task.demand.is_streamable:
-            return mapped, mapped
+            return self._mapped_latency(room_bytes, retrieval_s, restoring_s)
         streamed = max(1, self._edges + self._layers - room_bytes) / self._rate
         ring = Disk(streamed, max(RING_SLOTS), 0.0, restoring_s)
-        return min(mapped, *(course.latency(ring, retrieval_s) for course, _ in self._streaming)), mapped
+        hope = min([course.latency(ring, retrieval_s) for course, _ in self._streaming])
+        # Where each pass needs all layers, the system reads all of them, and nothing of that hides.
+        keeps_some = self._terms.shape.expert_share > 0
+        return min(hope, self._mapped_latency(room_bytes, retrieval_s, restoring_s)) if keeps_some else hope
+
+    def _mapped_latency(self, room_bytes: int, retrieval_s: float, restoring_s: float) -> float:
+        """Where the system keeps of the weights what it can."""
+        return self._partial.latency(self._mapped(room_bytes, restoring_s), retrieval_s)
 
     # --- fillings ---
 
     def best_filling(self, to_beat: _Key | None) -> tuple[_Key, Filling] | None:
         """The best way to fill memory beside the frame, if it comes before `to_beat`."""
         best: tuple[_Key, Filling] | None = None
-        for hope, number, left, mapped in sorted(self._hopes()):
+        for hope, number, left in sorted(self._hopes()):
             if to_beat is not None and hope > to_beat[0]:
                 break
             level = self._levels[number]
-            ways = ((hope, _WHOLE),) if self._whole <= left else (*self._streamed(level, left), (mapped, _MAPPED))
-            for latency, weights in ways:
+            for latency, weights in ((hope, _WHOLE),) if self._whole <= left else self._partly(level, left):
                 # Most are not even near: what decides between equals is asked of few.
                 if to_beat is None or latency <= to_beat[0]:
                     filling = _filled(level.empty, weights, left)
@@ -203,13 +203,17 @@ class _Prospect:
                         to_beat, best = key, (key, filling)
         return best
 
-    def _hopes(self) -> Iterator[tuple[float, int, int, float]]:
-        """A latency that no weights beside a level beat, its number, their room, and the latency if they are mapped."""
+    def _hopes(self) -> Iterator[tuple[float, int, int]]:
+        """A latency that no weights beside a level beat, its number, and their room."""
         for number, level in enumerate(self._levels):
             left = self.left - level.num_bytes
             if left >= 0:
-                hope, mapped = self._hope(left, level.retrieval_s, level.restoring_s)
-                yield hope, number, left, mapped
+                yield self._hope(left, level.retrieval_s, level.restoring_s), number, left
+
+    def _partly(self, level: _Level, left: int) -> Iterator[tuple[float, _Weights]]:
+        """Ways to have weights for which there is too little room, and the latency with each."""
+        yield from self._streamed(level, left)
+        yield self._mapped_latency(left, level.retrieval_s, level.restoring_s), _MAPPED
 
     def _streamed(self, level: _Level, left: int) -> Iterator[tuple[float, _Weights]]:
         """Each ring that has room, and the latency with it."""
@@ -290,6 +294,11 @@ class _Prospect:
         return self._course if self._terms.is_repacked(self.frame, filling) else self._partial
 
     @cached_property
+    def _course(self) -> Course:
+        """Where weights lie as they do if all of them are in memory."""
+        return self._course_of(self._homes)
+
+    @cached_property
     def _resident(self) -> Course:
         """Where all weights lie in memory."""
         return self._course_with(EMPTY)
@@ -311,18 +320,16 @@ class _Prospect:
     @cached_property
     def _copying(self) -> Course:
         """Where some of them are streamed, and copied to the device for large batches."""
-        return self._course_of(replace(self._homes, is_repacked=False, copies_streamed=True))
+        return self._course_of(self._homes._replace(is_repacked=False, copies_streamed=True))
 
     @cached_property
     def _partial(self) -> Course:
         """Where weights are not repacked, as those that the system reads are not."""
-        return self._course_of(replace(self._homes, is_repacked=False))
+        return self._course_of(self._homes._replace(is_repacked=False))
 
     def _course_of(self, homes: Homes) -> Course:
-        frame, task = self.frame, self._task
-        return Course.of(
-            homes, task.profile, task.backlog, frame.num_slots, frame.n_ubatch, task.corrections, frame.num_cells
-        )
+        frame = self.frame
+        return self._task.courses.of(homes, frame.num_slots, frame.n_ubatch, frame.num_cells)
 
 
 def _filled(empty: Filling, weights: _Weights, left: int) -> Filling:

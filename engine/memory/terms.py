@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import NamedTuple
 
 from engine.core import KVType, ModelShape
 from engine.memory.cost_model import Homes
@@ -22,8 +23,7 @@ from engine.memory.workspace import compute_bytes, input_bytes, output_bytes, wr
 BYTES_OF_32: dict[KVType, int] = {"f16": 64, "q8_0": 34}
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """The choices that say how much memory the weights may have."""
 
     kv_type: KVType
@@ -75,6 +75,7 @@ class Terms:
         """
         self.demand, self.shape, self._disk_room_bytes = demand, demand.shape, disk_room_bytes
         self._num_devices, self.device_shares_ram = max(1, num_devices), device_shares_ram
+        self._num_layers = self.shape.num_layers
         self._weights = _sums(self.shape.layer_bytes)
         self._cells = {kind: _sums(cell_bytes(self.shape, kind)) for kind in BYTES_OF_32}
         self._most_cell_bytes = {kind: max(cell_bytes(self.shape, kind), default=0) for kind in BYTES_OF_32}
@@ -87,7 +88,7 @@ class Terms:
 
     def on_device(self, frame: Frame) -> int:
         """How many layers the device computes."""
-        return layers_of(frame.n_gpu_layers, self.shape.num_layers)
+        return layers_of(frame.n_gpu_layers, self._num_layers)
 
     def has_head(self, frame: Frame) -> bool:
         """Whether the device computes the output head."""
@@ -133,7 +134,7 @@ class Terms:
         return self.spread(frame).fewest_streamed(left, 1) is not None
 
     def spread(self, frame: Frame) -> Spread:
-        count = self.shape.num_layers - self.on_device(frame)
+        count = self._num_layers - self.on_device(frame)
         if count not in self._spreads:
             self._spreads[count] = Spread.of(self.shape.layer_bytes[:count], self.shape.stage_bytes)
         return self._spreads[count]
@@ -160,7 +161,7 @@ class Terms:
         return num_bytes + weights + self.device_cell_bytes(frame) * frame.num_cells + self.workspace_gpu_bytes(frame)
 
     def workspace_gpu_bytes(self, frame: Frame) -> int:
-        is_split = self.on_device(frame) < self.shape.num_layers
+        is_split = self.on_device(frame) < self._num_layers
         return self._device_compute_bytes(frame, is_split=is_split) if frame.n_gpu_layers else 0
 
     def _device_compute_bytes(self, frame: Frame, *, is_split: bool) -> int:
@@ -182,7 +183,7 @@ class Terms:
         whole, split = (self._device_compute_bytes(frame, is_split=is_split) for is_split in (False, True))
         weights, cells = self._weights, self._cells[frame.kv_type]
         num_cells = frame.num_cells if frame.kv_on_gpu else 0
-        num_layers = self.shape.num_layers
+        num_layers = self._num_layers
         if weights[num_layers] + cells[num_layers] * num_cells + whole <= left:
             return 1 + num_layers
         if left < split:
@@ -194,7 +195,7 @@ class Terms:
 
     def workspace_ram_bytes(self, frame: Frame) -> int:
         rows = output_bytes(self.shape, frame.num_cells)
-        if self.on_device(frame) == self.shape.num_layers:
+        if self.on_device(frame) == self._num_layers:
             return rows + input_bytes(self.shape, frame.n_ubatch, frame.num_cells)
         return rows + written_compute_bytes(self.shape, frame.n_ubatch, frame.num_cells, frame.num_slots)
 
@@ -259,7 +260,7 @@ class Terms:
         layers, has_head = self.ram_layer_bytes(frame), self.has_head(frame)
         cells = self._cells["f16"]
         on_gpu = cells[on_device] if frame.kv_on_gpu else 0
-        changes = 1 if has_head and on_device < shape.num_layers else 0
+        changes = 1 if has_head and on_device < self._num_layers else 0
         return Homes(
             processor_bytes=layers,
             processor_head_bytes=0 if has_head else shape.head_bytes,
@@ -300,8 +301,7 @@ def homes_of(shape: ModelShape, placement: Placement) -> Homes:
     filling = replace(EMPTY, is_mapped=placement.is_mapped, mapped_room_bytes=room)
     streamed = sum(shape.layer_bytes[layer] for layer in placement.streamed_layers)
     part = placement.pinned_part.num_stages * shape.stage_bytes if placement.pinned_part is not None else 0
-    return replace(
-        terms.homes(frame, filling),
+    return terms.homes(frame, filling)._replace(
         streamed_bytes=streamed - part,
         ring_slots=placement.ring_slots,
         is_repacked=placement.is_repacked,

@@ -8,6 +8,8 @@ pass has more tokens than `n_ubatch`, and none more rows than tokens, or than th
 
 from __future__ import annotations
 
+from functools import cache
+
 from engine.core import ModelShape
 
 # All activations of a token that live at the same time, in lengths of its vector: four of them, and those of a
@@ -29,6 +31,7 @@ def num_sequences(vocabulary_size: int, num_cells: int) -> int:
     return max(MIN_SEQUENCES, min(_affordable_rows(vocabulary_size), num_cells // CELLS_OF_A_SEQUENCE))
 
 
+@cache
 def _affordable_rows(vocabulary_size: int) -> int:
     affordable = LOGITS_BYTES // (2 * FLOAT_BYTES * max(1, vocabulary_size))
     return max(MIN_SEQUENCES, min(MAX_SEQUENCES, affordable))

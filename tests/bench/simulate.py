@@ -29,7 +29,7 @@ from pathlib import Path
 
 from engine.core import ModelShape
 from engine.memory.backlog import LEAST_REFILL
-from engine.memory.cost_model import Course, Disk
+from engine.memory.cost_model import Course, Courses, Disk
 from engine.memory.demand import Backlog, Demand
 from engine.memory.placement import Placement
 from engine.memory.planner import plan, sharing_of
@@ -170,7 +170,7 @@ def planned_stages(placement: Placement, profile: Profile, demand: Demand) -> St
     @lru_cache
     def course(num_answers: int, prompt_tokens: int) -> Course:
         backlog = Backlog(0, num_answers, prompt_tokens, ANSWER_TOKENS)
-        return Course.of(homes, profile, backlog, num_answers, placement.n_ubatch)
+        return Courses(profile, backlog).of(homes, num_answers, placement.n_ubatch)
 
     return Stages(
         lambda count: profile.retrieval_seconds(loads, count),

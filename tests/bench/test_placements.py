@@ -78,5 +78,5 @@ def test_a_decision_looks_at_few_of_all_placements(table: list[Row]):
 
 def test_the_figures_count_what_does_not_fit(table: list[Row]):
     tiny = plan(machine(0, 0.7), DESKTOP, Backlog(), wanted(MODELS[-1]))
-    figures = placements.figures_of([*table, Row(0, 1, "70B", tiny, 2.0)])
+    figures = placements.figures_of([*table, Row(0, 1, "70B", tiny, 2.0, 3.0)])
     assert (figures["without_placement"], figures["slowest_s"]) == (1, 2.0)

@@ -153,7 +153,7 @@ def random_table(chance: random.Random, shape: ModelShape, profile: Profile) -> 
     table, homes = Measured(), Homes(processor_bytes=sum(shape.layer_bytes))
     for _ in range(chance.randint(1, 12)):
         split = Split(chance.choice((0, 0, shape.num_layers)), chance.random() < 0.7)
-        work = decode_work(replace(homes, is_repacked=split.is_repacked), 1, 0)
+        work = decode_work(homes._replace(is_repacked=split.is_repacked), 1, 0)
         seconds = None if chance.random() < 0.1 else profile.seconds(work) * 10 ** chance.uniform(-0.5, 0.5)
         kind = chance.choice(("write", "read"))
         table = table.with_point(Point(split, kind, 2 ** chance.randint(0, 10), work, seconds))

@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from engine.memory.cost_model import PAUSES_OF_LONGER, Course, Disk, Homes, as_computed, decode_work, prefill_work
+from engine.memory.cost_model import (
+    PAUSES_OF_LONGER,
+    Course,
+    Courses,
+    Disk,
+    Homes,
+    as_computed,
+    decode_work,
+    prefill_work,
+)
 from engine.memory.demand import Backlog
 from engine.memory.profile import PassObserved, Profile, overlapped, refined
 
@@ -24,12 +33,12 @@ PROFILE = Profile(
     retrieval_query_s=0.01,
 )
 RESIDENT = Homes(processor_bytes=10e9)
-STREAMING = replace(RESIDENT, streamed_bytes=8e9, ring_slots=3, is_repacked=False)
+STREAMING = RESIDENT._replace(streamed_bytes=8e9, ring_slots=3, is_repacked=False)
 QUESTION = Backlog(prompt_tokens=1000, answer_tokens=100)
 
 
 def course(homes: Homes, backlog: Backlog = QUESTION, num_slots: int = 1, n_ubatch: int = 500) -> Course:
-    return Course.of(homes, PROFILE, backlog, num_slots, n_ubatch)
+    return Courses(PROFILE, backlog).of(homes, num_slots, n_ubatch)
 
 
 def disk(homes: Homes) -> Disk:
@@ -43,7 +52,7 @@ def test_a_step_reads_every_byte_once_and_computes_it_for_each_answer():
 
 
 def test_keys_and_values_are_read_where_they_lie():
-    work = decode_work(replace(RESIDENT, ram_cell_bytes=1000, device_cell_bytes=500), 2, 3000)
+    work = decode_work(RESIDENT._replace(ram_cell_bytes=1000, device_cell_bytes=500), 2, 3000)
     assert work.processor_bytes == 10e9 + 2 * 3000 * 1000
     assert work.device_bytes == 2 * 3000 * 500
 
@@ -57,7 +66,7 @@ def test_streaming_hides_behind_computing_and_computing_behind_streaming():
 def test_those_that_are_longer_than_there_are_cells_for_cost_the_others_their_pauses():
     backlog = replace(QUESTION, lengths=(1100,) * 15 + (3000,))
     plain, enough, few = (
-        Course.of(RESIDENT, PROFILE, backlog, 1, 500, num_cells=cells).prediction(Disk(), 0.0)
+        Courses(PROFILE, backlog).of(RESIDENT, 1, 500, num_cells=cells).prediction(Disk(), 0.0)
         for cells in (None, 3072, 1280)
     )
     assert enough == plain
@@ -101,7 +110,7 @@ def test_more_questions_than_slots_wait_for_each_other():
 
 def test_layers_in_memory_are_computed_on_the_device_where_copying_them_is_faster():
     split = Homes(processor_bytes=5e9, device_bytes=5e9)
-    slow = course(replace(split, is_repacked=False)).reading_seconds(Disk())
+    slow = course(split._replace(is_repacked=False)).reading_seconds(Disk())
     assert course(split).reading_seconds(Disk()) < 0.5 * slow
 
 
@@ -126,16 +135,16 @@ def test_a_step_of_as_many_answers_as_llama_was_told_is_computed_on_the_device()
     rates = replace(BESIDE_A_CARD, offloads_from_tokens=4)
     three, four = (as_computed(split, rates, decode_work(split, answers, 0), answers) for answers in (3, 4))
     assert (three.copied_bytes, four.copied_bytes) == (0, 10e9)
-    assert as_computed(replace(split, is_repacked=False), rates, decode_work(split, 4, 0), 4).copied_bytes == 0
+    assert as_computed(split._replace(is_repacked=False), rates, decode_work(split, 4, 0), 4).copied_bytes == 0
     backlog = replace(QUESTION, waiting=4)
-    seconds = Course.of(split, rates, backlog, 4, 500).step_seconds(Disk())
+    seconds = Courses(rates, backlog).of(split, 4, 500).step_seconds(Disk())
     assert seconds == pytest.approx(rates.computing_seconds(four))
 
 
 def test_streamed_layers_are_copied_from_memory_that_is_not_page_locked_and_only_where_that_is_wanted():
     split = Homes(processor_bytes=10e9, device_bytes=5e9, streamed_bytes=2e9, ring_slots=2, is_repacked=False)
     rates = replace(BESIDE_A_CARD, offloads_from_tokens=4, pageable_to_device_bytes_per_s=10e9)
-    copying = replace(split, copies_streamed=True)
+    copying = split._replace(copies_streamed=True)
     few, many = (as_computed(copying, rates, prefill_work(copying, tokens), tokens) for tokens in (3, 500))
     assert (few.copied_bytes, many.copied_bytes, few) == (0, 10e9, prefill_work(copying, 3))
     assert many.processor_bytes == 0
@@ -154,13 +163,13 @@ def test_a_course_is_never_slower_where_none_of_its_passes_is():
     split = Homes(processor_bytes=10e9, device_bytes=5e9, streamed_bytes=2e9, ring_slots=2, is_repacked=False)
     rates = replace(BESIDE_A_CARD, offloads_from_tokens=4, pageable_to_device_bytes_per_s=10e9)
     plain, copying = (
-        Course.of(replace(split, copies_streamed=copies), rates, QUESTION, 1, 500) for copies in (False, True)
+        Courses(rates, QUESTION).of(split._replace(copies_streamed=copies), 1, 500) for copies in (False, True)
     )
     assert copying.is_never_slower(plain)
     assert not plain.is_never_slower(copying)
     # Four tokens in a step are hardly worth a copy of all layers from such memory.
     four = replace(QUESTION, waiting=4)
-    plain, copying = (Course.of(replace(split, copies_streamed=way), rates, four, 4, 500) for way in (False, True))
+    plain, copying = (Courses(rates, four).of(split._replace(copies_streamed=way), 4, 500) for way in (False, True))
     assert not copying.is_never_slower(plain)
     assert not plain.is_never_slower(copying)
 
@@ -176,13 +185,13 @@ def test_a_prompt_that_was_read_as_expected_teaches_nothing_of_processor_or_devi
 
 
 def test_pages_that_are_mapped_are_read_again_in_each_pass():
-    mapped = replace(RESIDENT, mapped_bytes=10e9, is_repacked=False)
+    mapped = RESIDENT._replace(mapped_bytes=10e9, is_repacked=False)
     assert disk(mapped).mapped > 5.0
     assert course(mapped).step_seconds(disk(mapped)) > course(STREAMING).step_seconds(disk(STREAMING))
 
 
 def test_a_token_touches_the_experts_that_it_uses():
-    mixture = replace(RESIDENT, expert_share=0.9, expert_use=0.1)
+    mixture = RESIDENT._replace(expert_share=0.9, expert_use=0.1)
     one, many = decode_work(mixture, 1, 0), prefill_work(mixture, 400)
     assert one.processor_bytes == pytest.approx(10e9 * 0.19)
     assert many.processor_bytes == pytest.approx(10e9)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.memory.cost_model import Course, Disk, Homes, decode_work
+from engine.memory.cost_model import Courses, Disk, Homes, decode_work
 from engine.memory.demand import Backlog
 from engine.memory.known_profile import KnownProfile
 from engine.memory.measured import INFEASIBLE, Beside, Corrections, Kind, Measured, Point, Split, table_key
@@ -139,7 +139,7 @@ def test_a_course_is_as_slow_as_the_table_says():
     table = Measured().with_point(Point(Split(), "write", 4, work, 3 * expected))
     slow = PROFILE.with_table("m", table).corrections("m")
     plain, corrected = (
-        Course.of(homes, PROFILE, backlog, 4, 512, *given).step_seconds(Disk()) for given in ((), (slow,))
+        Courses(PROFILE, backlog, *given).of(homes, 4, 512).step_seconds(Disk()) for given in ((), (slow,))
     )
     assert corrected == pytest.approx(3 * plain)
 

@@ -234,6 +234,8 @@ def test_answers_that_are_being_written_at_once_gain_nothing_by_room_for_as_many
 @pytest.mark.parametrize("seed", range(30))
 def test_cells_for_so_many_answers_are_the_fewest_that_hold_as_many(seed: int):
     _, _, backlog, demand = case(seed)
+    demand = replace(demand, parallel_answers=40)
+    assert answers_in(cells_for(50, demand, backlog), demand, backlog) == 40
     for count in range(1, 40):
         num_cells = cells_for(count, demand, backlog)
         assert answers_in(num_cells, demand, backlog) == count
