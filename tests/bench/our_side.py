@@ -50,6 +50,7 @@ from engine.memory.profile_file import load_profile
 from engine.memory.runtime import Runtime
 from engine.memory.spread import Spread
 from engine.models.gguf import read_shape
+from engine.spinning import Spinning
 from tests.bench import process_marks
 from tests.bench.confined import Group
 from tests.bench.given_tokens import GivenTokens
@@ -174,6 +175,9 @@ class OurSide:
             undo.callback(self._context.close)
             buffers = self._context.compute_bytes
             self._leases.take_context(planned.shape, self.placement, self._context.num_cells, buffers)
+            # As the application's worker does: who computes beside a busy process leaves it its cores.
+            self._spinning = Spinning()
+            undo.callback(self._spinning.end)
             self._closing = undo.pop_all()
 
     def write(self, asked: Said) -> MeasuredAnswers:
@@ -223,7 +227,8 @@ class OurSide:
             begun, is_under_way = time.perf_counter(), writing.is_under_way
             if is_under_way:
                 self._move(len(writing.pass_seconds), asked)
-            events = loop.step()
+            with self._spinning.watched():
+                events = loop.step()
             if writing.note(events, time.perf_counter() - begun):
                 before = self._counts(loop)
             elif is_under_way:
