@@ -207,6 +207,15 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
     assert not oversubscribed.tell({Point(1.2, 1): rounds(answers(0.5, streamed=480, waited=0.4))}, {}, None, None)
 
 
+def test_a_simpler_way_must_not_be_better(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {Point(1.2, 1): rounds(answers(0.25, streamed=240, waited=0.2))}
+
+    for name in oversubscribed.SIMPLER:
+        assert oversubscribed.tell(found, {name: Turns([answers(0.5)], [answers(0.49)])}, None, None)
+        assert not oversubscribed.tell(found, {name: Turns([answers(0.5)], [answers(0.4)])}, None, None)
+    assert capsys.readouterr().out.count("BROKEN") == len(oversubscribed.SIMPLER)
+
+
 @dataclass
 class Side:
     """In place of a side's process: says how it reads prompts, and has written at once whatever it is asked."""
