@@ -24,7 +24,8 @@ def hold(home: Home, patience_seconds: float = 0.0) -> filelock.BaseFileLock:
         lock.acquire(timeout=patience_seconds)
     except filelock.Timeout as error:
         raise LibraryHeld(
-            "Ragdoll is already open and holds this library.", "Close the window, or do this in the window."
+            "Ragdoll is already open and holds this library: its window, or a command such as `ragdoll serve`.",
+            "Close the window, or end the command, and try again; or do this there.",
         ) from error
     except OSError as error:
         raise HomeUnusable.by(error, file) from error

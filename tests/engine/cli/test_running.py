@@ -223,7 +223,7 @@ def test_where_nobody_listens_the_library_is_held(
     (ragdoll.home / "data" / "library" / FILE).unlink()
     done = ragdoll.run_here("status")
     assert (done.code, done.out) == (cli.EXIT_HELD, "")
-    assert done.error.startswith("ragdoll: Ragdoll is already open and holds this library.")
+    assert done.error.startswith("ragdoll: Ragdoll is already open and holds this library: ")
 
 
 def test_an_engine_that_is_just_starting_is_waited_for(
