@@ -174,12 +174,12 @@ class _Prospect:
             return self._resident.latency(Disk(restoring=restoring_s), retrieval_s)
         if not self._task.demand.is_streamable:
             return self._mapped_latency(room_bytes, retrieval_s, restoring_s)
-        streamed = max(1, self._edges + self._layers - room_bytes) / self._rate
+        streamed = max(1, min(self._layers, self._edges + self._layers - room_bytes)) / self._rate
         ring = Disk(streamed, max(RING_SLOTS), 0.0, restoring_s)
         hope = min([course.latency(ring, retrieval_s) for course, _ in self._streaming])
-        # Where each pass needs all layers, the system reads all of them, and nothing of that hides.
-        keeps_some = self._terms.shape.expert_share > 0
-        return min(hope, self._mapped_latency(room_bytes, retrieval_s, restoring_s)) if keeps_some else hope
+        # Where each pass needs all layers, the system reads all of them again, and nothing of that hides.
+        reads_all = self._layers > 0 and not self._terms.shape.expert_share
+        return hope if reads_all else min(hope, self._mapped_latency(room_bytes, retrieval_s, restoring_s))
 
     def _mapped_latency(self, room_bytes: int, retrieval_s: float, restoring_s: float) -> float:
         """Where the system keeps of the weights what it can."""

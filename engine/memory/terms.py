@@ -24,7 +24,7 @@ BYTES_OF_32: dict[KVType, int] = {"f16": 64, "q8_0": 34}
 
 
 class Frame(NamedTuple):
-    """The choices that say how much memory the weights may have."""
+    """The choices that say how much memory the weights may have; a plan makes many of them from one another."""
 
     kv_type: KVType
     num_slots: int

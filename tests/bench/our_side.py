@@ -9,10 +9,9 @@ the planner weighs reading and writing; and the `way` in which layers are stream
   the layers and however long a pass computes.
 - `uncopied`: beside a card, layers in memory are computed by the processor, prompts as well.
 
-It says which layers it streams, through how many slots, in what batches it reads prompts, and with how many reads at
-once. Asked with `given` tokens, it writes these, whatever it
-computes, with `has_drafts` or without; asked with `pinned_shares`, it pins another share of the layers after so many
-passes as are the `stride`, while it writes.
+It says which layers it streams, through how many slots, and in what batches it reads prompts. Asked with `given`
+tokens, it writes these, whatever it computes, with `has_drafts` or without; asked with `pinned_shares`, it pins another
+share of the layers after so many passes as are the `stride`, while it writes.
 """
 
 from __future__ import annotations
