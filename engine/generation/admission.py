@@ -373,7 +373,8 @@ class Admission:
         group.waited_seconds += self._queue.starved_seconds(group)
         group.status = SequenceStatus.RUNNING
         if not group.has_read_prompt:
-            group.read_since = now
+            # What was read before it left the cells counts, and not what it waited since.
+            group.read_since = now - group.prefill_seconds
 
     def _free_slots(self) -> None:
         """What is kept in cells may have taken sequence numbers that somebody who was let in is about to need."""

@@ -31,8 +31,9 @@ class SequenceGroup:
     `arrival` counts requests. `times_passed` is how often a later request was admitted first because more of it was
     kept. `has_forked`: the sequences have their own cells behind the prompt that they share. `is_swapped`: it left
     the cells, and what was only its own is saved. `prefill_seconds` is its share of the steps that computed its
-    prompt, `read_since` when the first of them began. With `beams`, its sequences are the beams, without samplers.
-    `makes_do`: there was no room for the cells that it lacked, so it ends with those there are.
+    prompt, `read_since` when the first of them began, less what it waited in between. With `beams`, its sequences are
+    the beams, without samplers. `makes_do`: there was no room for the cells that it lacked, so it ends with those there
+    are.
     """
 
     request: Request

@@ -65,7 +65,7 @@ class Written:
 class PromptRead:
     """The prompt is in the cells: `cached_tokens` of it came from kept keys and values, the rest was computed.
 
-    `seconds` is from the first chunk (or restore) to the end of the last.
+    `seconds` is from the first chunk (or restore) to the end of the last, less what it was out of the cells for.
     """
 
     request_id: str

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from tests.helpers.shared_data import SHARED_DATA
 
-CONVERSATIONS = SHARED_DATA / "traces" / "azure" / "data" / "AzureLLMInferenceTrace_conv.csv"
+_TRACES = SHARED_DATA / "traces" / "azure" / "data"
+CONVERSATIONS = _TRACES / "AzureLLMInferenceTrace_conv.csv"
+CODE = _TRACES / "AzureLLMInferenceTrace_code.csv"
 
 
 @dataclass(frozen=True, slots=True)

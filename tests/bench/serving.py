@@ -7,13 +7,14 @@
 The same model file, documents, questions, moments of arrival and lengths for everybody. Documents are real ones with
 many synthetic vectors beside them; questions ask about their places as Zipf has it; how much is read and written
 follows the Azure conversations of 2023, scaled to the machine. They come by a Poisson process whose rate goes
-4 → 16 → 4, or at that trace's moments; on the average 0.9 times as fast as the serial peer answers them one by one,
-which is measured first, and at other rates, overload among them. Every load begins with a process of its own in which
-nothing is kept of earlier ones.
+4 → 16 → 4, at that trace's moments, or as code was asked for in those days (long prompts, short answers); on the
+average 0.9 times as fast as the serial peer answers conversations one by one, which is measured first, and at other
+rates, overload among them. Every load begins with a process of its own in which nothing is kept of earlier ones.
 
-Two regimes: `fits`, where model and index have room, and `oversubscribed`, a control group whose limit the model alone
-exceeds 1.2 times, whatever else each side holds, and an index that is four times its budget. There the model has
-several GB: beside a smaller one, what libraries take would be most of what is limited. Sides:
+Regimes: `fits`, where model and index have room; `oversubscribed`, a control group whose limit the model alone exceeds
+1.2 times, whatever else each side holds, and an index that is four times its budget; `scarce`, the same with a model of
+1.7 times the limit, asked at one rate. There the model has several GB: beside a smaller one, what libraries take would
+be most of what is limited. Sides:
 
 - `ours`: the engine as it is. Answers are sampled, so that drafts gain nothing by a random model's repetitions.
 - `serial_batched`: RAGDoll's own baseline, our engine: all that wait, 4 at most, are searched as one gang, answered as
@@ -36,12 +37,13 @@ lacks of the weights), `next_layer_only` (a ring of two whole layers), `no_resid
 budget), `no_speculation` (no prompt is read during its search; where the model runs on the processor it never is, so
 there this is ours again, and says how much two runs of the same differ), `no_drafting` (see above).
 
-Ratios are mean latencies, theirs ÷ ours, paired seed by seed and the median; `<name>_fits` where all has room. And
-`one_at_a_time`: the serial peer's ÷ ours when each question comes after the answer before; `<name>_azure`: at the
-trace's moments. Of ablations it is told between which values the ratio lies in 95 of 100 samples (bootstrap), and that
-nothing is shown where that may be 1 or less, which where memory is short binds all but the last two. Of the peers that
-bounds are for, p95 and the longest latency may be no shorter than ours; at 1.2 our waiting is at most .15 of the serial
-peer's, and the busier of both stages idle for at most .3 of the time.
+Ratios are mean latencies, theirs ÷ ours, paired seed by seed and the median; `<name>_fits` where all has room,
+`<name>_scarce` where least has. And `one_at_a_time`: the serial peer's ÷ ours when each question comes after the answer
+before; `<name>_azure`, `<name>_code`: at a trace's moments, where those of the conversations are bound as well. Of
+ablations it is told between which values the ratio lies in 95 of 100 samples (bootstrap), and that nothing is shown
+where that may be 1 or less, which where memory is short binds all but the last two. Of the peers that bounds are for,
+p95 and the longest latency may be no shorter than ours; at 1.2 our waiting is at most .15 of the serial peer's, and the
+busier of both stages idle for at most .3 of the time.
 
 Exit code 1 when a bound does not hold, or nothing was measured of a side that it is for; `--quick` (a small model that
 fits, one seed, few short answers and sides) binds nothing. With `--quick --regime oversubscribed` an hour of the other
@@ -71,7 +73,7 @@ from engine.memory.profile import Profile
 from engine.memory.profile_file import load_profile, profile_file
 from engine.models.gguf import read_shape
 from tests.bench import accelerate_peer, peer_environment, peers, report, serving_langchain_side, serving_plot
-from tests.bench.azure import CONVERSATIONS, read_lengths
+from tests.bench.azure import CODE, CONVERSATIONS, read_lengths
 from tests.bench.bench_model import LEAN, SIX_HUNDRED_MILLION, THREE_BILLION, Shape, bench_model
 from tests.bench.command_line import parser_of, within_group
 from tests.bench.confined import Group, forget_pages
@@ -96,6 +98,7 @@ from tests.bench.serving_figures import (
     Regime,
     Run,
     bound,
+    bounds_of,
     by_side,
     capacity_per_s,
     in_overload,
@@ -107,12 +110,14 @@ from tests.bench.serving_figures import (
     without_one_thing,
 )
 from tests.bench.serving_library import Libraries, fresh, libraries
-from tests.bench.serving_load import Asked, Extent, Load, arrivals_of, places, questions, read_stamps
+from tests.bench.serving_load import Arrivals, Asked, Extent, Load, arrivals_of, places, questions, read_stamps
 from tests.bench.serving_ways import SCARCE_CACHE_MIB, WAYS
 from tests.bench.side_process import Limit, SideProcess
 from tests.bench.simulated_runs import Steps, resumed, write_runs
 
-MODEL_FACTOR, INDEX_FACTOR = 1.2, 4.0
+# How many times the limit the model is, and its budget the index.
+MODEL_FACTORS: Mapping[Regime, float] = {"oversubscribed": 1.2, "scarce": 1.7}
+INDEX_FACTOR = 4.0
 # More than any machine of the bench is asked for.
 _PLENTY = 64 * 2**30
 # A model of several GB takes more than five minutes.
@@ -134,7 +139,7 @@ ABLATIONS = (
 # For their mechanisms these loads are not: answers are sampled, and where a processor computes no prompt is read early.
 GAINS_NOTHING = frozenset({"no_speculation", "no_drafting"})
 # What means nothing where model and index have room.
-OVERSUBSCRIBED_ONLY = frozenset(
+SHORT_OF_MEMORY_ONLY = frozenset(
     {"llama_server_with_ring", "accelerate", "no_ring", "next_layer_only", "no_residency_control"}
 )
 
@@ -143,8 +148,8 @@ OVERSUBSCRIBED_ONLY = frozenset(
 class Size:
     """`questions` of a load, so many `alone` for the capacity, `few` for whom many would take days.
 
-    `factors` are the rates of the curve; all of them are asked of the sides in `curve`. `all_ablations`: with every
-    seed.
+    `factors` are the rates of the curve; all of them are asked of the sides in `curve`. `recorded`: the traces at whose
+    moments they are asked as well, and who else has a bound there. `all_ablations`: with every seed.
     """
 
     shapes: Mapping[Regime, Shape]
@@ -155,58 +160,61 @@ class Size:
     alone: int
     few: int
     seeds: tuple[int, ...]
-    factors: tuple[float, ...]
+    factors: Mapping[Regime, tuple[float, ...]]
     sides: Mapping[Regime, tuple[str, ...]]
     curve: tuple[str, ...]
-    has_azure: bool
+    recorded: Mapping[Regime, tuple[Arrivals, ...]]
     all_ablations: bool = False
 
 
 _EVERYBODY = (OURS, *PEERS, *ABLATIONS)
+_CURVE = (0.5, 0.7, 0.9, 1.2, 1.5)
+# Of a model five times as large, whose prompts are read as much slower.
+_OF_THREE_BILLION = Extent(prompt_tokens_per_passage=1024, most_passages=2, answer_divisor=8, most_answer_tokens=32)
 FULL = Size(
-    shapes={"fits": SIX_HUNDRED_MILLION, "oversubscribed": THREE_BILLION},
+    shapes={"fits": SIX_HUNDRED_MILLION, "oversubscribed": THREE_BILLION, "scarce": THREE_BILLION},
     chunks=1_500,
     vectors=1_000_000,
     extents={
         "fits": Extent(prompt_tokens_per_passage=512, most_passages=3, answer_divisor=8, most_answer_tokens=48),
-        # Of a model five times as large, whose prompts are read as much slower.
-        "oversubscribed": Extent(
-            prompt_tokens_per_passage=1024, most_passages=2, answer_divisor=8, most_answer_tokens=32
-        ),
+        "oversubscribed": _OF_THREE_BILLION,
+        "scarce": _OF_THREE_BILLION,
     },
-    questions={"fits": 100, "oversubscribed": 100},
+    questions=dict.fromkeys(REGIMES, 100),
     alone=16,
     few=6,
     seeds=(1, 2, 3),
-    factors=(0.5, 0.7, 0.9, 1.2, 1.5),
+    factors={"fits": _CURVE, "oversubscribed": _CURVE, "scarce": (0.9,)},
     sides={
-        "fits": tuple(side for side in _EVERYBODY if side not in OVERSUBSCRIBED_ONLY),
+        "fits": tuple(side for side in _EVERYBODY if side not in SHORT_OF_MEMORY_ONLY),
         "oversubscribed": _EVERYBODY,
+        "scarce": (OURS, "serial_batched", SERIAL, "llama_server", "llama_server_with_ring"),
     },
     curve=(OURS, SERIAL, "serial_batched", "llama_server"),
-    has_azure=True,
+    recorded={"fits": ("azure", "code"), "oversubscribed": ("azure", "code"), "scarce": ()},
 )
+_ONE_PASSAGE = replace(_OF_THREE_BILLION, most_passages=1)
 SMALL = Size(
-    shapes={"fits": LEAN, "oversubscribed": THREE_BILLION},
+    shapes={"fits": LEAN, "oversubscribed": THREE_BILLION, "scarce": THREE_BILLION},
     chunks=300,
     vectors=200_000,
     extents={
         "fits": Extent(prompt_tokens_per_passage=1024, most_passages=1, answer_divisor=24, most_answer_tokens=8),
-        "oversubscribed": Extent(
-            prompt_tokens_per_passage=1024, most_passages=1, answer_divisor=8, most_answer_tokens=32
-        ),
+        "oversubscribed": _ONE_PASSAGE,
+        "scarce": _ONE_PASSAGE,
     },
-    questions={"fits": 40, "oversubscribed": 12},
+    questions={"fits": 40, "oversubscribed": 12, "scarce": 12},
     alone=8,
     few=1,
     seeds=(1,),
-    factors=(0.9,),
+    factors=dict.fromkeys(REGIMES, (0.9,)),
     sides={
         "fits": (OURS, SERIAL, "serial_batched", "llama_server"),
         "oversubscribed": (OURS, SERIAL, "serial_batched"),
+        "scarce": (OURS, SERIAL, "serial_batched"),
     },
     curve=(),
-    has_azure=False,
+    recorded=dict.fromkeys(REGIMES, ()),
 )
 
 
@@ -219,23 +227,24 @@ class Step:
     seed: int
 
 
-def steps(size: Size, sides: Sequence[str]) -> Iterator[Step]:
-    """All that is measured in a regime, in order: first what the rates are made of; all sides of a load together."""
+def steps(size: Size, regime: Regime, sides: Sequence[str]) -> Iterator[Step]:
+    """All that is measured there, in order: first what the rates are made of; all sides of a load together."""
     for seed in size.seeds:
         yield from (Step(side, Load("alone"), seed) for side in (SERIAL, OURS))
-    for factor in sorted(size.factors, key=lambda factor: Load("poisson", factor).name != JUDGED):
+    for factor in sorted(size.factors[regime], key=lambda factor: Load("poisson", factor).name != JUDGED):
         load = Load("poisson", factor)
         for place, seed in enumerate(size.seeds):
             yield from (Step(side, load, seed) for side in sides if _is_asked(size, side, load, is_first=not place))
-    if size.has_azure:
-        yield from (Step(side, Load("azure", 0.9), size.seeds[0]) for side in sides if side in size.curve)
+    for trace in size.recorded[regime]:
+        load, bound_there = Load(trace, 0.9), bounds_of(regime, trace)
+        yield from (Step(side, load, size.seeds[0]) for side in sides if side in size.curve or side in bound_there)
 
 
 def sides_of(size: Size, regime: Regime, only: Sequence[str] | None) -> list[str]:
     """Who is measured; those who are named also where the size leaves them out, unless they mean nothing there."""
     if not only:
         return list(size.sides[regime])
-    named = [side for side in only if regime == "oversubscribed" or side not in OVERSUBSCRIBED_ONLY]
+    named = [side for side in only if regime != "fits" or side not in SHORT_OF_MEMORY_ONLY]
     return list(dict.fromkeys((OURS, SERIAL, *named)))
 
 
@@ -279,7 +288,7 @@ class Bench:
         self._rehearse(regime)
         sides = [side for side in sides_of(self.size, regime, self.options.only) if self._is_there(side)]
         failed: set[str] = set()
-        for step in left(steps(self.size, sides), regime, self.found):
+        for step in left(steps(self.size, regime, sides), regime, self.found):
             if step.side in failed:
                 continue
             try:
@@ -292,7 +301,9 @@ class Bench:
             write(self)
 
     def limit_bytes(self, regime: Regime) -> int:
-        return _PLENTY if regime == "fits" else int(self.models[regime].stat().st_size / MODEL_FACTOR)
+        if regime not in MODEL_FACTORS:
+            return _PLENTY
+        return int(self.models[regime].stat().st_size / MODEL_FACTORS[regime])
 
     def capacity_per_s(self, regime: Regime) -> float:
         """Of the serial peer."""
@@ -324,7 +335,8 @@ class Bench:
     def _asked(self, regime: Regime, step: Step) -> list[Asked]:
         is_alone = step.load.arrivals == "alone"
         count = self.size.alone if is_alone else self.size.questions[regime]
-        stamps, lengths = read_stamps(CONVERSATIONS), read_lengths(CONVERSATIONS)
+        trace = CODE if step.load.arrivals == "code" else CONVERSATIONS
+        stamps, lengths = read_stamps(trace), read_lengths(trace)
         rate = 1.0 if is_alone else self.capacity_per_s(regime)
         arrivals = arrivals_of(step.load, count, rate, stamps, step.seed)
         about = places(self.library, NUM_PLACES)
@@ -395,9 +407,11 @@ class Bench:
 
 
 # Two slots have the room of most prompts in a few hundred MiB; with four of them it would be killed.
+_FEW_SLOTS = {"num_slots": 2, "num_cells": 2560, "cache_mib": SCARCE_CACHE_MIB}
 _SLOTS: Mapping[Regime, Mapping[str, int]] = {
     "fits": {"num_slots": 4, "num_cells": 8192, "cache_mib": 8192},
-    "oversubscribed": {"num_slots": 2, "num_cells": 2560, "cache_mib": SCARCE_CACHE_MIB},
+    "oversubscribed": _FEW_SLOTS,
+    "scarce": _FEW_SLOTS,
 }
 _MODULES = {
     SERIAL: "tests.bench.serving_serial_side",
@@ -413,7 +427,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=Path, metavar="FILE", help="also keep every question there, for the simulator")
     parser.add_argument("--resume", action="store_true", help="measure only what is not in the file of --runs yet")
     parser.add_argument("--plot", type=Path, metavar="FOLDER", help="also draw our loads over time there (PNG and CSV)")
-    parser.add_argument("--regime", nargs="+", choices=REGIMES, help="only these; both, or with --quick `fits`")
+    parser.add_argument("--regime", nargs="+", choices=REGIMES, help="only these; all, or with --quick `fits`")
     names = sorted({*PEERS, *ABLATIONS} - {SERIAL})
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="beside ours and serial, only these")
     parser.add_argument("--questions", type=int, metavar="N", help="so many in each load, instead of the size's own")
@@ -425,8 +439,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.resume and options.runs is None:
         parser.error("--resume goes on with what is in the file of --runs, so name that file too")
     options.regime = options.regime or (QUICK_REGIMES if options.quick else REGIMES)
-    if not DOCUMENTS.is_dir() or not CONVERSATIONS.exists():
-        print(f"There are no documents at {DOCUMENTS}, or no trace at {CONVERSATIONS}.", file=sys.stderr)
+    if not DOCUMENTS.is_dir() or not (CONVERSATIONS.exists() and CODE.exists()):
+        print(f"There are no documents at {DOCUMENTS}, or no traces at {CODE.parent}.", file=sys.stderr)
         return 2
     return within_group(_measure, options)
 

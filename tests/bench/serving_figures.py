@@ -10,8 +10,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-Regime = Literal["fits", "oversubscribed"]
-REGIMES: tuple[Regime, ...] = ("fits", "oversubscribed")
+Regime = Literal["fits", "oversubscribed", "scarce"]
+# What names of ratios end with.
+ENDS: Mapping[Regime, str] = {"fits": "_fits", "oversubscribed": "", "scarce": "_scarce"}
+REGIMES: tuple[Regime, ...] = tuple(ENDS)
 OURS, SERIAL = "ours", "serial"
 # At least; the others are told and bind nothing.
 BOUNDS = {
@@ -21,9 +23,15 @@ BOUNDS = {
     "llama_server_with_ring": 1.5,
     "ondisk_index": 1.1,
     "one_at_a_time": 0.95,
+    "serial_batched_azure": 2.5,
+    "llama_server_azure": 3.0,
+    "llama_server_with_ring_azure": 1.5,
     "serial_batched_fits": 1.3,
     "llama_server_fits": 1.2,
     "one_at_a_time_fits": 0.95,
+    "serial_batched_azure_fits": 1.3,
+    "llama_server_azure_fits": 1.2,
+    "one_at_a_time_scarce": 0.95,
 }
 # At most: of the serial peer's waiting in overload ours, and of that time nobody in the busier of both stages.
 MOST = {"overload_waiting": 0.15, "overload_idle": 0.30}
@@ -31,7 +39,8 @@ MOST = {"overload_waiting": 0.15, "overload_idle": 0.30}
 _TAILS = {"p95": 0.95, "max": 1.0}
 _RESAMPLINGS = 2_000
 # Loads by which ratios are taken: of most sides, of the serial peer, with one question at a time, and as recorded.
-JUDGED, OVERLOAD, ALONE, AZURE = "poisson_0.9", "poisson_1.2", "alone", "azure_0.9"
+JUDGED, OVERLOAD, ALONE = "poisson_0.9", "poisson_1.2", "alone"
+RECORDED = {"azure": "azure_0.9", "code": "code_0.9"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +233,7 @@ def interval(found: Found, regime: Regime, side: str, load: str) -> tuple[float,
 
 def tails(found: Found, regime: Regime) -> dict[str, float]:
     """How much larger their p95 and their longest latency are, of the peers that we are to be faster than."""
-    end, named = "" if regime == "oversubscribed" else "_fits", dict[str, float]()
+    end, named = ENDS[regime], dict[str, float]()
     for side in dict.fromkeys(key.side for key in found if key.regime == regime):
         ours, theirs = found.get(Key(regime, OURS, JUDGED), ()), found.get(Key(regime, side, JUDGED), ())
         pairs = [(our, their) for our, their in zip(ours, theirs, strict=False) if our.served and their.served]
@@ -257,14 +266,20 @@ def _waiting_s(run: Run) -> float:
 def named_ratios(found: Found) -> dict[str, float]:
     """By the names that are promised, of what was measured."""
     named: dict[str, float | None] = {}
-    for regime in REGIMES:
-        end = "" if regime == "oversubscribed" else "_fits"
+    for regime, end in ENDS.items():
         others = dict.fromkeys(key.side for key in found if key.regime == regime and key.side != OURS)
         named |= {f"{side}{end}": ratio(found, regime, side, JUDGED) for side in others if side != SERIAL}
-        named |= {f"{side}_azure{end}": ratio(found, regime, side, AZURE) for side in others}
+        for trace, load in RECORDED.items():
+            named |= {f"{side}_{trace}{end}": ratio(found, regime, side, load) for side in others}
         named[f"serial_overload{end}"] = ratio(found, regime, SERIAL, OVERLOAD)
         named[f"one_at_a_time{end}"] = ratio(found, regime, SERIAL, ALONE)
     return {name: value for name, value in named.items() if value is not None}
+
+
+def bounds_of(regime: Regime, trace: str) -> list[str]:
+    """The sides that something is promised of at the moments of a trace."""
+    end = f"_{trace}{ENDS[regime]}"
+    return [name.removesuffix(end) for name in BOUNDS if name.endswith(end)]
 
 
 def bound(named: Mapping[str, float]) -> dict[str, float]:
@@ -276,8 +291,9 @@ def promised(sides: Mapping[Regime, Sequence[str]]) -> dict[str, float]:
     """The bounds of what is measured where these sides are asked."""
     names = set[str]()
     for regime, asked in sides.items():
-        end = "" if regime == "oversubscribed" else "_fits"
-        names |= {f"{side}{end}" for side in (*asked, "serial_overload", "one_at_a_time")}
+        loads = ("", *(f"_{trace}" for trace in RECORDED))
+        names |= {f"{side}{load}{ENDS[regime]}" for side in asked for load in loads}
+        names |= {f"{name}{ENDS[regime]}" for name in ("serial_overload", "one_at_a_time")}
     return {name: least for name, least in BOUNDS.items() if name in names}
 
 

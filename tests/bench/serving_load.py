@@ -1,7 +1,8 @@
 """The load of the bench of serving: when questions come, which places they ask about, and how much is read and written.
 
-Questions come by a Poisson process whose rate goes 4 → 16 → 4, or at the moments of the Azure conversations of 2023,
-both to scale. Places of the documents are asked about as Zipf has it (request_traces.py); lengths are the trace's.
+Questions come by a Poisson process whose rate goes 4 → 16 → 4, or at the moments of an Azure trace of 2023, of
+conversations or of code, all to scale. Places of the documents are asked about as Zipf has it (request_traces.py);
+lengths are those of the conversations, or of code where questions come as that was asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LEAST_ANSWER_TOKENS = 2
 # The embedder's tokenizer fills shorter documents up to so many, with tokens of no text.
 LEAST_TOKENS = 128
 
-Arrivals = Literal["poisson", "azure", "alone"]
+Arrivals = Literal["poisson", "azure", "code", "alone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def arrivals_of(load: Load, count: int, capacity_per_s: float, stamps: Sequence[
     match load.arrivals:
         case "alone":
             return [0.0] * count
-        case "azure":
+        case "azure" | "code":
             return recorded(stamps, count, load.factor * capacity_per_s, seed)
         case "poisson":
             return moving_poisson(count, load.factor * capacity_per_s, seed)

@@ -22,13 +22,14 @@ from tests.bench.azure import Length
 from tests.bench.real_library import Library, Text
 from tests.bench.serving import FULL, SMALL, Step, left, sides_of, steps
 from tests.bench.serving_figures import (
-    AZURE,
     BOUNDS,
+    RECORDED,
     Key,
     Moment,
     Run,
     Served,
     bound,
+    bounds_of,
     busy_seconds,
     by_side,
     capacity_per_s,
@@ -293,18 +294,44 @@ def test_an_interval_is_of_questions_in_pairs_and_narrow_where_all_of_them_say_t
     assert interval(found, key[0], "no_ring", key[1]) == (low, high)
 
 
-def test_ratios_at_recorded_moments_are_told_and_bind_nothing() -> None:
+def test_ratios_at_recorded_moments_bind_where_peers_have_bounds_and_those_of_code_are_told() -> None:
+    azure, code = RECORDED["azure"], RECORDED["code"]
     found = {
-        Key("fits", "ours", AZURE): [served(1.0, 1.0)],
-        Key("fits", "serial", AZURE): [served(4.0, 4.0)],
-        Key("fits", "llama_server", AZURE): [served(2.0, 2.0)],
+        Key("fits", "ours", azure): [served(1.0, 1.0)],
+        Key("fits", "serial", azure): [served(4.0, 4.0)],
+        Key("fits", "llama_server", azure): [served(2.0, 2.0)],
+        Key("fits", "ours", code): [served(1.0, 1.0)],
+        Key("fits", "llama_server", code): [served(3.0, 3.0)],
     }
 
     named = named_ratios(found)
 
-    assert named == {"serial_azure_fits": pytest.approx(4.0), "llama_server_azure_fits": pytest.approx(2.0)}
-    assert bound(named) == {}
-    assert Load("azure", 0.9).name == AZURE
+    assert named == {
+        "serial_azure_fits": pytest.approx(4.0),
+        "llama_server_azure_fits": pytest.approx(2.0),
+        "llama_server_code_fits": pytest.approx(3.0),
+    }
+    assert bound(named).keys() == {"llama_server_azure_fits"}
+    assert {trace: Load(trace, 0.9).name for trace in ("azure", "code")} == RECORDED
+
+
+def test_at_recorded_moments_everybody_with_a_bound_there_is_asked() -> None:
+    asked = [
+        step for step in steps(FULL, "oversubscribed", FULL.sides["oversubscribed"]) if step.load.arrivals != "poisson"
+    ]
+
+    curve = {"ours", "serial", "serial_batched", "llama_server"}
+    assert {step.side for step in asked if step.load.arrivals == "azure"} == curve | {"llama_server_with_ring"}
+    assert {step.side for step in asked if step.load.arrivals == "code"} == curve
+    assert bounds_of("fits", "azure") == ["serial_batched", "llama_server"]
+    assert bounds_of("scarce", "azure") == []
+
+
+def test_where_memory_is_scarcest_one_rate_is_asked_for() -> None:
+    asked = list(steps(FULL, "scarce", FULL.sides["scarce"]))
+
+    assert {step.load.name for step in asked} == {"alone", "poisson_0.9"}
+    assert sides_of(FULL, "scarce", ["no_ring"]) == ["ours", "serial", "no_ring"]
 
 
 def test_an_ablation_that_may_be_as_fast_is_not_shown() -> None:
@@ -378,25 +405,27 @@ def test_a_table_has_a_line_for_each_side_and_ours_first() -> None:
 
 def test_what_rates_are_made_of_is_measured_first() -> None:
     for size in (FULL, SMALL):
-        first = next(steps(size, size.sides["fits"]))
+        first = next(steps(size, "fits", size.sides["fits"]))
         assert first == Step("serial", Load("alone"), size.seeds[0])
 
 
 def test_everybody_is_asked_at_the_rate_that_is_judged_and_ablations_once() -> None:
-    asked = list(steps(FULL, FULL.sides["oversubscribed"]))
+    asked = list(steps(FULL, "oversubscribed", FULL.sides["oversubscribed"]))
     judged = [step for step in asked if step.load.name == "poisson_0.9"]
 
     assert {step.side for step in judged} == set(FULL.sides["oversubscribed"])
     assert sum(step.side == "no_tree" for step in asked) == 1
-    of_all = steps(replace(FULL, all_ablations=True), FULL.sides["oversubscribed"])
+    of_all = steps(replace(FULL, all_ablations=True), "oversubscribed", FULL.sides["oversubscribed"])
     assert sum(step.side == "no_tree" for step in of_all) == len(FULL.seeds)
     assert sum(step.side == "llama_server" for step in judged) == len(FULL.seeds)
     assert sum(step.side == "serial" and step.load.name == "poisson_1.2" for step in asked) == len(FULL.seeds)
-    assert {step.load.factor for step in asked if step.load.arrivals == "poisson"} == set(FULL.factors)
+    assert {step.load.factor for step in asked if step.load.arrivals == "poisson"} == set(
+        FULL.factors["oversubscribed"]
+    )
 
 
 def test_what_is_known_of_a_load_are_its_first_seeds() -> None:
-    wanted = list(steps(FULL, ["ours", "serial", "llama_server"]))
+    wanted = list(steps(FULL, "fits", ["ours", "serial", "llama_server"]))
     known = {
         Key("fits", "serial", "alone"): [served(1.0)] * 3,
         Key("fits", "ours", "alone"): [served(1.0)] * 2,
@@ -501,6 +530,8 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
         Key("fits", "serial_batched", "poisson_0.9"): [served(2.0, 4.0)],
         Key("fits", "serial", "alone"): [served(2.0, 2.0)],
         Key("fits", "ours", "alone"): [served(2.0, 2.0)],
+        Key("fits", "ours", RECORDED["azure"]): [replace(served(1.0), moments=moments)],
+        Key("fits", "serial_batched", RECORDED["azure"]): [served(1.5)],
     }
     bench.step_times = {"fits": Steps.of(Measured())}
 
@@ -518,8 +549,10 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
         ("serial_batched", "poisson_0.9", "1", "3.0"),
         ("serial", "alone", "1", "2.0"),
         ("ours", "alone", "1", "2.0"),
+        ("ours", "azure_0.9", "1", "1.0"),
+        ("serial_batched", "azure_0.9", "1", "1.5"),
     ]
-    assert [row["streamed_bytes"] for row in lines] == ["7.0", "", "", ""]
+    assert [row["streamed_bytes"] for row in lines] == ["7.0", *[""] * 5]
     assert (options.plot / "serving-fits-poisson_0.9.png").read_bytes().startswith(b"\x89PNG")
     with (options.plot / "serving-fits-poisson_0.9.csv").open(newline="") as stream:
         assert [row["backlog"] for row in csv.DictReader(stream)] == ["1", "2"]
@@ -527,9 +560,8 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
 
     options.only = ["serial_batched", "llama_server"]
     assert not serving.tell(bench)
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if "BROKEN" in line] == [
-        "llama_server_fits"
-    ]
+    broken = {line.split()[0] for line in capsys.readouterr().out.splitlines() if "BROKEN" in line}
+    assert broken == {"llama_server_fits", "llama_server_azure_fits"}
     options.quick = True
     assert serving.tell(bench)
 

@@ -10,11 +10,14 @@ import pytest
 
 from engine.core import KVType
 from engine.generation import gathering
+from engine.generation.batching import Work
 from engine.generation.beam import Beams
 from engine.generation.cells import Cells
+from engine.generation.computing import Computing
 from engine.generation.context import Context, ContextSpec
 from engine.generation.groups import SequenceGroup
 from engine.generation.preemption import Part
+from engine.generation.request import PromptRead
 from engine.generation.residence import Residence
 from engine.generation.segment import Segment
 from tests.helpers.loop_desk import GREEDY, FakeKeeper, LoopDesk, decisive_prompts
@@ -64,6 +67,25 @@ def move(
 def prompts(path: Path, count: int, max_tokens: int = 40) -> dict[str, str]:
     found = decisive_prompts(path, count, max_tokens, (f"Tale {n} of a wolf:" for n in range(200)))
     return {prompt: written.text for prompt, written in found.items()}
+
+
+def test_a_prompt_that_moves_half_read_took_as_long_as_its_passes_and_not_as_the_move(desk, monkeypatch):
+    run = Computing.run
+
+    def take_a_second(computing: Computing, batch: list[Work]) -> list[int]:
+        desk.time.now += 1.0
+        return run(computing, batch)
+
+    monkeypatch.setattr(Computing, "run", take_a_second)
+    desk.ask("long", "a wolf and a lamb " * 20)
+    num_passes = 1
+    assert not desk.step()
+    desk.time.now += 30.0
+    move(desk)
+    while not any(isinstance(event, PromptRead) for event in desk.step()):
+        num_passes += 1
+    assert num_passes > 1
+    assert desk.reading("long").seconds == pytest.approx(num_passes + 1.0)
 
 
 def test_answers_go_on_in_more_cells_and_in_fewer_again_with_the_same_texts(desk, wide_model):
