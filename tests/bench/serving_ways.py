@@ -176,7 +176,7 @@ class GangRetrieval(RetrievalWorker):
     ) -> None:
         super().__init__(open_searcher, self._gather, *rest, **options)
         self._gangs, self._hand_over_found = gangs, hand_over
-        self._waiting = WaitingRoom(lambda: gangs.most)
+        self._waiting = GangRoom(gangs.most, self._wait_for_gang)
         self._found: list[tuple[QuestionInFlight, Evidence]] = []
         self._open: set[str] = set()
         self._changed, self._is_stopped = threading.Condition(), False
@@ -201,6 +201,8 @@ class GangRetrieval(RetrievalWorker):
         found, self._found = self._found, []
         for in_flight, evidence in found:
             self._hand_over_found(in_flight, evidence)
+
+    def _wait_for_gang(self) -> None:
         if self._gangs.wait:
             with self._changed:
                 self._changed.wait_for(lambda: self._is_stopped or not self._open)
@@ -210,6 +212,18 @@ class GangRetrieval(RetrievalWorker):
             self._found.append((in_flight, evidence))
         else:
             self._hand_over_found(in_flight, evidence)
+
+
+class GangRoom(WaitingRoom[Any]):
+    """Nothing leaves before the last gang was answered; whoever waits here searches nothing, and takes no core."""
+
+    def __init__(self, most: int, wait_for_gang: Callable[[], None]) -> None:
+        super().__init__(lambda: most)
+        self._wait_for_gang = wait_for_gang
+
+    def take(self) -> list[QuestionInFlight] | Any | None:
+        self._wait_for_gang()
+        return super().take()
 
 
 def _loop_without_drafts(*parts: Any, **options: Any) -> StepLoop:

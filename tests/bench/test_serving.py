@@ -6,13 +6,16 @@ import argparse
 import csv
 import json
 import random
+import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from engine.core import ModelShape
+from engine.core import ModelShape, Question
+from engine.inflight import QuestionInFlight
 from engine.memory import search
 from engine.memory.demand import Backlog, Demand
 from engine.memory.measured import Measured
@@ -62,7 +65,7 @@ from tests.bench.serving_load import (
 )
 from tests.bench.serving_our_side import Grown
 from tests.bench.serving_plot import Line, arrival_rates, panels, stairs, write_moments
-from tests.bench.serving_ways import DEFAULTS, WAYS, Way
+from tests.bench.serving_ways import DEFAULTS, WAYS, GangRoom, Way
 from tests.bench.simulated_runs import Steps, read_runs
 from tests.bench.whole_layers import next_layer_only
 from tests.helpers.tiny_gguf import write_tiny_model
@@ -476,6 +479,25 @@ def test_a_ring_of_two_whole_layers_is_planned_for_and_left_again(tmp_path: Path
         shape = read_shape(path)
         assert (shape.stage_bytes, search.RING_SLOTS) == (max(shape.layer_bytes), (2,))
     assert read_shape(path).stage_bytes == in_stages < max(shape.layer_bytes)
+
+
+def test_nothing_leaves_the_room_before_the_last_gang_was_answered() -> None:
+    # Not within a search: the answers that are waited for would have fewer cores.
+    was_answered, left = threading.Event(), list[Any]()
+    room = GangRoom(2, lambda: was_answered.wait(30))
+    questions_of = [QuestionInFlight(Question(name, "?", priority="batch")) for name in "abc"]
+    for one in questions_of:
+        room.put(one)
+    taking = threading.Thread(target=lambda: left.append(room.take()))
+    taking.start()
+    taking.join(0.1)
+    assert not left
+
+    was_answered.set()
+    taking.join()
+
+    assert left == [questions_of[:2]]
+    assert len(room) == 1
 
 
 def test_a_count_that_begins_anew_goes_on_growing() -> None:
