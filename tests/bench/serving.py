@@ -88,6 +88,7 @@ from tests.bench.real_library import DOCUMENTS, Library, read_library
 from tests.bench.serving_figures import (
     ALONE,
     BOUNDS,
+    ENDS,
     JUDGED,
     MOST,
     OURS,
@@ -546,8 +547,9 @@ def tell(bench: Bench) -> bool:
             print(*table(bench.found, regime, load), sep="\n")
     named = named_ratios(bench.found)
     binding = bound(named)
+    told_below = {f"{side}{end}" for side in ABLATIONS for end in ENDS.values()}
     for name, value in named.items():
-        if name not in binding and name.removesuffix("_fits") not in ABLATIONS:
+        if name not in binding and name not in told_below:
             print(f"  {name:<32} {value:>12.3f}")
     missing = [] if bench.options.quick else report.unmeasured(_promised(bench), named)
     for line in missing:
