@@ -86,7 +86,7 @@ class Batching:
         """Of at most `room` tokens: an ubatch. `costs_a_pass`: each reads weights from the disk, so it is filled.
 
         `takes_turns`: prompts and answers are computed apart where they would share tiles. `times`: so they are where
-        two passes take less time than one, as these say.
+        two passes take less time than one, as these say, or prompts are read in pieces that cost answers nothing.
         """
         self._groups, self._cells, self._profile, self._admission = groups, cells, profile, admission
         self._room, self._costs_a_pass, self._takes_turns, self._times = room, costs_a_pass, takes_turns, times
@@ -127,13 +127,24 @@ class Batching:
     def _granted(self, works: Sequence[_Asked], demands: Sequence[Demand]) -> list[int]:
         chunk = self._chunk(demands)
         granted = self._packed(demands, chunk)
-        if not (self._takes_turns or self._are_faster_apart(_halves(works, demands, granted))):
+        batch = _halves(works, demands, granted)
+        if hidden := self._hidden_tokens(batch, demands, granted):
+            return self._packed(demands, hidden)
+        if not (self._takes_turns or self._are_faster_apart(batch)):
             return granted
         is_owed = are_answers_owed(demands)
         self._owed_share = ANSWERS_SHARE if is_owed else 0.0
         turns = whose_turn(demands, granted, answers_first=is_owed and self._answers_first)
         packed = iter(self._packed([demand for demand, its in zip(demands, turns, strict=True) if its], chunk))
         return [next(packed) if its else 0 for its in turns]
+
+    def _hidden_tokens(self, batch: Halves, demands: Sequence[Demand], granted: Sequence[int]) -> int:
+        if self._times is None or not batch.is_mixed:
+            return 0
+        packed = [demand for demand, num_tokens in zip(demands, granted, strict=True) if num_tokens]
+        first = min(demand.rank for demand in packed if demand.num_tokens > 1)
+        num_equals = sum(demand.rank <= first for demand in packed if demand.num_tokens == 1)
+        return self._times.hidden_tokens(batch.prompts, batch.answers, num_equals)
 
     def _are_faster_apart(self, batch: Halves) -> bool:
         if self._times is None or not batch.is_mixed:

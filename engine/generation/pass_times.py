@@ -1,46 +1,101 @@
-"""What passes take where layers are streamed: whether prompts and answers share one, or take turns.
+"""What passes take where layers are streamed: whether prompts and answers share one, and how much of a prompt.
 
-A pass takes as long as its layers are read, or as it computes, whichever is longer: while reading is, an answer's next
-token beside a prompt costs nothing. But attention by tiles computes each token of a tile for the cells of all sequences
-in it (rows.py), and 113 tokens of a prompt beside 15 answers of 400 took 1.1 to 1.9 s where the prompt alone took .6
-and the answers alone .3 (a 1B model on two cores, 280 MB streamed from a disk of .9 GB/s): 24 questions, 16 at a time,
-were answered in 109 s by turns and in 127 s otherwise. So both ways are reckoned from what passes have taken.
+A pass takes as long as its layers are read, or as it computes, whichever is longer. So beside answers, which compute
+little, some tokens of a prompt cost nothing: a 3B model on two cores that streams .8 GB at .9 GB/s writes a token of
+four answers in .9 s, and in the same time it reads 16 tokens of somebody's prompt. A prompt that is read in such pieces
+begins to be answered later than in one pass of its own, which holds up everybody who is being answered: which of both
+gets more done is reckoned from what passes have taken (`hidden_tokens`).
+
+Where computing hides reading there is nothing left to hide. Attention by tiles computes each token of a tile for the
+cells of all sequences in it (rows.py), and 113 tokens of a prompt beside 15 answers of 400 took 1.1 to 1.9 s where the
+prompt alone took .6 and the answers alone .3 (a 1B model on two cores, 280 MB streamed): 24 questions, 16 at a time,
+were answered in 109 s by turns and in 127 s otherwise. So that is reckoned as well (`are_faster_apart`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from engine.generation.rows import TILE_TOKENS, Extent, computed_tokens
+from engine.generation.rows import AT_ONCE, TILE_TOKENS, Extent, computed_tokens
 
 # How much of what differs a pass corrects.
 _LEARNING_RATE = 0.2
+# A pass that waited for less of its time took as long as it computed.
+_WAITED_SHARE = 0.05
 
 
 class PassTimes:
-    """Learns from passes, and compares two with one; owned by the generation thread."""
+    """Learns from passes, and compares ways to share them; owned by the generation thread."""
 
-    def __init__(self, cell_cost: float, waited: float = 0.0, reading: float = 0.0) -> None:
-        """Knows nothing yet; `cell_cost` is that of `rows.cell_cost`, the others are those of `note` until now."""
-        self._cell_cost = cell_cost
+    def __init__(self) -> None:
+        """Knows nothing yet, not even of what `begin` tells."""
+        self._cell_cost = self._waited = self._reading = 0.0
+        self._forget()
+
+    def begin(self, cell_cost: float, waited: float, reading: float) -> None:
+        """Passes of another context follow, which may read other layers.
+
+        Args:
+            cell_cost: That of `rows.cell_cost`: tokens take as long as before where it is the same.
+            waited: As `note` has it, until now.
+            reading: As well.
+        """
+        if cell_cost != self._cell_cost:
+            self._forget()
+        self._cell_cost, self._waited, self._reading = cell_cost, waited, reading
+        self._disk_seconds = 0.0
+
+    def _forget(self) -> None:
         # Seconds of what a token's matrices take, and of what a pass reads; how much longer than that mixed ones take,
-        # whose sequences have cells in more places than one.
-        self._token_seconds, self._disk_seconds, self._excess = 0.0, 0.0, 1.0
-        self._waited, self._reading = waited, reading
+        # whose sequences have cells in more places than one; and by how many seconds those of few tokens, which are
+        # computed as fast as memory gives weights.
+        self._token_seconds, self._disk_seconds, self._excess, self._few_seconds = 0.0, 0.0, 1.0, 0.0
 
     def note(self, batch: Sequence[Extent], seconds: float, waited: float, reading: float, *, is_mixed: bool) -> None:
         """A pass took `seconds`; until now passes `waited` for layers, and layers were read, so long together."""
-        computing = seconds - (waited - self._waited)
-        disk, self._waited, self._reading = reading - self._reading, waited, reading
-        self._disk_seconds = _towards(self._disk_seconds, disk)
-        # Fewer are computed at the speed of memory, and say nothing of many.
-        if sum(extent.num_tokens for extent in batch) < TILE_TOKENS or computing <= 0:
+        waiting, disk = waited - self._waited, reading - self._reading
+        computing, self._waited, self._reading = seconds - waiting, waited, reading
+        is_few = sum(extent.num_tokens for extent in batch) < TILE_TOKENS
+        if is_few or not self._disk_seconds:
+            # Whoever waits for the disk is through when the last layer is there, and was computed.
+            its = max(disk, seconds) if waiting > _WAITED_SHARE * seconds else disk
+            self._disk_seconds = _towards(self._disk_seconds, its)
+        if computing <= 0:
             return
-        if not is_mixed:
+        if is_few:
+            # They say nothing of how long many take.
+            if self._token_seconds:
+                beside = computing - self._token_seconds * self._computed(batch)
+                self._few_seconds = max(0.0, _towards(self._few_seconds, beside))
+        elif not is_mixed:
             self._token_seconds = _towards(self._token_seconds, computing / self._computed(batch))
         elif self._token_seconds:
             expected = self._token_seconds * self._computed(batch)
             self._excess = max(1.0, _towards(self._excess, computing / expected))
+
+    def hidden_tokens(self, prompts: Sequence[Extent], answers: Sequence[Extent], num_equals: int) -> int:
+        """How many tokens of prompts to compute beside answers in passes that read layers for longer anyway.
+
+        0 where more gets done by passes over the prompts alone, or nothing is known. Say that such a pass, or several,
+        take r seconds, and pieces are through after s seconds. By then n answers have gone on for s seconds in one
+        case; in the other n + 1 have, for s − r: so pieces are better where s < (n + 1) · r. That is also where the sum
+        of what all of them take is less, as n answers end r earlier and one s − r later.
+
+        Args:
+            prompts: What one pass would read of them, the most urgent first.
+            answers: Those that go on meanwhile.
+            num_equals: How many of these count, n: those that are no less urgent than the first prompt.
+        """
+        if not self._token_seconds or not prompts or not num_equals:
+            return 0
+        to_read = sum(extent.num_tokens for extent in prompts)
+        written = sum(extent.num_tokens for extent in answers)
+        for hidden in _counts(to_read, written):
+            if self._seconds_beside(prompts, answers, hidden) <= self._disk_seconds:
+                pieces_seconds = math.ceil(to_read / hidden) * self._disk_seconds
+                return hidden if pieces_seconds < (num_equals + 1) * self._seconds(prompts) else 0
+        return 0
 
     def are_faster_apart(self, prompts: Sequence[Extent], answers: Sequence[Extent], both: Sequence[Extent]) -> bool:
         """Whether prompts and answers take less time in two passes than `both`, in their order, in one.
@@ -52,11 +107,25 @@ class PassTimes:
         together = max(self._disk_seconds, self._excess * self._token_seconds * self._computed(both))
         return self._seconds(prompts) + self._seconds(answers) < together
 
+    def _seconds_beside(self, prompts: Sequence[Extent], answers: Sequence[Extent], num_tokens: int) -> float:
+        """What computing answers and so many tokens of prompts takes, as if all of these were of the first."""
+        start = prompts[0].end - prompts[0].num_tokens
+        batch = [*answers, Extent(num_tokens, start + num_tokens)]
+        seconds = self._token_seconds * self._computed(batch)
+        is_few = sum(extent.num_tokens for extent in batch) < TILE_TOKENS
+        return seconds + self._few_seconds if is_few else self._excess * seconds
+
     def _seconds(self, batch: Sequence[Extent]) -> float:
         return max(self._disk_seconds, self._token_seconds * self._computed(batch))
 
     def _computed(self, batch: Sequence[Extent]) -> float:
         return computed_tokens(batch, self._cell_cost)
+
+
+def _counts(most: int, beside: int) -> list[int]:
+    """Counts of tokens that are worth a look, the most first: with those `beside`, whole tiles or whole fours."""
+    totals = [*range(AT_ONCE, TILE_TOKENS, AT_ONCE), *range(TILE_TOKENS, most + beside, TILE_TOKENS), most + beside]
+    return sorted({total - beside for total in totals if beside < total <= most + beside}, reverse=True)
 
 
 def _towards(known: float, seen: float) -> float:

@@ -3,7 +3,8 @@
 A step computes at most one ubatch although llama.cpp would take a batch of many: within a call nothing can be stopped.
 While answers are being written, a prompt's chunk is as large as fits into a pause that a reader hardly notices. Where
 attention is computed on the processor, prompts and answers take turns instead of sharing batches (see `whose_turn`);
-where layers are streamed as well, as far as that is faster (pass_times.py).
+where layers are streamed as well, as far as that is faster, and prompts are read in pieces that hide behind what
+answers wait for (pass_times.py).
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Lasting:
     lacking: Lacking = field(default_factory=Lacking)
     events: list[StepEvent] = field(default_factory=list)
     profile: PrefillProfile = field(default_factory=PrefillProfile)
+    pass_times: PassTimes = field(default_factory=PassTimes)
     tally: Tally = field(default_factory=Tally)
 
 
@@ -99,7 +101,9 @@ class Steps:
         # Where each pass costs reading layers, it is a question of what passes take.
         takes_turns = context.attends_by_tiles and not context.is_streamed
         is_timed = context.attends_by_tiles and context.is_streamed
-        times = PassTimes(context.cell_cost, *context.disk_seconds()) if is_timed else None
+        if is_timed:
+            lasting.pass_times.begin(context.cell_cost, *context.disk_seconds())
+        times = lasting.pass_times if is_timed else None
         self._batching = Batching(
             groups, cells, lasting.profile, self.admission, self._room, context.is_streamed, takes_turns, times
         )

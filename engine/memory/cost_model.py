@@ -193,6 +193,10 @@ class Course:
         """t(B): a token of each answer."""
         return self.overhead_s + disk.beside(self.writing)
 
+    def hidden_seconds(self, disk: Disk) -> float:
+        """Of the same step, when nothing is computed because layers are being read."""
+        return max(0.0, disk.beside(self.writing) - self.writing.computing)
+
     def reading_seconds(self, disk: Disk) -> float:
         """One prompt, as far as it is not kept."""
         return sum([passes.count * (self.overhead_s + disk.beside(passes)) for passes in self.reading])

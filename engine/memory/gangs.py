@@ -55,12 +55,15 @@ class Sharing:
         answer_tokens: Of an answer, on the average.
         step_seconds: t(B) of a step with 1, 2, 3, … answers; no more are under way than are listed.
         refill: Of those that end, the share that others take the place of.
+        hidden_seconds: h(B), what of such a step computes nothing, as layers are read: prompts are read meanwhile.
+            Empty where nothing is hidden.
     """
 
     num_questions: int
     answer_tokens: float
     step_seconds: Sequence[float]
     refill: float = 0.0
+    hidden_seconds: Sequence[float] = ()
 
     def best(self, read_seconds: float, num_known: int = 0) -> int:
         """How many to have under way, where the prompt of the next one takes so long to read; of equals, the most.
@@ -70,13 +73,15 @@ class Sharing:
         With n under way, one of them ends each p + a·t(n)/n seconds for a prompt p and a tokens; by the end of the
         first, the n − 1 beside it are half done on the average. So N questions wait (N + n)/2 · (p + a·t(n)/n), or
         N · (p + a·t(n)/n) where as many stay: few share steps where few wait, or where the next prompt is long, and
-        many where reading takes no time.
+        many where reading takes no time. Of p, as much as a·h(n)/n takes no time: it is read beside answers.
         """
         num_questions = max(self.num_questions, num_known)
         most = max(1, min(num_questions, len(self.step_seconds)))
         best, least = 1, float("inf")
         for size in range(1, most + 1):
-            each = read_seconds + self.answer_tokens * self.step_seconds[size - 1] / size
+            num_steps = self.answer_tokens / size
+            hidden = num_steps * self.hidden_seconds[size - 1] if self.hidden_seconds else 0.0
+            each = max(0.0, read_seconds - hidden) + num_steps * self.step_seconds[size - 1]
             waited = _mean((num_questions + size) / 2, num_questions, self.refill) * each
             if waited <= least + _TRIFLE:
                 best, least = size, waited

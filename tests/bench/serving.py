@@ -22,9 +22,9 @@ be most of what is limited. Sides:
 - `serial`: one question at a time, sentence-transformers → LanceDB → llama-cpp-python. `serial_overload`: at 1.2.
 - `llama_server`: with slots (four, and two where their cells are oversubscribed) and its prompt cache; retrieval as
   `serial` has it, before each request.
-- `llama_server_with_ring`: our generation with streaming weights, and nothing else of ours: four answers at once,
-  memory fixed, as much kept of prompts as its cache has, no drafts, passages in the order in which they come, questions
-  searched one by one by an embedder in torch, as `llama_server` has it.
+- `llama_server_with_ring`: our generation with streaming weights, and nothing else of ours: four answers at once in
+  the batches that they fill with prompts, memory fixed, as much kept of prompts as its cache has, no drafts, passages
+  in the order in which they come, questions searched one by one by an embedder in torch, as `llama_server` has it.
 - `langchain`: LangChain, Chroma and llama-cpp-python as their documentation puts them together. It has the documents
   alone to search, without the synthetic vectors.
 - `accelerate`: transformers with Accelerate's disk offload, of as many layers of as many bytes, one question at a time;

@@ -16,7 +16,8 @@ from unittest import mock
 from engine import assembly
 from engine.core import Evidence
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event
-from engine.generation import building, loaded
+from engine.generation import building, loaded, steps
+from engine.generation.batching import Batching
 from engine.generation.step_loop import StepLoop
 from engine.inflight import QuestionInFlight
 from engine.memory.demand import Backlog, Demand
@@ -34,6 +35,8 @@ from tests.bench.whole_layers import next_layer_only
 # Of the gangs and of everybody with a fixed number: the application's own number of answers that it keeps room for, and
 # llama-server's of slots.
 FIXED_ANSWERS = 4
+# Where the parts of a `Batching` say how batches are shared.
+_TAKES_TURNS = 6
 # Of llama-server's prompt cache where memory is scarce.
 SCARCE_CACHE_MIB = 128
 
@@ -57,7 +60,8 @@ class Way:
     `answers`: memory is planned for so many at once, whatever the load. `has_fixed_index`: the index has its budget, no
     more and no less. `is_mapped`: the system reads the weights that do not fit, and no ring. `has_next_layer_only`:
     the ring is one of whole layers, the one that is computed and the next one. `keeps_nothing`: nothing that was read
-    is found again. `has_drafts`: what the passages may be quoted with is drafted.
+    is found again. `has_drafts`: what the passages may be quoted with is drafted. `fills_batches`: a token of each
+    answer and as much of prompts as an ubatch has room for are computed together, as llama-server does.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -67,6 +71,7 @@ class Way:
     has_next_layer_only: bool = False
     keeps_nothing: bool = False
     has_drafts: bool = True
+    fills_batches: bool = False
     gangs: Gangs | None = None
 
     def wanted(self, backlog: Backlog, demand: Demand, index_share: float) -> tuple[Backlog, Demand]:
@@ -104,6 +109,7 @@ WAYS: Mapping[str, Way] = {
         answers=FIXED_ANSWERS,
         has_fixed_index=True,
         has_drafts=False,
+        fills_batches=True,
         gangs=Gangs(1, wait=False),
     ),
     "ondisk_index": Way({"retrieval.index_mode": "on_disk"}),
@@ -147,6 +153,8 @@ def in_force(way: Way, index_share: float) -> Iterator[None]:
                 undo.enter_context(mock.patch.object(module, "cells_to_keep_in", return_value=0))
         if not way.has_drafts:
             undo.enter_context(mock.patch.object(building, "StepLoop", _loop_without_drafts))
+        if way.fills_batches:
+            undo.enter_context(mock.patch.object(steps, "Batching", FullBatches))
         yield
 
 
@@ -224,6 +232,13 @@ class GangRoom(WaitingRoom[Any]):
     def take(self) -> list[QuestionInFlight] | Any | None:
         self._wait_for_gang()
         return super().take()
+
+
+class FullBatches(Batching):
+    """Knows no turns, and no times that speak for any: every batch is filled with whoever there is."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts[:_TAKES_TURNS])
 
 
 def _loop_without_drafts(*parts: Any, **options: Any) -> StepLoop:

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from engine.core import ModelShape, Question
+from engine.generation.batching import Batching
+from engine.generation.pass_times import PassTimes
 from engine.inflight import QuestionInFlight
 from engine.memory import search
 from engine.memory.demand import Backlog, Demand
@@ -65,9 +67,10 @@ from tests.bench.serving_load import (
 )
 from tests.bench.serving_our_side import Grown
 from tests.bench.serving_plot import Line, arrival_rates, panels, stairs, write_moments
-from tests.bench.serving_ways import DEFAULTS, WAYS, GangRoom, Way
+from tests.bench.serving_ways import DEFAULTS, WAYS, FullBatches, GangRoom, Way
 from tests.bench.simulated_runs import Steps, read_runs
 from tests.bench.whole_layers import next_layer_only
+from tests.helpers.loop_parts import Parts, prompt
 from tests.helpers.tiny_gguf import write_tiny_model
 
 EXTENT = Extent(prompt_tokens_per_passage=500, most_passages=3, answer_divisor=10, most_answer_tokens=20)
@@ -470,6 +473,19 @@ def test_a_fixed_way_plans_for_a_load_that_does_not_change() -> None:
     assert wanted.wishes.index_bytes == 100
     _, wanted = Way(is_mapped=True).wanted(backlog, demand, 0.25)
     assert not wanted.is_streamable
+
+
+def test_full_batches_have_a_token_of_each_answer_and_as_much_of_prompts_as_has_room() -> None:
+    parts, times = Parts(num_cells=2048), PassTimes()
+    times.begin(0.01, 0.0, 0.0)
+    reading = parts.running(prompt(1, 600), lacks=600, priority="batch")
+    writing = parts.running(prompt(1000, 100), ((7,),), priority="batch")
+    shared = parts.groups, parts.cells, parts.profile, parts.admission, 64, True, False, times
+    asked = [
+        {work.group.request_id: work.num_tokens for work in batching.next()}
+        for batching in (FullBatches(*shared), Batching(*shared))
+    ]
+    assert asked == [{reading.request_id: 63, writing.request_id: 1}, {reading.request_id: 64}]
 
 
 def test_a_ring_of_two_whole_layers_is_planned_for_and_left_again(tmp_path: Path) -> None:

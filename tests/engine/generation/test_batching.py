@@ -33,6 +33,12 @@ def batching(parts: Parts, room: int = 32, costs_a_pass: bool = False, takes_tur
     return Batching(parts.groups, parts.cells, parts.profile, parts.admission, room, costs_a_pass, takes_turns)
 
 
+def streamed(parts: Parts, room: int) -> Batching:
+    times = PassTimes()
+    times.begin(0.01, 0.0, 0.0)
+    return Batching(parts.groups, parts.cells, parts.profile, parts.admission, room, True, False, times)
+
+
 def drafting(group: SequenceGroup, *tokens: int) -> Guesses:
     guesses = Guesses(*tokens)
     for sequence in group.sequences:
@@ -121,18 +127,45 @@ def test_prompts_and_answers_take_turns_and_answers_have_a_share_of_the_time() -
 def test_where_layers_are_streamed_prompts_and_answers_take_turns_while_that_is_faster() -> None:
     parts = Parts(num_cells=2048)
     reading = parts.running(prompt(1, 600), lacks=600, priority="batch")
-    turns = Batching(parts.groups, parts.cells, parts.profile, parts.admission, 64, True, False, PassTimes(0.01))
+    turns = streamed(parts, 64)
     writing = [parts.running(prompt(1000 * number, 100), ((7,),), priority="batch") for number in range(1, 6)]
     apart = [(reading.request_id, 64, 0, False)]
-    shared = [(reading.request_id, 59, 0, False), *((each.request_id, 1, 0, True) for each in writing)]
     assert told(turns.next()) == apart
-    # Reading takes .1 s of a pass, computing .4 s: with the answers it would be twice as much.
-    turns.note(0.4, 0.0, 0.1)
+    # Reading takes .03 s of a pass, computing .4 s: with the answers it would be twice as much.
+    turns.note(0.4, 0.0, 0.03)
     assert told(turns.next()) == apart
-    # Whatever computing takes, it is not as long as reading now.
-    for number in range(20):
-        turns.note(3.4, 3.0 * (number + 1), 0.1 + 3.4 * (number + 1))
-    assert told(turns.next()) == shared
+    assert len(writing) == 5
+
+
+def test_where_layers_are_read_for_long_a_prompt_is_read_in_pieces_beside_answers() -> None:
+    parts = Parts(num_cells=2048)
+    reading = parts.running(prompt(1, 600), lacks=600, priority="batch")
+    turns = streamed(parts, 64)
+    writing = [parts.running(prompt(1000 * number, 100), ((7,),), priority="batch") for number in range(1, 6)]
+    assert told(turns.next()) == [(reading.request_id, 64, 0, False)]
+    # 6 ms a token; layers are read for .2 s of a pass.
+    turns.note(0.4, 0.0, 0.2)
+    works = told(turns.next())
+    assert works[1:] == [(each.request_id, 1, 0, True) for each in writing]
+    assert works[0][:1] == (reading.request_id,)
+    assert 4 <= works[0][1] < 59
+    assert (works[0][1] + 5) % 4 == 0
+    # Now they are read for longer than all of it is computed.
+    for number in range(30):
+        turns.note(3.4, 3.2 * (number + 1), 0.2 + 3.4 * (number + 1))
+        turns.next()
+    assert told(turns.next())[0] == (reading.request_id, 59, 0, False)
+
+
+def test_a_prompt_that_is_more_urgent_than_all_answers_is_not_read_in_pieces() -> None:
+    parts = Parts(num_cells=2048)
+    reading = parts.running(prompt(1, 600), lacks=600)
+    turns = streamed(parts, 64)
+    for number in range(1, 6):
+        parts.running(prompt(1000 * number, 100), ((7,),), priority="batch")
+    assert told(turns.next()) == [(reading.request_id, 64, 0, False)]
+    turns.note(0.4, 0.0, 0.2)
+    assert told(turns.next()) == [(reading.request_id, 64, 0, False)]
 
 
 def test_answers_that_nobody_watches_wait_for_all_prompts_and_are_written_together() -> None:

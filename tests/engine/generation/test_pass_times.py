@@ -1,4 +1,4 @@
-"""Tests for engine.generation.pass_times: whether prompts and answers share a pass that reads layers."""
+"""Tests for engine.generation.pass_times: whether, and how, prompts and answers share a pass that reads layers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ TOKEN_SECONDS = 0.004
 
 def times(disk_seconds: float) -> PassTimes:
     """Of passes that read their layers for so long, after one over a prompt."""
-    known = PassTimes(CELL_COST)
+    known = begun()
     computing = 128 * TOKEN_SECONDS
     waited = max(0.0, disk_seconds - computing)
     known.note([Extent(128, 128)], computing + waited, waited, disk_seconds, is_mixed=False)
+    return known
+
+
+def begun(waited: float = 0.0, reading: float = 0.0) -> PassTimes:
+    known = PassTimes()
+    known.begin(CELL_COST, waited, reading)
     return known
 
 
@@ -26,7 +32,8 @@ def are_apart(known: PassTimes, answers: list[Extent]) -> bool:
 
 
 def test_before_anything_was_measured_they_are_apart_once_which_tells() -> None:
-    known = PassTimes(CELL_COST)
+    known = begun()
+    assert known.hidden_tokens(PROMPT, ANSWERS, 15) == 0
     assert are_apart(known, ANSWERS)
     known.note([Extent(128, 128)], 1.5, 1.0, 1.5, is_mixed=False)
     assert not are_apart(known, ANSWERS)
@@ -63,15 +70,108 @@ def test_passes_of_few_tokens_say_nothing_of_how_long_many_take() -> None:
 
 def test_what_was_read_for_another_context_is_no_time_of_a_pass() -> None:
     # The stream goes on under a new context, with all that it has read and that passes have waited.
-    known = PassTimes(CELL_COST, 40.0, 90.0)
+    known = begun(40.0, 90.0)
     known.note([Extent(128, 128)], 128 * TOKEN_SECONDS, 40.0, 90.3, is_mixed=False)
     assert are_apart(known, ANSWERS)
 
 
 def test_what_passes_waited_for_is_no_computing() -> None:
-    slow, known = PassTimes(CELL_COST), times(0.3)
+    slow, known = begun(), times(0.3)
     # The same model on a disk that took a second once.
     slow.note([Extent(128, 128)], 128 * TOKEN_SECONDS + 0.5, 0.5, 1.0, is_mixed=False)
     for number in range(30):
         slow.note([Extent(128, 128)], 128 * TOKEN_SECONDS, 0.5, 1.0 + 0.3 * (number + 1), is_mixed=False)
+        slow.note([Extent(1, 400)], 0.05, 0.5, 1.0 + 0.3 * (number + 1), is_mixed=False)
     assert are_apart(slow, ANSWERS) == are_apart(known, ANSWERS)
+
+
+# --- pieces that hide ---
+
+# Of a 3B model that streams .8 GB: a token takes 37 ms where there are many, and few take a fifth of a second more.
+LARGE_COST = cell_cost(3_200_000_000, 28, 3072, in_own_order=True)
+LARGE_SECONDS, FEW_SECONDS = 0.037, 0.2
+LONG_PROMPT = [Extent(128, 228)]
+
+
+def large(disk_seconds: float, num_answers: int = 1) -> PassTimes:
+    """After a prompt, and steps of so many answers that waited for the disk."""
+    known = PassTimes()
+    known.begin(LARGE_COST, 0.0, 0.0)
+    known.note([Extent(128, 128)], 128 * LARGE_SECONDS, 0.0, disk_seconds, is_mixed=False)
+    computing = FEW_SECONDS + num_answers * LARGE_SECONDS
+    waited, reading = 0.0, disk_seconds
+    for _ in range(30):
+        waited, reading = waited + max(0.0, disk_seconds - computing), reading + disk_seconds
+        known.note([Extent(1, 1)] * num_answers, max(disk_seconds, computing), waited, reading, is_mixed=False)
+    return known
+
+
+def hidden_by(known: PassTimes, num_answers: int, prompts: list[Extent] = LONG_PROMPT) -> int:
+    return known.hidden_tokens(prompts, answers_of(num_answers), num_answers)
+
+
+def answers_of(count: int) -> list[Extent]:
+    return [Extent(1, 300)] * count
+
+
+def test_beside_answers_as_much_of_a_prompt_is_read_as_hides_behind_the_disk() -> None:
+    hidden = hidden_by(large(1.0), 2)
+    # .8 s are left for 21 tokens less those of attention, whole fours with both answers.
+    assert 12 <= hidden <= 18
+    assert (hidden + 2) % 4 == 0
+    assert hidden_by(large(1.6), 2) > hidden
+
+
+def test_the_more_answers_are_written_the_less_is_hidden_beside_them() -> None:
+    counts = [hidden_by(large(1.0), number) for number in (1, 4, 8, 12)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-1] < counts[0]
+
+
+def test_no_more_is_hidden_than_there_is_to_read() -> None:
+    assert hidden_by(large(9.0), 2, [Extent(5, 105)]) == 5
+
+
+def test_where_answers_compute_as_long_as_layers_are_read_nothing_is_hidden() -> None:
+    assert hidden_by(large(0.25), 2) == 0
+
+
+def test_one_answer_waits_for_a_prompt_that_pieces_would_hold_up_for_longer() -> None:
+    # Pieces of six or seven are through after 10 to 12 s, one pass after 5: it depends on how many go on meanwhile.
+    known = large(0.53)
+    assert hidden_by(known, 1) == 0
+    assert hidden_by(known, 2) > 0
+
+
+def test_a_disk_that_passes_wait_for_takes_as_long_as_they_do() -> None:
+    # It was busy for .6 s of each, and they took a second: whatever it did, that is how long it takes.
+    known = large(0.6)
+    before = hidden_by(known, 2)
+    waited, reading = 100.0, 200.0
+    known.begin(LARGE_COST, waited, reading)
+    for _ in range(30):
+        waited, reading = waited + 0.76, reading + 0.6
+        known.note([Extent(1, 1)], 1.0, waited, reading, is_mixed=False)
+    assert hidden_by(known, 2) == hidden_by(large(1.0), 2)
+    assert hidden_by(known, 2) > before
+
+
+def test_what_computing_takes_outlives_a_context_and_what_the_disk_takes_does_not() -> None:
+    known = large(1.0)
+    known.begin(LARGE_COST, 500.0, 900.0)
+    assert hidden_by(known, 2) == 0
+    known.note(answers_of(2), 1.0, 500.7, 901.0, is_mixed=False)
+    assert hidden_by(known, 2) == hidden_by(large(1.0), 2)
+    # In the file's order, nothing is as fast as it was.
+    known.begin(LARGE_COST / 2, 500.7, 901.0)
+    known.note(answers_of(2), 1.0, 501.4, 902.0, is_mixed=False)
+    assert hidden_by(known, 2) == 0
+
+
+def test_answers_that_are_less_urgent_than_a_prompt_hold_it_up_for_nothing() -> None:
+    assert large(1.0).hidden_tokens(LONG_PROMPT, answers_of(4), 0) == 0
+    assert large(1.0).hidden_tokens(LONG_PROMPT, answers_of(4), 1) > 0
+
+
+def test_where_nobody_reads_there_is_nothing_to_hide() -> None:
+    assert hidden_by(large(1.0), 2, []) == 0

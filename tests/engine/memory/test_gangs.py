@@ -72,6 +72,15 @@ def test_a_prompt_waits_where_reading_it_takes_longer_than_shared_steps_save() -
     assert Sharing(40, 8, steps).best(read_seconds=0.57) == 4
 
 
+def test_what_is_read_while_layers_are_takes_no_time() -> None:
+    # A step of .8 s hides .5 s of a prompt: with two at once as much as three prompts, with four at once hardly one.
+    hidden = [0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0, 0.0]
+    plain, pieces = Sharing(8, 18, [0.8] * 8), Sharing(8, 18, [0.8] * 8, hidden_seconds=hidden)
+    assert pieces.best(read_seconds=5.0) < plain.best(read_seconds=5.0)
+    # Where nothing has to be read, it makes no difference.
+    assert pieces.best(read_seconds=0.0) == plain.best(read_seconds=0.0)
+
+
 def test_none_is_beside_another_that_slows_it_down_by_as_much() -> None:
     assert Sharing(16, 100, [1.0 * size for size in range(1, 17)]).best(read_seconds=1.0) == 1
 
