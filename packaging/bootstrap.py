@@ -151,13 +151,16 @@ def _provide_for(root: Path, environment: Path, python: Path) -> None:
 def _install(pip: Pip, root: Path, pyproject: str, extras: frozenset[str], rebuilds_llama: bool) -> None:
     install_torch(pip, pinned(pyproject, "torch"), system_needs.has_nvidia_gpu())
     llama = pinned(pyproject, "llama-cpp-python")
-    # A wheel in pip's cache was built with whatever CMAKE_ARGS held then.
+    flags = system_needs.flags_for_llama()
+    # A wheel in pip's cache was built with whatever CMAKE_ARGS, or flags, held then.
     rebuild = ("--no-cache-dir", "--force-reinstall", "--no-deps") if rebuilds_llama else ()
+    fresh = ("--no-cache-dir",) if flags and not rebuild else ()
     if rebuild or not pip.has("llama-cpp-python", llama):
         patience = (
             f"llama.cpp is compiled here, once: about {_build_minutes(os.cpu_count() or 1)} minutes on this machine"
         )
-        pip.install("llama-cpp-python", *rebuild, f"llama-cpp-python=={llama}", patience=patience)
+        wanted = (*rebuild, *fresh, f"llama-cpp-python=={llama}")
+        pip.install("llama-cpp-python", *wanted, patience=patience, compiler_flags=flags)
     what = f"{root}[{','.join(sorted(extras))}]" if extras else str(root)
     pip.install("Ragdoll and the rest", "--editable", what)
 

@@ -108,17 +108,17 @@ class Pip:
     say: Callable[[str], None]
     terminal: TextIO
 
-    def install(self, title: str, *arguments: str, patience: str = "") -> None:
-        """Runs `pip install` under a title.
+    def install(self, title: str, *arguments: str, patience: str = "", compiler_flags: str = "") -> None:
+        """Runs `pip install` under a title; what it compiles has these flags, beside those of the environment.
 
         Raises:
             Missing: pip failed; the sentence says what that means.
         """
-        if not self.try_install(title, *arguments, patience=patience):
+        if not self.try_install(title, *arguments, patience=patience, compiler_flags=compiler_flags):
             sentence, way_out = meaning(self._last_run())
             raise Missing(sentence, f"{way_out}\nThe whole log: {self.log}")
 
-    def try_install(self, title: str, *arguments: str, patience: str = "") -> bool:
+    def try_install(self, title: str, *arguments: str, patience: str = "", compiler_flags: str = "") -> bool:
         """Runs `pip install`; False when it failed."""
         began = time.monotonic()
         if patience:
@@ -131,7 +131,7 @@ class Pip:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=quiet_environment(),
+                env=quiet_environment() | with_flags(os.environ, compiler_flags),
             )
             code = _watch(process, title, self.terminal)
         self.say(f"  {title}: {'done' if code == 0 else 'failed'} after {clock(time.monotonic() - began)}")
@@ -185,6 +185,11 @@ def install_torch(pip: Pip, version: str, has_gpu: bool) -> None:
 
 def quiet_environment() -> dict[str, str]:
     return {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+
+
+def with_flags(environment: Mapping[str, str], flags: str) -> dict[str, str]:
+    """The variables by which CMake compiles with these flags as well."""
+    return {name: f"{environment.get(name, '')} {flags}".strip() for name in ("CFLAGS", "CXXFLAGS") if flags}
 
 
 def clock(seconds: float) -> str:

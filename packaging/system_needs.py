@@ -83,6 +83,19 @@ def missing_build_tools(which: Callable[[str], str | None] = shutil.which) -> Ne
     return Need(names, _packages(BUILD_TOOLS, names), "Without them llama.cpp, which runs the models, cannot be built.")
 
 
+def flags_for_llama(processor: Path = Path("/proc/cpuinfo")) -> str:
+    """What llama.cpp has to be compiled with here: without AMX, which server processors have.
+
+    What it tells AMX about its tiles is a value that compilers see nobody read, and leave out: the first prompt ends
+    the process (https://github.com/ggml-org/llama.cpp/pull/26954).
+    """
+    try:
+        has_amx = "amx_tile" in processor.read_text(encoding="utf-8", errors="replace").split()
+    except OSError:
+        return ""
+    return "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16" if has_amx else ""
+
+
 def missing_venv(installed: Callable[[str], bool] | None = None) -> Need:
     """Debian splits `venv` and `ensurepip` off Python into a package of their own."""
     installed = installed or _importable

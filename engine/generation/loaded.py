@@ -130,6 +130,7 @@ class LoadedModel:
             streamed = self.stream.counters()
             figures["streamed_bytes_total"] = streamed.read_bytes
             figures["streaming_seconds_total"] = streamed.reading_seconds
+            figures["streaming_waited_seconds_total"] = streamed.waited_seconds
         # By question; cells that several share count for each.
         figures |= {f"kv_cells_of:{request}": float(cells) for request, cells in loop.cells_by_request}
         if loop.drafted_tokens:

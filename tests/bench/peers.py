@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
 import os
 import re
 import shlex
@@ -42,6 +43,7 @@ CMAKE_FLAGS = (
     "-DLLAMA_USE_PREBUILT_UI=OFF",
 )
 _VENDORED = ("vendor", "llama.cpp")
+_SYSTEM_NEEDS = Path(__file__).resolve().parents[2] / "packaging" / "system_needs.py"
 
 
 class PeerFailed(Exception):
@@ -73,7 +75,8 @@ def llama_server(folder: Path) -> Path:
     log = place / "build.log"
     with log.open("w", encoding="utf-8") as lines:
         for command in build_commands(place, os.cpu_count() or 1):
-            if subprocess.run(command, stdout=lines, stderr=subprocess.STDOUT, check=False).returncode:
+            made = subprocess.run(command, stdout=lines, stderr=subprocess.STDOUT, env=_environment(), check=False)
+            if made.returncode:
                 raise PeerFailed(f"{TARGET} could not be compiled; {log} says why.")
     return binary
 
@@ -92,6 +95,19 @@ def _place(folder: Path) -> Path:
 def _chosen_flags() -> list[str]:
     """Those with which ours was compiled for a graphics card as well (packaging/README.md)."""
     return shlex.split(os.environ.get("CMAKE_ARGS", ""))
+
+
+def _environment() -> dict[str, str]:
+    """That of compilers, with the flags that ours was compiled with on this processor (packaging/system_needs.py)."""
+    spec = importlib.util.spec_from_file_location("system_needs", _SYSTEM_NEEDS)
+    assert spec is not None
+    assert spec.loader is not None
+    needs = importlib.util.module_from_spec(spec)
+    # Its dataclasses look for it there.
+    sys.modules.setdefault("system_needs", needs)
+    spec.loader.exec_module(needs)
+    flags = needs.flags_for_llama()
+    return os.environ | {name: f"{os.environ.get(name, '')} {flags}" for name in ("CFLAGS", "CXXFLAGS") if flags}
 
 
 def _release() -> str:

@@ -114,6 +114,7 @@ from tests.bench.serving_library import Libraries, fresh, libraries
 from tests.bench.serving_load import Arrivals, Asked, Extent, Load, arrivals_of, places, questions, read_stamps
 from tests.bench.serving_ways import SCARCE_CACHE_MIB, WAYS
 from tests.bench.side_process import Limit, SideProcess
+from tests.bench.simulated_runs import SIDES as SIMULATED
 from tests.bench.simulated_runs import Steps, resumed, write_runs
 
 # How many times the limit the model is, and its budget the index.
@@ -230,8 +231,9 @@ class Step:
 
 def steps(size: Size, regime: Regime, sides: Sequence[str]) -> Iterator[Step]:
     """All that is measured there, in order: first what the rates are made of; all sides of a load together."""
+    alone = [SERIAL, OURS, *(side for side in sides if side in SIMULATED and side not in (SERIAL, OURS))]
     for seed in size.seeds:
-        yield from (Step(side, Load("alone"), seed) for side in (SERIAL, OURS))
+        yield from (Step(side, Load("alone"), seed) for side in alone)
     for factor in sorted(size.factors[regime], key=lambda factor: Load("poisson", factor).name != JUDGED):
         load = Load("poisson", factor)
         for place, seed in enumerate(size.seeds):

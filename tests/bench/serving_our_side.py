@@ -11,7 +11,7 @@ from __future__ import annotations
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +43,8 @@ from tests.bench.side_process import Said, group_of, serve
 
 CONTEXT_TOKENS = 2048
 MOMENT_SECONDS = 1.0
-_STREAMED = "streamed_bytes_total"
+# What the model that is loaded counts, by the names of totals.
+_OF_STREAM = {"streamed_bytes": "streamed_bytes_total", "waited_s": "streaming_waited_seconds_total"}
 _HITS = ("kv_found_in_cells_ratio", "kv_found_in_memory_ratio", "kv_found_on_disk_ratio")
 
 Mark = Literal["found", "writing"]
@@ -116,7 +117,8 @@ class OurServingSide:
 
     def answer(self, asked: Sequence[Asked], *, is_alone: bool) -> Run:
         """All questions, each submitted when it comes; `is_alone`: when the one before has been answered."""
-        before, streamed, computed_before = process_marks.take(self._group), Grown(), time.process_time()
+        before, computed_before = process_marks.take(self._group), time.process_time()
+        grown = {total: Grown() for total in _OF_STREAM}
         self._clock, self._open = Clock(), dict[str, Open]()
         waiting, served, moments = deque(enumerate(asked)), dict[int, Served](), list[Moment]()
         while waiting or self._open:
@@ -124,16 +126,16 @@ class OurServingSide:
                 self._submit(*waiting.popleft(), is_alone=is_alone)
             if not moments or self._clock.now() >= moments[-1].at_s + MOMENT_SECONDS:
                 moments.append(self._moment())
-                streamed.see(self._counted(_STREAMED))
+                self._see(grown)
             until = moments[-1].at_s + MOMENT_SECONDS
             if waiting and not is_alone:
                 until = min(until, waiting[0][1].arrival_s)
             served |= self._hear(until)
-        streamed.see(self._counted(_STREAMED))
+        self._see(grown)
         after = process_marks.take(self._group).since(before)
         totals = {
             "cpu_s": time.process_time() - computed_before,
-            "streamed_bytes": streamed.total,
+            **{total: count.total for total, count in grown.items()},
             "read_bytes": float(after.read_bytes),
             "limit_hits": float(after.limit_hits),
             **{name: self._counted(name) for name in _HITS},
@@ -181,6 +183,10 @@ class OurServingSide:
             kv_ram_bytes=ledger.held_bytes("ram", "kv"),
             kv_disk_bytes=ledger.held_bytes("disk", "kv"),
         )
+
+    def _see(self, grown: Mapping[str, Grown]) -> None:
+        for total, count in grown.items():
+            count.see(self._counted(_OF_STREAM[total]))
 
     def _counted(self, name: str) -> float:
         return float(self.engine._parts.generation.counters.get(name, 0.0))

@@ -90,11 +90,13 @@ class Way:
 NO_TREE: Mapping[str, Any] = {"generation.kv_ram_bytes": 0, "generation.kv_disk_bytes": 0}
 WAYS: Mapping[str, Way] = {
     "ours": Way(),
-    # RAGDoll's baseline: searched as a gang, answered as a gang, nothing kept of what an earlier one read.
+    # RAGDoll's baseline: searched as a gang, answered as a gang (all prompts are read, then all answers written),
+    # nothing kept of what an earlier one read.
     "serial_batched": Way(
         NO_TREE,
         answers=FIXED_ANSWERS,
         keeps_nothing=True,
+        fills_batches=True,
         gangs=Gangs(FIXED_ANSWERS, are_together=True),
     ),
     # What llama-server would be with our ring: slots, continuous batching, a prompt cache, passages in the order in

@@ -166,6 +166,7 @@ def planned_stages(placement: Placement, profile: Profile, demand: Demand) -> St
     """The stages of a placement, as the planner predicts them."""
     homes = homes_of(demand.shape, placement)
     disk, loads = Disk.of(profile, homes), loads_of(demand, placement.index_bytes)
+    hidden = sharing_of(placement, profile, Backlog(AT_ONCE, 0, PROMPT_TOKENS, ANSWER_TOKENS), demand).hidden_seconds
 
     @lru_cache
     def course(num_answers: int, prompt_tokens: int) -> Course:
@@ -176,6 +177,7 @@ def planned_stages(placement: Placement, profile: Profile, demand: Demand) -> St
         lambda count: profile.retrieval_seconds(loads, count),
         lambda tokens: course(1, tokens).reading_seconds(disk),
         lambda answers: course(answers, PROMPT_TOKENS).step_seconds(disk),
+        hidden_s=lambda answers: hidden[answers - 1] if answers <= len(hidden) else 0.0,
     )
 
 

@@ -31,7 +31,8 @@ class Question:
 class Stages:
     """Seconds of searching for so many questions together, of reading so many tokens, and of a step of B answers.
 
-    `writing` and `searching` are the speeds of both while they work at the same time, as shares of those alone.
+    `writing` and `searching` are the speeds of both while they work at the same time, as shares of those alone. Of a
+    step, `hidden_s` compute nothing, as layers are read: as much of a prompt may be read meanwhile.
     """
 
     search_s: Callable[[int], float]
@@ -39,6 +40,19 @@ class Stages:
     step_s: Callable[[int], float]
     writing: float = 1.0
     searching: float = 1.0
+    hidden_s: Callable[[int], float] = lambda answers: 0.0
+
+    def hidden_tokens(self, answers: int, new_tokens: int) -> int:
+        """Of so many tokens, those that are read with each step of so many answers; 0 where by themselves is better.
+
+        As the engine decides it (pass_times.py): by when both ways are through with the prompt.
+        """
+        read_s = self.read_s(new_tokens)
+        hidden = int(self.hidden_s(answers) * new_tokens / read_s) if answers and read_s else 0
+        if not hidden:
+            return 0
+        pieces_s = math.ceil(new_tokens / hidden) * self.step_s(answers)
+        return hidden if pieces_s < (answers + 1) * read_s else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +124,8 @@ class _Job:
 class Pipelines:
     """The state of both servers, driven from event to event. Whoever waits is searched for with all that wait.
 
-    The next prompt is read when fewer answers run than are best, and nobody's answer goes on meanwhile (admission.py,
-    scheduler.py).
+    The next prompt is read when fewer answers run than are best (admission.py): with their steps as far as that costs
+    them nothing, else by itself, and then nobody's answer goes on meanwhile (batching.py).
     """
 
     questions: Sequence[Question]
@@ -121,6 +135,7 @@ class Pipelines:
     _waiting: deque[int] = field(default_factory=deque)
     _found: deque[int] = field(default_factory=deque)
     _left: dict[int, int] = field(default_factory=dict)
+    _unread: dict[int, int] = field(default_factory=dict)
     _search: _Job | None = None
     _pass: _Job | None = None
     _search_s: dict[int, float] = field(default_factory=dict)
@@ -147,10 +162,16 @@ class Pipelines:
             batch, since = list(self._waiting), self.now
             self._waiting.clear()
             self._search = _Job(self.stages.search_s(len(batch)), lambda: self._end_search(batch, since))
-        if self._pass is None and self._may_read():
-            self._read(self._found.popleft())
-        elif self._pass is None and self._left:
-            self._pass = _Job(self.stages.step_s(len(self._left)), self._write)
+        if self._pass is not None:
+            return
+        if not self._unread and self._may_read():
+            place = self._found.popleft()
+            self._begun_s[place], self._unread[place] = self.now, self.questions[place].new_tokens
+        hidden = sum(self.stages.hidden_tokens(len(self._left), unread) for unread in self._unread.values())
+        if self._unread and not hidden:
+            self._read(*self._unread.popitem())
+        elif self._left:
+            self._pass = _Job(self.stages.step_s(len(self._left)), lambda: self._write(hidden))
 
     def _may_read(self) -> bool:
         if not self._found or not self._left:
@@ -179,19 +200,23 @@ class Pipelines:
             self._search_s[place] = self.now - since
         self._found.extend(batch)
 
-    def _read(self, place: int) -> None:
-        self._begun_s[place] = self.now
-
+    def _read(self, place: int, num_tokens: int) -> None:
         def end() -> None:
             self._pass = None
             self._left[place] = self.questions[place].answer_tokens
 
-        self._pass = _Job(self.stages.read_s(self.questions[place].new_tokens), end)
+        self._pass = _Job(self.stages.read_s(num_tokens), end)
 
-    def _write(self) -> None:
+    def _write(self, num_read: int) -> None:
+        """A token of each answer, and so many of the prompt that is being read."""
         self._pass = None
         for place in list(self._left):
             self._left[place] -= 1
             if not self._left[place]:
                 del self._left[place]
                 self._ended_s[place] = self.now
+        for place in list(self._unread):
+            self._unread[place] -= num_read
+            if self._unread[place] <= 0:
+                del self._unread[place]
+                self._left[place] = self.questions[place].answer_tokens

@@ -126,27 +126,33 @@ def _steps(told: Mapping[str, Any]) -> Steps:
 def compared(found: Mapping[Key, Sequence[Run]], steps: Mapping[Regime, Steps]) -> Iterator[Compared]:
     """Each load of a side whose stages were measured alone."""
     for key, runs in found.items():
-        alone = found.get(Key(key.regime, SERIAL if key.side == SERIAL else OURS, ALONE), ())
+        alone = found.get(Key(key.regime, key.side, ALONE), ())
         if key.side not in SIDES or key.load == ALONE or not alone:
             continue
-        stages = stages_of([one for run in alone for one in run.served], steps.get(key.regime, Steps({})))
+        stages = stages_of(alone, steps.get(key.regime, Steps({})))
         simulated = [mean_latency_s(_way(key.side, run, stages)(_questions(run), stages)) for run in runs]
         measured = [run.mean_latency_s for run in runs]
         yield Compared(key, statistics.median(simulated), statistics.median(measured))
 
 
-def stages_of(alone: Sequence[Served], steps: Steps) -> Stages:
-    """Of questions that were answered one at a time."""
-    seconds = [one.stages_s for one in alone]
+def stages_of(alone: Sequence[Run], steps: Steps) -> Stages:
+    """Of questions that were answered one at a time.
+
+    What steps waited for layers is hidden; each answer more computes meanwhile what a token takes of a prompt.
+    """
+    served = [one for run in alone for one in run.served]
+    seconds, num_steps = [one.stages_s for one in served], sum(max(1, one.answer_tokens) for one in served)
     search_s = statistics.fmean(one["retrieval"] for one in seconds)
-    read_s = _per(seconds, "prefill", sum(_new_tokens(one) for one in alone))
-    step_s = _per(seconds, "decode", sum(max(1, one.answer_tokens) for one in alone))
+    read_s = _per(seconds, "prefill", sum(_new_tokens(one) for one in served))
+    step_s = _per(seconds, "decode", num_steps)
+    hidden_s = min(step_s, math.fsum(run.totals.get("waited_s", 0.0) for run in alone) / num_steps)
     return Stages(
         lambda count: count * search_s,
         lambda tokens: tokens * read_s,
         lambda answers: step_s * steps.times(answers),
         steps.writing,
         steps.searching,
+        lambda answers: max(0.0, hidden_s - (answers - 1) * read_s),
     )
 
 
@@ -170,9 +176,10 @@ def _way(side: str, run: Run, stages: Stages) -> Callable[[Sequence[Question], S
         return lambda questions, its: gangs(questions, its, GANG)
     answer_tokens = statistics.fmean(one.answer_tokens for one in run.served)
 
-    step_seconds = [stages.step_s(size) for size in range(1, MOST_AT_ONCE + 1)]
+    sizes = range(1, MOST_AT_ONCE + 1)
+    step_seconds, hidden_seconds = [stages.step_s(size) for size in sizes], [stages.hidden_s(size) for size in sizes]
 
     def best(count: int, read_s: float) -> int:
-        return Sharing(count, answer_tokens, step_seconds, LEAST_REFILL).best(read_s)
+        return Sharing(count, answer_tokens, step_seconds, LEAST_REFILL, hidden_seconds).best(read_s)
 
     return lambda questions, its: pipelined(questions, its, best)

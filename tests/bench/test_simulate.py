@@ -16,7 +16,7 @@ from tests.bench.serving_figures import Key, Run
 from tests.bench.serving_figures import Served as Measured
 from tests.bench.simulate import SPEEDUPS, check, piperag, row_of
 from tests.bench.simulated import Question, Served, Stages, gangs, mean_latency_s, pipelined, serial
-from tests.bench.simulated_runs import Steps, compared, read_runs, resumed, write_runs
+from tests.bench.simulated_runs import Steps, compared, read_runs, resumed, stages_of, write_runs
 from tests.helpers.machines import DESKTOP, MODELS
 
 # A search takes two seconds however many it is for, a token is read in a hundredth, and a step takes a second.
@@ -90,6 +90,19 @@ def test_both_at_once_are_as_slow_as_they_make_each_other():
     assert second.search_s == pytest.approx(4.0)
 
 
+def test_what_steps_wait_for_hides_a_prompt() -> None:
+    # Of a second's step .6 s compute nothing: 60 tokens are read in each, and a prompt of 300 takes five.
+    streamed = replace(PLAIN, hidden_s=lambda answers: 0.6)
+    questions = [Question(0.0, 100, 9), Question(0.0, 300, 4)]
+    first, second = pipelined(questions, streamed, pairs)
+    # Read by 3; nine steps by 12, of which the first five read the other prompt; its four tokens follow.
+    assert (first.latency_s, second.latency_s) == (pytest.approx(12.0), pytest.approx(12.0))
+    assert second.generation_s == pytest.approx(9.0)
+    # Where hardly anything is hidden, the first waits while the prompt is read.
+    hardly = replace(PLAIN, hidden_s=lambda answers: 0.1)
+    assert pipelined(questions, hardly, pairs) == pipelined(questions, PLAIN, pairs)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_every_question_ends_and_none_before_it_came(way):
     rng = random.Random(3)
@@ -137,6 +150,20 @@ def test_what_went_as_the_stages_alone_say_is_simulated_without_an_error():
     assert one.key.side == "serial"
     assert one.simulated_s == pytest.approx(10.5)
     assert one.error == pytest.approx(0.0)
+
+
+def test_what_steps_waited_for_alone_hides_prompts_of_ours() -> None:
+    alone = found()[Key("fits", "serial", "alone")]
+    plain, waited = (
+        stages_of([replace(run, totals={"waited_s": seconds}) for run in alone], Steps({})) for seconds in (0.0, 4.0)
+    )
+    # Eight tokens were written, and a token of a prompt takes a hundredth.
+    assert [plain.hidden_s(1), waited.hidden_s(1), waited.hidden_s(11), waited.hidden_s(99)] == [
+        0.0,
+        pytest.approx(0.5),
+        pytest.approx(0.4),
+        0.0,
+    ]
 
 
 def test_runs_are_read_as_they_were_written(tmp_path: Path):

@@ -127,6 +127,29 @@ def _must_not_run(*arguments: object, **options: object) -> None:
     raise AssertionError(f"nothing should be run: {arguments}")
 
 
+@pytest.mark.parametrize("flags", ["", "-mno-x"])
+def test_llama_cpp_is_compiled_with_the_flags_that_the_processor_needs(
+    bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch, flags: str
+) -> None:
+    asked: list[tuple[tuple[str, ...], str]] = []
+
+    class FakePip:
+        def has(self, name: str, version: str) -> bool:
+            return False
+
+        def install(self, title: str, *arguments: str, patience: str = "", compiler_flags: str = "") -> None:
+            asked.append((arguments, compiler_flags))
+
+    monkeypatch.setattr(bootstrap, "install_torch", lambda *arguments: None)
+    monkeypatch.setattr(bootstrap.system_needs, "flags_for_llama", lambda: flags)
+    bootstrap._install(FakePip(), ANYWHERE, PYPROJECT, frozenset(), False)
+
+    (llama, its_flags), (_, others) = asked
+    assert (its_flags, others) == (flags, "")
+    # One that pip has kept was compiled without them.
+    assert ("--no-cache-dir" in llama) == bool(flags)
+
+
 def test_what_is_missing_is_told_without_a_traceback(
     bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -155,3 +155,8 @@ def test_the_version_of_a_distribution_is_known_without_its_local_tag(pip_steps:
 @pytest.mark.parametrize(("seconds", "shown"), [(0.4, "0:00"), (61, "1:01"), (3605, "60:05")])
 def test_the_clock_shows_minutes(pip_steps: ModuleType, seconds: float, shown: str) -> None:
     assert pip_steps.clock(seconds) == shown
+
+
+def test_flags_for_the_compiler_are_added_to_those_of_the_environment(pip_steps: ModuleType) -> None:
+    assert pip_steps.with_flags({"CFLAGS": "-O2"}, "-mno-x") == {"CFLAGS": "-O2 -mno-x", "CXXFLAGS": "-mno-x"}
+    assert pip_steps.with_flags({"CFLAGS": "-O2"}, "") == {}

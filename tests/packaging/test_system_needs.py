@@ -50,6 +50,18 @@ def test_pip_brings_cmake(system_needs: ModuleType) -> None:
     assert not system_needs.missing_build_tools(lambda name: None if name == "cmake" else name)
 
 
+@pytest.mark.parametrize(("content", "has_flags"), [("flags : fpu amx_tile amx_int8", True), ("flags : fpu", False)])
+def test_llama_cpp_is_compiled_without_what_would_end_the_process(
+    system_needs: ModuleType, tmp_path: Path, content: str, has_flags: bool
+) -> None:
+    (processor := tmp_path / "cpuinfo").write_text(content)
+
+    flags = system_needs.flags_for_llama(processor)
+
+    assert ("-mno-amx-tile" in flags) == bool(flags) == has_flags
+    assert system_needs.flags_for_llama(tmp_path / "nothing") == ""
+
+
 def test_debians_venv_package_bears_the_version(system_needs: ModuleType) -> None:
     need = system_needs.missing_venv(lambda module: module != "ensurepip")
 
