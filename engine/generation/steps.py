@@ -100,9 +100,11 @@ class Steps:
         )
         # Where each pass costs reading layers, it is a question of what passes take.
         takes_turns = context.attends_by_tiles and not context.is_streamed
-        is_timed = context.attends_by_tiles and context.is_streamed
+        is_timed = context.attends_on_processor and context.is_streamed
         if is_timed:
-            lasting.pass_times.begin(context.cell_cost, *context.disk_seconds())
+            # Cells of eight bits are looked at row by row, in whichever batch.
+            cell_cost = context.cell_cost if context.attends_by_tiles else 0.0
+            lasting.pass_times.begin(cell_cost, *context.disk_seconds())
         times = lasting.pass_times if is_timed else None
         self._batching = Batching(
             groups, cells, lasting.profile, self.admission, self._room, context.is_streamed, takes_turns, times

@@ -94,10 +94,8 @@ def sharing_of(placement: Placement, profile: Profile, backlog: Backlog, demand:
     courses = Courses(profile, backlog, corrections)
     each = [courses.of(homes, size, placement.n_ubatch) for size in range(1, most + 1)]
     seconds = tuple(course.step_seconds(disk) for course in each)
-    # Beside a device, or where keys and values have eight bits, prompts are not read in pieces (pass_times.py).
-    is_hidden = homes.streamed_bytes and not homes.device_bytes and placement.kv_type == "f16"
-    hidden = tuple(course.hidden_seconds(disk) for course in each) if is_hidden else ()
-    return Sharing(backlog.num_answers, backlog.answer_tokens, seconds, backlog.refill, hidden)
+    hidden = tuple(course.hidden_seconds(disk) for course in each)
+    return Sharing(backlog.num_answers, backlog.answer_tokens, seconds, backlog.refill, hidden if any(hidden) else ())
 
 
 def _placement(

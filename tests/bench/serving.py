@@ -33,9 +33,10 @@ be most of what is limited. Sides:
 
 Ablations, ours without one thing: `no_pipeline` (the next search waits until all answers are written), `static_batch`
 (memory planned for four answers), `no_tree` (nothing that was read is found again), `no_ring` (the system reads what it
-lacks of the weights), `next_layer_only` (a ring of two whole layers), `no_residency_control` (the index has its
-budget), `no_speculation` (no prompt is read during its search; where the model runs on the processor it never is, so
-there this is ours again, and says how much two runs of the same differ), `no_drafting` (see above).
+lacks of the weights), `next_layer_only` (a ring of two whole layers), `no_pieces` (no prompt is read beside answers
+that wait for the disk), `no_residency_control` (the index has its budget), `no_speculation` (no prompt is read during
+its search; where the model runs on the processor it never is, so there this is ours again, and says how much two runs
+of the same differ), `no_drafting` (see above).
 
 Ratios are mean latencies, theirs ÷ ours, paired seed by seed and the median; `<name>_fits` where all has room,
 `<name>_scarce` where least has. And `one_at_a_time`: the serial peer's ÷ ours when each question comes after the answer
@@ -134,6 +135,7 @@ ABLATIONS = (
     "no_tree",
     "no_ring",
     "next_layer_only",
+    "no_pieces",
     "no_residency_control",
     "no_speculation",
     "no_drafting",
@@ -142,7 +144,7 @@ ABLATIONS = (
 GAINS_NOTHING = frozenset({"no_speculation", "no_drafting"})
 # What means nothing where model and index have room.
 SHORT_OF_MEMORY_ONLY = frozenset(
-    {"llama_server_with_ring", "accelerate", "no_ring", "next_layer_only", "no_residency_control"}
+    {"llama_server_with_ring", "accelerate", "no_ring", "next_layer_only", "no_pieces", "no_residency_control"}
 )
 
 

@@ -18,8 +18,10 @@ from engine.core import Evidence
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event
 from engine.generation import building, loaded, steps
 from engine.generation.batching import Batching
+from engine.generation.pass_times import PassTimes
 from engine.generation.step_loop import StepLoop
 from engine.inflight import QuestionInFlight
+from engine.memory import cost_model
 from engine.memory.demand import Backlog, Demand
 from engine.memory.gangs import Sharing
 from engine.memory.hardware import Hardware
@@ -61,7 +63,8 @@ class Way:
     more and no less. `is_mapped`: the system reads the weights that do not fit, and no ring. `has_next_layer_only`:
     the ring is one of whole layers, the one that is computed and the next one. `keeps_nothing`: nothing that was read
     is found again. `has_drafts`: what the passages may be quoted with is drafted. `fills_batches`: a token of each
-    answer and as much of prompts as an ubatch has room for are computed together, as llama-server does.
+    answer and as much of prompts as an ubatch has room for are computed together, as llama-server does. `has_pieces`:
+    prompts are read beside answers in pieces that hide behind the disk.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -72,6 +75,7 @@ class Way:
     keeps_nothing: bool = False
     has_drafts: bool = True
     fills_batches: bool = False
+    has_pieces: bool = True
     gangs: Gangs | None = None
 
     def wanted(self, backlog: Backlog, demand: Demand, index_share: float) -> tuple[Backlog, Demand]:
@@ -120,6 +124,7 @@ WAYS: Mapping[str, Way] = {
     "no_tree": Way(NO_TREE, keeps_nothing=True),
     "no_ring": Way(is_mapped=True),
     "next_layer_only": Way(has_next_layer_only=True),
+    "no_pieces": Way(has_pieces=False),
     "no_residency_control": Way(has_fixed_index=True),
     "no_speculation": Way({"generation.read_ahead": False}),
     "no_drafting": Way(has_drafts=False),
@@ -157,6 +162,10 @@ def in_force(way: Way, index_share: float) -> Iterator[None]:
             undo.enter_context(mock.patch.object(building, "StepLoop", _loop_without_drafts))
         if way.fills_batches:
             undo.enter_context(mock.patch.object(steps, "Batching", FullBatches))
+        if way.fills_batches or not way.has_pieces:
+            # Nor is it planned for.
+            undo.enter_context(mock.patch.object(cost_model, "HIDING_SHARE", 0.0))
+            undo.enter_context(mock.patch.object(PassTimes, "hidden_tokens", return_value=0))
         yield
 
 
