@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.memory.cost_model import (
+    HIDING_SHARE,
     PAUSES_OF_LONGER,
     Course,
     Courses,
@@ -94,6 +95,36 @@ def test_reading_and_writing_sum_to_an_answer():
     assert found.ttft_s == pytest.approx(0.5 + reading + 1.01)
     # And half of the pass that may be under way.
     assert found.latency_s == pytest.approx(0.5 + reading + 100 * 1.01 + 0.5 * (1.0 + 5.0))
+
+
+def test_what_steps_wait_for_hides_all_prompts_but_the_first():
+    # Of a step of 4 s, 1 s computes; a prompt takes two passes of 5 s, and four answers have 100 steps.
+    backlog = replace(QUESTION, waiting=4)
+    plain = replace(course(STREAMING, backlog, 4), hideable=0.0)
+    hiding, its_disk = course(STREAMING, backlog, 4), disk(STREAMING)
+    hidden_s = HIDING_SHARE * (plain.step_seconds(its_disk) - plain.writing.computing)
+    assert hiding.hidden_seconds(its_disk) == pytest.approx(hidden_s)
+    saved = plain.latency(its_disk, 0.0) - hiding.latency(its_disk, 0.0)
+    assert saved == pytest.approx(min(3 * plain.reading_seconds(its_disk), 100 * hidden_s))
+    short = replace(hiding, answer_tokens=2)
+    saved = replace(plain, answer_tokens=2).latency(its_disk, 0.0) - short.latency(its_disk, 0.0)
+    assert saved == pytest.approx(2 * hidden_s)
+
+
+def test_nothing_hides_a_prompt_that_is_alone_or_where_no_layer_is_streamed_or_beside_a_device():
+    busy = replace(QUESTION, waiting=4)
+    card = STREAMING._replace(device_bytes=1e9)
+    for homes, backlog in ((STREAMING, QUESTION), (RESIDENT, busy), (card, busy)):
+        assert course(homes, backlog, 4).hidden_seconds(disk(homes)) == 0.0
+        one = course(homes, backlog, 4)
+        assert one.latency(disk(homes), 0.0) == replace(one, hideable=0.0).latency(disk(homes), 0.0)
+
+
+@pytest.mark.parametrize("num_waiting", [2, 4, 9])
+def test_however_much_hides_a_question_takes_no_less_where_more_is_streamed(num_waiting: int):
+    its = course(STREAMING, replace(QUESTION, waiting=num_waiting), 4)
+    latencies = [its.latency(Disk(seconds, 3), 0.0) for seconds in (0.01, 0.1, 0.5, 1.0, 2.0, 4.0, 9.0)]
+    assert latencies == sorted(latencies)
 
 
 def test_what_is_kept_is_not_read_again():
