@@ -94,6 +94,8 @@ class Batching:
         # Of the time that prompts alone took, the share that is owed to answers, and what is left.
         self._owed_share = self._owed_seconds = 0.0
         self._answers_first = False
+        # Whether the batch has a piece of a prompt that takes no time of its own.
+        self.has_piece = False
 
     def next(self) -> list[Work]:
         """The next batch: of everybody who has cells, or of the first suspect alone."""
@@ -128,7 +130,9 @@ class Batching:
         chunk = self._chunk(demands)
         granted = self._packed(demands, chunk)
         batch = _halves(works, demands, granted)
-        if hidden := self._hidden_tokens(batch, demands, granted):
+        hidden = self._hidden_tokens(batch, demands, granted)
+        self.has_piece = hidden > 0
+        if self.has_piece:
             return self._packed(demands, hidden)
         if not (self._takes_turns or self._are_faster_apart(batch)):
             return granted

@@ -21,8 +21,11 @@ class Metering:
     def __init__(self, groups: Groups, profile: PrefillProfile, tally: Tally, note_pass: NotePass | None) -> None:
         self._groups, self._profile, self._tally, self._note_pass = groups, profile, tally, note_pass
 
-    def note(self, batch: Sequence[Work], seconds: float) -> None:
-        """Gives each prompt its share of the step's time; a batch of mostly one prompt tells what reading costs."""
+    def note(self, batch: Sequence[Work], seconds: float, *, has_piece: bool = False) -> None:
+        """Gives each prompt its share of the step's time; a batch of mostly one prompt tells what reading costs.
+
+        Unless it `has_piece`, which is read while layers are: that took as long as these did.
+        """
         total = sum(work.num_tokens + work.num_drafted for work in batch)
         for work in batch:
             if not work.group.has_read_prompt:
@@ -31,7 +34,8 @@ class Metering:
         largest = max(batch, key=lambda work: work.num_tokens)
         if largest.num_tokens > total // 2 and largest.num_tokens > 1:
             cached_tokens = largest.sequence.num_computed - largest.num_tokens
-            self._profile.note(cached_tokens, total, seconds)
+            if not has_piece:
+                self._profile.note(cached_tokens, total, seconds)
             if total >= _TELLING_TOKENS:
                 self._tally.prompt_passes = self._tally.prompt_passes.with_pass(cached_tokens, total, seconds)
         if self._note_pass is not None:

@@ -170,7 +170,7 @@ class Steps:
     def _note(self, batch: list[Work], seconds: float) -> None:
         """What the next batches, and plans, go by."""
         self._batching.note(seconds, *self._context.disk_seconds())
-        self._metering.note(batch, seconds)
+        self._metering.note(batch, seconds, has_piece=self._batching.has_piece)
         self.admission.note_served(work.group for work in batch)
         self._gathering.note(batch)
         if self._groups.waiting and self.admission.lacks_cells:

@@ -149,6 +149,7 @@ def test_where_layers_are_read_for_long_a_prompt_is_read_in_pieces_beside_answer
     assert works[1:] == [(each.request_id, 1, 0, True) for each in writing]
     assert works[0][:1] == (reading.request_id,)
     assert 4 <= works[0][1] < 59
+    assert turns.has_piece
     assert (works[0][1] + 5) % 4 == 0
     # Now they are read for longer than all of it is computed.
     for number in range(30):

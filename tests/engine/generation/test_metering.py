@@ -42,6 +42,17 @@ def test_passes_over_prompts_are_counted_where_they_tell_how_fast_those_are_read
     assert parts.tally.prompt_passes == PromptPasses(2, 72, 40, 3.5)
 
 
+def test_a_piece_of_a_prompt_tells_nothing_of_what_reading_costs() -> None:
+    parts = Parts()
+    group, writing = parts.reading(prompt(1, 90), ((),), 0), parts.running(prompt(200, 5), ((7,),))
+    metering = Metering(parts.groups, parts.profile, parts.tally, None)
+    metering.note([read(parts, group, 64)], 0.64)
+    known = parts.profile.seconds(64, 16)
+    metering.note([read(parts, group, 15), Work(writing, writing.lead, 1)], 2.0, has_piece=True)
+    assert parts.profile.seconds(64, 16) == known
+    assert group.prefill_seconds > 0.64
+
+
 def test_what_a_preemption_threw_away_is_counted_once() -> None:
     parts = Parts()
     group = parts.reading(prompt(1, 60), ((),), 0)
