@@ -57,8 +57,9 @@ class PassTimes:
         waiting, disk = waited - self._waited, reading - self._reading
         computing, self._waited, self._reading = seconds - waiting, waited, reading
         is_few = sum(extent.num_tokens for extent in batch) < TILE_TOKENS
-        if is_few or not self._disk_seconds:
-            # Whoever waits for the disk is through when the last layer is there, and was computed.
+        if is_few or is_mixed or not self._disk_seconds:
+            # Nothing asks for it where prompts alone are read. Whoever waits for the disk is through when the last
+            # layer is there, and was computed.
             its = max(disk, seconds) if waiting > _WAITED_SHARE * seconds else disk
             self._disk_seconds = _towards(self._disk_seconds, its)
         if computing <= 0:

@@ -156,6 +156,19 @@ def test_a_disk_that_passes_wait_for_takes_as_long_as_they_do() -> None:
     assert hidden_by(known, 2) > before
 
 
+def test_a_disk_that_has_become_faster_is_noticed_also_where_pieces_are_long() -> None:
+    known = large(9.0)
+    hidden = hidden_by(known, 2)
+    assert hidden >= 64
+    waited, reading = 1000.0, 1000.0
+    known.begin(LARGE_COST, waited, reading)
+    known.note(answers_of(2), 9.0, waited + 8.7, reading + 9.0, is_mixed=False)
+    for _ in range(30):
+        reading += 1.0
+        known.note([*answers_of(2), Extent(hidden, 228)], 5.0, waited + 8.7, reading + 9.0, is_mixed=True)
+    assert 0 < hidden_by(known, 2) < 32
+
+
 def test_what_computing_takes_outlives_a_context_and_what_the_disk_takes_does_not() -> None:
     known = large(1.0)
     known.begin(LARGE_COST, 500.0, 900.0)
