@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TypeAlias
 
 from engine.generation.admission import Admission
@@ -58,7 +59,7 @@ _Asked: TypeAlias = tuple[SequenceGroup, TokenSequence]
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """What a batch has of prompts and of answers, and both as they lie in it."""
+    """What a batch has of prompts, the most urgent first, and of answers; and both as they lie in it."""
 
     prompts: Sequence[Extent] = ()
     answers: Sequence[Extent] = ()
@@ -126,14 +127,19 @@ class Batching:
             self._owed_seconds = max(0.0, self._owed_seconds - seconds)
         self._answers_first = has_read or self._owed_seconds > 0
 
+    def note_failure(self, waited: float, reading: float) -> None:
+        """The batch was not computed; the others are as for `note`."""
+        if self._times is not None:
+            self._times.pass_over(waited, reading)
+
     def _granted(self, works: Sequence[_Asked], demands: Sequence[Demand]) -> list[int]:
         chunk = self._chunk(demands)
         granted = self._packed(demands, chunk)
         batch = _halves(works, demands, granted)
-        hidden = self._hidden_tokens(batch, demands, granted)
-        self.has_piece = hidden > 0
-        if self.has_piece:
-            return self._packed(demands, hidden)
+        if (pieces := self._in_pieces(works, demands, granted, chunk)) is not None:
+            self.has_piece = True
+            return pieces
+        self.has_piece = False
         if not (self._takes_turns or self._are_faster_apart(batch)):
             return granted
         is_owed = are_answers_owed(demands)
@@ -142,13 +148,29 @@ class Batching:
         packed = iter(self._packed([demand for demand, its in zip(demands, turns, strict=True) if its], chunk))
         return [next(packed) if its else 0 for its in turns]
 
-    def _hidden_tokens(self, batch: Halves, demands: Sequence[Demand], granted: Sequence[int]) -> int:
+    def _in_pieces(
+        self, works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequence[int], chunk: int
+    ) -> list[int] | None:
+        """The batch with as much of prompts as hides beside answers; None where they are not read so.
+
+        Where drafts leave no room for any, there are none: whoever writes would wait for a whole prompt instead.
+        """
+        if hidden := self._hidden_tokens(works, demands, granted):
+            return self._packed(demands, hidden)
+        if not any(demand.num_drafted for demand in demands):
+            return None
+        plain = [replace(demand, num_drafted=0) for demand in demands]
+        hidden = self._hidden_tokens(works, plain, self._packed(plain, chunk))
+        return self._packed(plain, hidden) if hidden else None
+
+    def _hidden_tokens(self, works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequence[int]) -> int:
+        batch = _halves(works, demands, granted)
         if self._times is None or not batch.is_mixed:
             return 0
-        packed = [demand for demand, num_tokens in zip(demands, granted, strict=True) if num_tokens]
-        first = min(demand.rank for demand in packed if demand.num_tokens > 1)
-        num_equals = sum(demand.rank <= first for demand in packed if demand.num_tokens == 1)
-        return self._times.hidden_tokens(batch.prompts, batch.answers, num_equals)
+        packed = [(demand, group) for demand, (group, _), num in zip(demands, works, granted, strict=True) if num]
+        first = min(demand.rank for demand, _ in packed if demand.num_tokens > 1)
+        held_up = {group.request_id for demand, group in packed if demand.num_tokens == 1 and demand.rank <= first}
+        return self._times.hidden_tokens(batch.prompts, batch.answers, len(held_up))
 
     def _are_faster_apart(self, batch: Halves) -> bool:
         if self._times is None or not batch.is_mixed:
@@ -185,12 +207,15 @@ class Batching:
 
 
 def _halves(works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequence[int]) -> Halves:
-    prompts, answers, both = list[Extent](), list[Extent](), list[Extent]()
+    prompts, answers, both = list[tuple[tuple[int, int], Extent]](), list[Extent](), list[Extent]()
     for (_, sequence), demand, num_tokens in zip(works, demands, granted, strict=True):
         if num_tokens:
             both.append(Extent(num_tokens, sequence.num_computed + num_tokens))
-            (prompts if demand.num_tokens > 1 else answers).append(both[-1])
-    return Halves(prompts, answers, both)
+            if demand.num_tokens > 1:
+                prompts.append(((demand.rank, demand.arrival), both[-1]))
+            else:
+                answers.append(both[-1])
+    return Halves([extent for _, extent in sorted(prompts, key=itemgetter(0))], answers, both)
 
 
 def _guess(sequence: TokenSequence, num_tokens: int, room: int) -> Guess:

@@ -32,10 +32,9 @@ class Metering:
                 _note_reading(work, seconds * work.num_tokens / total)
         self._note_idle(batch, seconds)
         largest = max(batch, key=lambda work: work.num_tokens)
-        if largest.num_tokens > total // 2 and largest.num_tokens > 1:
+        if largest.num_tokens > total // 2 and largest.num_tokens > 1 and not has_piece:
             cached_tokens = largest.sequence.num_computed - largest.num_tokens
-            if not has_piece:
-                self._profile.note(cached_tokens, total, seconds)
+            self._profile.note(cached_tokens, total, seconds)
             if total >= _TELLING_TOKENS:
                 self._tally.prompt_passes = self._tally.prompt_passes.with_pass(cached_tokens, total, seconds)
         if self._note_pass is not None:

@@ -165,6 +165,8 @@ class Steps:
         since = timing.clock()
         if rows := self._computing.run(batch):
             self._note(batch, timing.clock() - since)
+        else:
+            self._batching.note_failure(*self._context.disk_seconds())
         return rows
 
     def _note(self, batch: list[Work], seconds: float) -> None:

@@ -151,8 +151,8 @@ class Course:
     """How questions go, whatever is streamed: the same for all ways to fill main memory.
 
     `at_once` of `wanted` answers are written in a step, and the prompt of each is `reading`. A question takes `gangs`
-    times as long as a gang, on the average. `pausing_s` of each are pauses of those that need more cells. `hideable` is
-    the share of prompts that are read while somebody else's answer is written, where they may be.
+    times as long as a gang, on the average. `pausing_s` of each are pauses of those that need more cells. `hides`:
+    prompts are read while somebody else's answer waits for the disk.
     """
 
     wanted: int
@@ -164,7 +164,7 @@ class Course:
     overhead_s: float
     gangs: float = 1.0
     pausing_s: float = 0.0
-    hideable: float = 0.0
+    hides: bool = False
 
     def is_never_slower(self, other: Course) -> bool:
         """Whether no pass takes longer than in another course of the same passes."""
@@ -179,11 +179,13 @@ class Course:
             reading += passes.count * (overhead + seconds)
             if seconds > longest:
                 longest = seconds
-        if self.hideable and disk.streaming:
-            hidden = self.answer_tokens * self.hidden_seconds(disk) / self.at_once
-            reading = max((1.0 - self.hideable) * reading, reading - hidden)
+        writing = disk.beside(self.writing)
+        if self.hides and disk.streaming and self.at_once > 1:
+            # Of all prompts but the first, which is read while nobody writes.
+            hidden = self.answer_tokens * HIDING_SHARE * (writing - self.writing.computing) / self.at_once
+            reading = max(reading / self.wanted, reading - hidden)
         prompts = self.at_once * (disk.restoring + self.pausing_s + reading)
-        gang = prompts + self.answer_tokens * (overhead + disk.beside(self.writing))
+        gang = prompts + self.answer_tokens * (overhead + writing)
         return retrieval_s + self.gangs * gang + WAITED_SHARE * longest
 
     def prediction(self, disk: Disk, retrieval_s: float) -> Prediction:
@@ -204,7 +206,7 @@ class Course:
 
     def hidden_seconds(self, disk: Disk) -> float:
         """Of the same step, what hides a prompt that is read beside it because layers are being read."""
-        if not (self.hideable and disk.streaming):
+        if not (self.hides and disk.streaming):
             return 0.0
         return HIDING_SHARE * (disk.beside(self.writing) - self.writing.computing)
 
@@ -249,8 +251,8 @@ class Courses:
             overhead_s=self._profile.step_s,
             gangs=mean_latency(backlog.num_answers / at_once, 1.0, backlog.refill),
             pausing_s=_pausing_seconds(self._profile, backlog, num_cells),
-            # Beside a device, prompts are not read in pieces; one alone is read while nobody writes.
-            hideable=0.0 if homes.device_bytes else 1.0 - 1.0 / backlog.num_answers,
+            # Beside a device nothing is promised: there it depends on where attention is computed.
+            hides=not homes.device_bytes,
         )
 
     def _writing(self, homes: Homes, at_once: int) -> Passes:

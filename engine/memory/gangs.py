@@ -73,14 +73,14 @@ class Sharing:
         With n under way, one of them ends each p + a·t(n)/n seconds for a prompt p and a tokens; by the end of the
         first, the n − 1 beside it are half done on the average. So N questions wait (N + n)/2 · (p + a·t(n)/n), or
         N · (p + a·t(n)/n) where as many stay: few share steps where few wait, or where the next prompt is long, and
-        many where reading takes no time. Of p, as much as a·h(n)/n takes no time: it is read beside answers.
+        many where reading takes no time. Of p, as much as a·h(n - 1)/n takes no time: it is read beside the others.
         """
         num_questions = max(self.num_questions, num_known)
         most = max(1, min(num_questions, len(self.step_seconds)))
         best, least = 1, float("inf")
         for size in range(1, most + 1):
             num_steps = self.answer_tokens / size
-            hidden = num_steps * self.hidden_seconds[size - 1] if self.hidden_seconds else 0.0
+            hidden = num_steps * self.hidden_seconds[size - 2] if self.hidden_seconds and size > 1 else 0.0
             each = max(0.0, read_seconds - hidden) + num_steps * self.step_seconds[size - 1]
             waited = _mean((num_questions + size) / 2, num_questions, self.refill) * each
             if waited <= least + _TRIFLE:

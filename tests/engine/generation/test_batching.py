@@ -128,13 +128,13 @@ def test_where_layers_are_streamed_prompts_and_answers_take_turns_while_that_is_
     parts = Parts(num_cells=2048)
     reading = parts.running(prompt(1, 600), lacks=600, priority="batch")
     turns = streamed(parts, 64)
-    writing = [parts.running(prompt(1000 * number, 100), ((7,),), priority="batch") for number in range(1, 6)]
+    for number in range(1, 6):
+        parts.running(prompt(1000 * number, 100), ((7,),), priority="batch")
     apart = [(reading.request_id, 64, 0, False)]
     assert told(turns.next()) == apart
     # Reading takes .03 s of a pass, computing .4 s: with the answers it would be twice as much.
     turns.note(0.4, 0.0, 0.03)
     assert told(turns.next()) == apart
-    assert len(writing) == 5
 
 
 def test_where_layers_are_read_for_long_a_prompt_is_read_in_pieces_beside_answers() -> None:
@@ -156,6 +156,24 @@ def test_where_layers_are_read_for_long_a_prompt_is_read_in_pieces_beside_answer
         turns.note(3.4, 3.2 * (number + 1), 0.2 + 3.4 * (number + 1))
         turns.next()
     assert told(turns.next())[0] == (reading.request_id, 59, 0, False)
+
+
+def test_whoever_drafts_so_much_that_nothing_hides_drafts_nothing_while_a_prompt_is_read() -> None:
+    parts = Parts(num_cells=2048)
+    reading = parts.running(prompt(1, 600), lacks=600, priority="batch")
+    turns = streamed(parts, 64)
+    writing = [parts.running(prompt(1000 * number, 100), ((7,),), priority="batch") for number in range(1, 6)]
+    turns.next()
+    turns.note(0.4, 0.0, 0.12)
+    plain = told(turns.next())
+    assert turns.has_piece
+    for group in writing:
+        drafting(group, 8, 9, 10, 11, 12)
+    assert told(turns.next()) == plain
+    # With nobody's prompt to read, they do.
+    parts.groups.running.remove(reading)
+    assert sum(work.num_drafted for work in turns.next()) > 0
+    assert not turns.has_piece
 
 
 def test_a_prompt_that_is_more_urgent_than_all_answers_is_not_read_in_pieces() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.generation.pass_times import PassTimes
 from engine.generation.rows import Extent, cell_cost
 
@@ -65,7 +67,11 @@ def test_passes_of_few_tokens_say_nothing_of_how_long_many_take() -> None:
     known = times(0.3)
     for number in range(20):
         known.note([Extent(1, 400)], 0.5, 0.0, 0.3 * (number + 2), is_mixed=False)
-    assert are_apart(known, ANSWERS) == are_apart(times(0.3), ANSWERS)
+    for count in (64, 90, 120):
+        assert are_apart(known, ANSWERS[:1] * count) == are_apart(times(0.3), ANSWERS[:1] * count)
+    # But they say how long few take: so long that these had better share the prompt's.
+    assert are_apart(times(0.3), ANSWERS)
+    assert not are_apart(known, ANSWERS)
 
 
 def test_what_was_read_for_another_context_is_no_time_of_a_pass() -> None:
@@ -167,6 +173,56 @@ def test_a_disk_that_has_become_faster_is_noticed_also_where_pieces_are_long() -
         reading += 1.0
         known.note([*answers_of(2), Extent(hidden, 228)], 5.0, waited + 8.7, reading + 9.0, is_mixed=True)
     assert 0 < hidden_by(known, 2) < 32
+
+
+@pytest.mark.parametrize("waiting", [0.06, 0.17])
+def test_what_a_filled_pass_still_waits_for_is_filled_no_further(waiting: float) -> None:
+    # As with two slots: a filled pass waits for a layer here and there, and takes longer than the disk does by that.
+    known, waited, reading = large(1.0), 1000.0, 1000.0
+    known.begin(LARGE_COST, waited, reading)
+    known.note(answers_of(2), 1.0, waited + 0.7, reading + 1.0, is_mixed=False)
+    counts = []
+    for _ in range(60):
+        counts.append(hidden_by(known, 2))
+        waited, reading = waited + waiting, reading + 1.0
+        seconds = FEW_SECONDS + (counts[-1] + 2) * LARGE_SECONDS + waiting
+        batch = [*answers_of(2), Extent(counts[-1], 228)]
+        known.note(batch, max(1.0, seconds), waited + 0.7, reading + 1.0, is_mixed=True)
+    assert max(counts) <= counts[0] + 4
+
+
+def test_a_first_pass_that_was_held_up_is_outweighed_by_those_that_follow() -> None:
+    # It took three times as long, and read what is to stay in memory.
+    known = PassTimes()
+    known.begin(LARGE_COST, 0.0, 0.0)
+    known.note([Extent(128, 128)], 3 * 128 * LARGE_SECONDS + 4.0, 4.0, 9.0, is_mixed=False)
+    waited, reading = 4.0, 9.0
+    for number in range(60):
+        hidden = hidden_by(known, 4)
+        computing = FEW_SECONDS + (hidden + 4) * LARGE_SECONDS
+        waited, reading = waited + max(0.0, 1.0 - computing), reading + 1.0
+        batch = [*answers_of(4), Extent(hidden, 228)] if hidden else answers_of(4)
+        known.note(batch, max(1.0, computing), waited, reading, is_mixed=hidden > 0)
+        assert hidden < 32 or number < 3
+    assert abs(hidden_by(known, 4) - hidden_by(large(1.0, 4), 4)) <= 4
+
+
+def test_a_pass_that_failed_says_nothing() -> None:
+    known = large(1.0)
+    before = hidden_by(known, 2)
+    known.begin(LARGE_COST, 100.0, 100.0)
+    known.note(answers_of(2), 1.0, 100.7, 101.0, is_mixed=False)
+    known.pass_over(130.7, 131.0)
+    known.note(answers_of(2), 1.0, 131.4, 132.0, is_mixed=False)
+    assert hidden_by(known, 2) == before
+
+
+def test_several_prompts_in_a_pass_each_count() -> None:
+    # By pieces the first is through early; eight that are read in one pass make way for fewer that write.
+    known = large(0.53)
+    one, many = [Extent(128, 228)], [Extent(16, 116)] * 8
+    assert known.hidden_tokens(one, answers_of(3), 3) > 0
+    assert known.hidden_tokens(many, answers_of(3), 3) == 0
 
 
 def test_what_computing_takes_outlives_a_context_and_what_the_disk_takes_does_not() -> None:

@@ -100,7 +100,7 @@ def test_reading_and_writing_sum_to_an_answer():
 def test_what_steps_wait_for_hides_all_prompts_but_the_first():
     # Of a step of 4 s, 1 s computes; a prompt takes two passes of 5 s, and four answers have 100 steps.
     backlog = replace(QUESTION, waiting=4)
-    plain = replace(course(STREAMING, backlog, 4), hideable=0.0)
+    plain = replace(course(STREAMING, backlog, 4), hides=False)
     hiding, its_disk = course(STREAMING, backlog, 4), disk(STREAMING)
     hidden_s = HIDING_SHARE * (plain.step_seconds(its_disk) - plain.writing.computing)
     assert hiding.hidden_seconds(its_disk) == pytest.approx(hidden_s)
@@ -111,13 +111,19 @@ def test_what_steps_wait_for_hides_all_prompts_but_the_first():
     assert saved == pytest.approx(2 * hidden_s)
 
 
-def test_nothing_hides_a_prompt_that_is_alone_or_where_no_layer_is_streamed_or_beside_a_device():
+def test_nothing_hides_where_no_layer_is_streamed_or_beside_a_device():
     busy = replace(QUESTION, waiting=4)
-    card = STREAMING._replace(device_bytes=1e9)
-    for homes, backlog in ((STREAMING, QUESTION), (RESIDENT, busy), (card, busy)):
-        assert course(homes, backlog, 4).hidden_seconds(disk(homes)) == 0.0
-        one = course(homes, backlog, 4)
-        assert one.latency(disk(homes), 0.0) == replace(one, hideable=0.0).latency(disk(homes), 0.0)
+    for homes in (RESIDENT, STREAMING._replace(device_bytes=1e9)):
+        assert course(homes, busy, 4).hidden_seconds(disk(homes)) == 0.0
+    its = course(RESIDENT, busy, 4)
+    assert its.latency(disk(RESIDENT), 0.0) == replace(its, hides=False).latency(disk(RESIDENT), 0.0)
+
+
+def test_a_prompt_that_is_alone_or_waits_for_the_end_of_each_answer_hides_behind_none():
+    for backlog, num_slots in ((QUESTION, 4), (replace(QUESTION, waiting=4), 1)):
+        its = course(STREAMING, backlog, num_slots)
+        assert its.hidden_seconds(disk(STREAMING)) > 0
+        assert its.latency(disk(STREAMING), 0.0) == replace(its, hides=False).latency(disk(STREAMING), 0.0)
 
 
 @pytest.mark.parametrize("num_waiting", [2, 4, 9])
