@@ -48,15 +48,19 @@ CHECKS: tuple[tuple[str, ...], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What an environment was set up for: a digest of what decides its content, the extras, how llama.cpp was built."""
+    """What an environment was set up for: a digest of what decides its content, the extras, how llama.cpp was built.
+
+    `flags` are those that the processor needs (`system_needs.flags_for_llama`).
+    """
 
     key: str
     extras: frozenset[str]
     cmake_args: str = ""
+    flags: str = ""
 
     def serves(self, wanted: Stamp) -> bool:
         """Whether nothing needs installing for `wanted`; without a word on llama.cpp's build, what is there will do."""
-        same_build = wanted.cmake_args in ("", self.cmake_args)
+        same_build = wanted.cmake_args in ("", self.cmake_args) and wanted.flags == self.flags
         return self.key == wanted.key and wanted.extras <= self.extras and same_build
 
     def after(self, earlier: Stamp | None) -> Stamp:
@@ -64,19 +68,24 @@ class Stamp:
         if earlier is None:
             return self
         extras = self.extras | earlier.extras if earlier.key == self.key else self.extras
-        return Stamp(self.key, extras, self.cmake_args or earlier.cmake_args)
+        return Stamp(self.key, extras, self.cmake_args or earlier.cmake_args, self.flags)
 
     @classmethod
     def read(cls, file: Path) -> Stamp | None:
         """None where there is no stamp, or none that can be understood: then everything is looked at again."""
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
-            return cls(content["key"], frozenset(content["extras"]), content["cmake_args"])
+            return cls(content["key"], frozenset(content["extras"]), content["cmake_args"], content.get("flags", ""))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def write(self, file: Path) -> None:
-        content = {"key": self.key, "extras": sorted(self.extras), "cmake_args": self.cmake_args}
+        content = {
+            "key": self.key,
+            "extras": sorted(self.extras),
+            "cmake_args": self.cmake_args,
+            "flags": self.flags,
+        }
         file.write_text(json.dumps(content), encoding="utf-8")
 
 
@@ -107,15 +116,18 @@ def set_up(root: Path, extras: frozenset[str]) -> Path:
     pyproject = (root / "pyproject.toml").read_text(encoding="utf-8")
     stamp_file = environment / "ragdoll-stamp.json"
     key = stamp_key(pyproject, root, sys.version_info[:2], platform.machine())
-    wanted, found = Stamp(key, extras, os.environ.get("CMAKE_ARGS", "")), Stamp.read(stamp_file)
+    flags = system_needs.flags_for_llama()
+    wanted, found = Stamp(key, extras, os.environ.get("CMAKE_ARGS", ""), flags), Stamp.read(stamp_file)
     if found is not None and found.serves(wanted) and python.exists():
         return python
 
     say(f"Setting Ragdoll up in {environment}; this is done once.")
     _provide_for(root, environment, python)
     stamp_file.unlink(missing_ok=True)
-    rebuilds_llama = wanted.cmake_args not in ("", found.cmake_args if found else "")
-    _install(Pip(python, environment / "bootstrap.log", say, sys.stderr), root, pyproject, extras, rebuilds_llama)
+    built = (found.cmake_args, found.flags) if found else ("", "")
+    rebuilds_llama = wanted.cmake_args not in ("", built[0]) or flags != built[1]
+    pip = Pip(python, environment / "bootstrap.log", say, sys.stderr)
+    _install(pip, root, pyproject, extras, rebuilds_llama, system_needs.known_to_compiler(flags))
     wanted.after(found).write(stamp_file)
     if system_needs.no_fonts_for_chinese():
         say("hint: no installed font has Chinese characters; Debian's are fonts-noto-core and fonts-noto-cjk.")
@@ -148,19 +160,17 @@ def _provide_for(root: Path, environment: Path, python: Path) -> None:
         )
 
 
-def _install(pip: Pip, root: Path, pyproject: str, extras: frozenset[str], rebuilds_llama: bool) -> None:
+def _install(pip: Pip, root: Path, pyproject: str, extras: frozenset[str], rebuilds_llama: bool, flags: str) -> None:
     install_torch(pip, pinned(pyproject, "torch"), system_needs.has_nvidia_gpu())
     llama = pinned(pyproject, "llama-cpp-python")
-    flags = system_needs.flags_for_llama()
     # A wheel in pip's cache was built with whatever CMAKE_ARGS, or flags, held then.
     rebuild = ("--no-cache-dir", "--force-reinstall", "--no-deps") if rebuilds_llama else ()
-    fresh = ("--no-cache-dir",) if flags and not rebuild else ()
     if rebuild or not pip.has("llama-cpp-python", llama):
         patience = (
             f"llama.cpp is compiled here, once: about {_build_minutes(os.cpu_count() or 1)} minutes on this machine"
         )
-        wanted = (*rebuild, *fresh, f"llama-cpp-python=={llama}")
-        pip.install("llama-cpp-python", *wanted, patience=patience, compiler_flags=flags)
+        its = f"llama-cpp-python=={llama}"
+        pip.install("llama-cpp-python", *rebuild, its, patience=patience, compiler_flags=flags)
     what = f"{root}[{','.join(sorted(extras))}]" if extras else str(root)
     pip.install("Ragdoll and the rest", "--editable", what)
 

@@ -96,6 +96,15 @@ def flags_for_llama(processor: Path = Path("/proc/cpuinfo")) -> str:
     return "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16" if has_amx else ""
 
 
+def known_to_compiler(flags: str) -> str:
+    """The flags, or nothing where the compiler does not know them: then it knows none of what they are against."""
+    command = [os.environ.get("CC", "cc"), *flags.split(), "-E", "-x", "c", os.devnull]
+    try:
+        return flags if flags and subprocess.run(command, capture_output=True, check=False).returncode == 0 else ""
+    except OSError:
+        return ""
+
+
 def missing_venv(installed: Callable[[str], bool] | None = None) -> Need:
     """Debian splits `venv` and `ensurepip` off Python into a package of their own."""
     installed = installed or _importable

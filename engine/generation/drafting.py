@@ -65,7 +65,7 @@ class PassCosts:
     def note(self, num_tokens: int, num_writing: int, seconds: float) -> None:
         """Takes in a pass of `num_tokens` tokens, in which `num_writing` sequences wrote.
 
-        What reads prompts is left out: a large batch says little about what a few rows cost.
+        What reads much of a prompt is left out: a large batch says little about what a few rows cost.
         """
         if not num_writing or num_tokens > num_writing * (1 + MAX_DRAFT_TOKENS):
             return

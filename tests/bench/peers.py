@@ -19,6 +19,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import platformdirs
@@ -88,7 +89,8 @@ def built(folder: Path) -> Path:
 
 def _place(folder: Path) -> Path:
     # A flag may hold paths.
-    flags = [re.sub(r"[^a-z0-9]+", "_", flag.removeprefix("-D").lower()) for flag in _chosen_flags()]
+    all_flags = [*_chosen_flags(), *_processor_flags().split()]
+    flags = [re.sub(r"[^a-z0-9]+", "_", flag.removeprefix("-D").removeprefix("-m").lower()) for flag in all_flags]
     return folder / "-".join(["llama.cpp", _release(), *flags])
 
 
@@ -98,7 +100,14 @@ def _chosen_flags() -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """That of compilers, with the flags that ours was compiled with on this processor (packaging/system_needs.py)."""
+    """That of compilers."""
+    flags = _processor_flags()
+    return os.environ | {name: f"{os.environ.get(name, '')} {flags}" for name in ("CFLAGS", "CXXFLAGS") if flags}
+
+
+@cache
+def _processor_flags() -> str:
+    """Those that ours was compiled with on this processor (packaging/system_needs.py)."""
     spec = importlib.util.spec_from_file_location("system_needs", _SYSTEM_NEEDS)
     assert spec is not None
     assert spec.loader is not None
@@ -106,8 +115,7 @@ def _environment() -> dict[str, str]:
     # Its dataclasses look for it there.
     sys.modules.setdefault("system_needs", needs)
     spec.loader.exec_module(needs)
-    flags = needs.flags_for_llama()
-    return os.environ | {name: f"{os.environ.get(name, '')} {flags}" for name in ("CFLAGS", "CXXFLAGS") if flags}
+    return str(needs.known_to_compiler(needs.flags_for_llama()))
 
 
 def _release() -> str:

@@ -24,6 +24,20 @@ from tests.bench.test_bench_model import SMALL
 OPTIONS = ServerOptions(num_cells=512, num_threads=1, num_slots=2)
 
 
+@pytest.fixture(autouse=True)
+def _any_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "_processor_flags", lambda: "")
+
+
+def test_a_server_is_built_with_the_flags_of_the_processor_beside_one_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = peers.built(tmp_path)
+    monkeypatch.setattr(peers, "_processor_flags", lambda: "-mno-x -mno-y")
+    assert peers.built(tmp_path).parents[2].name == f"{plain.parents[2].name}-no_x-no_y"
+    assert peers._environment()["CXXFLAGS"].endswith("-mno-x -mno-y")
+
+
 def test_a_built_server_is_not_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers.importlib.metadata, "version", lambda name: "1.2.3")
     binary = tmp_path / "llama.cpp-1.2.3" / "build" / "bin" / "llama-server"

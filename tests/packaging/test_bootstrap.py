@@ -86,8 +86,9 @@ def test_versions_come_from_pyproject_alone(bootstrap: ModuleType, root: Path) -
 
 
 @pytest.fixture
-def ready(bootstrap: ModuleType, tmp_path: Path) -> Path:
+def ready(bootstrap: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout whose environment bears the right stamp, and which pip would find empty."""
+    monkeypatch.setattr(bootstrap.system_needs, "flags_for_llama", lambda: "")
     (tmp_path / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
@@ -141,13 +142,24 @@ def test_llama_cpp_is_compiled_with_the_flags_that_the_processor_needs(
             asked.append((arguments, compiler_flags))
 
     monkeypatch.setattr(bootstrap, "install_torch", lambda *arguments: None)
-    monkeypatch.setattr(bootstrap.system_needs, "flags_for_llama", lambda: flags)
-    bootstrap._install(FakePip(), ANYWHERE, PYPROJECT, frozenset(), False)
+    bootstrap._install(FakePip(), ANYWHERE, PYPROJECT, frozenset(), bool(flags), flags)
 
     (llama, its_flags), (_, others) = asked
     assert (its_flags, others) == (flags, "")
     # One that pip has kept was compiled without them.
     assert ("--no-cache-dir" in llama) == bool(flags)
+
+
+def test_an_environment_on_another_processor_or_of_before_its_flags_is_built_anew(
+    bootstrap: ModuleType, tmp_path: Path
+) -> None:
+    before, needed = bootstrap.Stamp("k", frozenset()), bootstrap.Stamp("k", frozenset(), flags="-mno-x")
+    assert not before.serves(needed)
+    assert not needed.serves(before)
+    needed.after(before).write(file := tmp_path / "stamp")
+    assert bootstrap.Stamp.read(file).serves(needed)
+    file.write_text('{"key": "k", "extras": [], "cmake_args": ""}')
+    assert bootstrap.Stamp.read(file) == before
 
 
 def test_what_is_missing_is_told_without_a_traceback(

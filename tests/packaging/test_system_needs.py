@@ -62,6 +62,13 @@ def test_llama_cpp_is_compiled_without_what_would_end_the_process(
     assert system_needs.flags_for_llama(tmp_path / "nothing") == ""
 
 
+def test_a_compiler_is_asked_whether_it_knows_a_flag(system_needs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert system_needs.known_to_compiler("-O1") == "-O1"
+    assert system_needs.known_to_compiler("-mno-such-thing-as-this") == ""
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert system_needs.known_to_compiler("-O1") == ""
+
+
 def test_debians_venv_package_bears_the_version(system_needs: ModuleType) -> None:
     need = system_needs.missing_venv(lambda module: module != "ensurepip")
 
