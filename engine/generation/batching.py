@@ -155,22 +155,16 @@ class Batching:
 
         Where drafts leave no room for any, there are none: whoever writes would wait for a whole prompt instead.
         """
-        if hidden := self._hidden_tokens(works, demands, granted):
+        times = self._times
+        if times is None:
+            return None
+        if hidden := _hidden_tokens(times, works, demands, granted):
             return self._packed(demands, hidden)
         if not any(demand.num_drafted for demand in demands):
             return None
         plain = [replace(demand, num_drafted=0) for demand in demands]
-        hidden = self._hidden_tokens(works, plain, self._packed(plain, chunk))
+        hidden = _hidden_tokens(times, works, plain, self._packed(plain, chunk))
         return self._packed(plain, hidden) if hidden else None
-
-    def _hidden_tokens(self, works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequence[int]) -> int:
-        batch = _halves(works, demands, granted)
-        if self._times is None or not batch.is_mixed:
-            return 0
-        packed = [(demand, group) for demand, (group, _), num in zip(demands, works, granted, strict=True) if num]
-        first = min(demand.rank for demand, _ in packed if demand.num_tokens > 1)
-        held_up = {group.request_id for demand, group in packed if demand.num_tokens == 1 and demand.rank <= first}
-        return self._times.hidden_tokens(batch.prompts, batch.answers, len(held_up))
 
     def _are_faster_apart(self, batch: Halves) -> bool:
         if self._times is None or not batch.is_mixed:
@@ -204,6 +198,16 @@ class Batching:
         chunk = chunk_tokens(self._room, num_watched, self._profile.seconds(0, self._room) / self._room)
         # While layers are read from the disk, some tokens more are computed for nothing.
         return max(chunk, min(MIN_ALONE_TOKENS, self._room)) if self._costs_a_pass else chunk
+
+
+def _hidden_tokens(times: PassTimes, works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequence[int]) -> int:
+    batch = _halves(works, demands, granted)
+    if not batch.is_mixed:
+        return 0
+    packed = [(demand, group) for demand, (group, _), num in zip(demands, works, granted, strict=True) if num]
+    first = min(demand.rank for demand, _ in packed if demand.num_tokens > 1)
+    held_up = {group.request_id for demand, group in packed if demand.num_tokens == 1 and demand.rank <= first}
+    return times.hidden_tokens(batch.prompts, batch.answers, len(held_up))
 
 
 def _halves(works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequence[int]) -> Halves:
