@@ -135,12 +135,11 @@ class Batching:
     def _granted(self, works: Sequence[_Asked], demands: Sequence[Demand]) -> list[int]:
         chunk = self._chunk(demands)
         granted = self._packed(demands, chunk)
-        batch = _halves(works, demands, granted)
-        if (pieces := self._in_pieces(works, demands, granted, chunk)) is not None:
-            self.has_piece = True
+        pieces = self._in_pieces(works, demands, granted, chunk)
+        self.has_piece = pieces is not None
+        if pieces is not None:
             return pieces
-        self.has_piece = False
-        if not (self._takes_turns or self._are_faster_apart(batch)):
+        if not (self._takes_turns or self._are_faster_apart(_halves(works, demands, granted))):
             return granted
         is_owed = are_answers_owed(demands)
         self._owed_share = ANSWERS_SHARE if is_owed else 0.0
