@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from engine.memory.sharing import UNMEASURED, Sharing
+from engine.memory.sharing import UNMEASURED, Sharing, pass_threads
 from engine.yielding import at_most_threads
 
 # So long answers stand still for searches, where taking turns is the better way; a long one is bound by the disk.
 MOST_WAIT_SECONDS = 1.0
 # A thread that waits looks so often whether anything else has come for it.
 _LOOK_SECONDS = 0.02
+# How much of what differs a search corrects of how long they take.
+_LEARNING_RATE = 0.3
 
 
 class Cores:
@@ -28,6 +30,8 @@ class Cores:
         self._sharing, self._clock = sharing, clock
         self._changed = threading.Condition()
         self._since: float | None = None
+        # What searches take, beside steps or not; None before the first.
+        self._usual_seconds: float | None = None
         # Since when the next step waits: one search may follow the other at once.
         self._held_since: float | None = None
         self._is_writing = False
@@ -39,21 +43,30 @@ class Cores:
             # Somebody is let by in the middle of it.
             yield
             return
+        since = self._clock()
         with self._changed:
-            self._since = self._clock()
+            self._since = since
         try:
             most = self._sharing().scan_threads if self._is_writing else None
             with at_most_threads(most):
                 yield
         finally:
             with self._changed:
+                self._note_search(self._clock() - since)
                 self._since = None
                 self._changed.notify_all()
 
-    def begin_step(self) -> int | None:
-        """A step is about to be computed; the threads that it may have, None for as many as it has alone."""
+    def begin_step(self) -> None:
+        """A step is about to be computed."""
         self._is_writing, self._held_since = True, None
-        return self._sharing().write_threads if self._is_searching else None
+
+    def threads_for(self, reading_seconds: float) -> int | None:
+        """The threads of a pass that reads prompts for so long, as `pass_threads` has it."""
+        since = self._since
+        if since is None:
+            return None
+        left_seconds = (self._usual_seconds or 0.0) - (self._clock() - since)
+        return pass_threads(self._sharing(), reading_seconds, left_seconds)
 
     def rest(self) -> None:
         """Nothing is being written."""
@@ -71,6 +84,10 @@ class Cores:
             if now - self._held_since >= MOST_WAIT_SECONDS:
                 return True
             return self._changed.wait_for(lambda: self._since is None, _LOOK_SECONDS)
+
+    def _note_search(self, seconds: float) -> None:
+        known = seconds if self._usual_seconds is None else self._usual_seconds
+        self._usual_seconds = known + _LEARNING_RATE * (seconds - known)
 
     @property
     def _is_searching(self) -> bool:

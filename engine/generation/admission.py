@@ -365,6 +365,7 @@ class Admission:
         # What is kept of it may be held anew while it is loaded.
         self._cells.num_promised_slots = self._num_slots_due() + group.num_sequences + 1
         group.cached_tokens = max(group.cached_tokens, self._residence.settle(group, self._groups.before(group)))
+        self._keep_again(group)
         self.let_go(group)
         self._groups.waiting.remove(group)
         self._groups.running.append(group)
@@ -375,6 +376,13 @@ class Admission:
         if not group.has_read_prompt:
             # What was read before it left the cells counts, and not what it waited since.
             group.read_since = now - group.prefill_seconds
+
+    def _keep_again(self, group: SequenceGroup) -> None:
+        """What was kept of a prompt may have gone from the cells with its answer, and come back with that alone."""
+        segments = group.request.segments
+        is_there = group.has_read_prompt and sum(len(segment.tokens) for segment in segments) <= group.lead.num_computed
+        if is_there and group.lead.held is not None and not self._keeper.keeps_whole:
+            self._keeper.keep(segments, group.lead.held, 0.0, 0)
 
     def _free_slots(self) -> None:
         """What is kept in cells may have taken sequence numbers that somebody who was let in is about to need."""

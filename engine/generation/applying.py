@@ -223,7 +223,7 @@ def _elsewhere(
         return _instead(loaded, _ways(loaded.plan, plan, means), means)
     try:
         _retarget(loaded.stream, plan.placement)
-        opened = open_context(loaded.model, plan, loaded.stream, means.leases)
+        opened = open_context(loaded.model, plan, loaded.stream, means.leases, has_computed=True)
     except ModelError as error:
         # Only where layers are to lie has changed yet; those that cannot go back are well where they are.
         with suppress(NotStreamable):
@@ -256,12 +256,14 @@ def _instead(loaded: LoadedModel, ways: Iterator[LoadPlan], means: Means) -> tup
 def _opened(loaded: LoadedModel, ways: Iterator[LoadPlan], means: Means) -> tuple[LoadedModel, ModelError | None]:
     """Opens the first that can be had of `ways` for everybody that was set aside; with why not the first, if so."""
     problem: ModelError | None = None
+    has_computed = True
     try:
         for plan in ways:
             try:
+                has_computed = has_computed and _weights_stay(loaded, plan.placement)
                 # A model that turns out to be none that can be streamed lies otherwise than was wanted.
                 loaded = _with_weights(loaded, plan, means)
-                opened = open_context(loaded.model, loaded.plan, loaded.stream, means.leases)
+                opened = open_context(loaded.model, loaded.plan, loaded.stream, means.leases, has_computed=has_computed)
             except ModelError as error:
                 problem = problem or error
                 continue
@@ -282,13 +284,18 @@ def _ways(then: LoadPlan, wanted: LoadPlan, means: Means) -> Iterator[LoadPlan]:
     yield from then.rungs(means.hardware, means.planning)
 
 
+def _weights_stay(loaded: LoadedModel, placement: Placement) -> bool:
+    """Whether what is loaded can lie as that says without being read again."""
+    return loaded.model.is_open and not loaded.plan.placement.reloads_for(placement)
+
+
 def _with_weights(loaded: LoadedModel, plan: LoadPlan, means: Means) -> LoadedModel:
     """The model with its weights as planned; they are read again where they lie otherwise, or nowhere.
 
     Most of them come from the system's cache of files.
     """
     model, placement = loaded.model, plan.placement
-    if model.is_open and not loaded.plan.placement.reloads_for(placement):
+    if _weights_stay(loaded, placement):
         _retarget(loaded.stream, placement)
         return replace(loaded, plan=plan)
     loaded.close_weights()

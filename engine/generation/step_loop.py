@@ -44,7 +44,7 @@ from engine.generation.needs import Needs, cells_soon, needs_of
 from engine.generation.request import Request, RequestFailed, StepEvent, Written
 from engine.generation.sampler import ChainSampler
 from engine.generation.segment import Segment
-from engine.generation.steps import Lasting, Steps, Timing
+from engine.generation.steps import Lasting, Steps, ThreadsFor, Timing
 from engine.generation.swap_room import ROOMY, SwapRoom
 from engine.generation.vocabulary import Vocabulary
 from engine.memory.gangs import Sharing
@@ -93,6 +93,7 @@ class StepLoop:
         self._lasting = Lasting(vocabulary, timing, note_pass, can_share, swap_budget_bytes, swap_room)
         self._groups, self._events, self.profile = self._lasting.groups, self._lasting.events, self._lasting.profile
         self._sharing: Sharing | None = None
+        self._threads_for: ThreadsFor | None = None
         make_sampler = make_sampler or partial(ChainSampler, candidates=Candidates(model.num_tokens))
         makers = Makers(make_sampler, make_drafter, make_beams) if can_share else Makers(make_sampler)
         self._intake = Intake(model, makers, vocabulary, cells.num_cells, 1)
@@ -101,6 +102,7 @@ class StepLoop:
     def _go_on_in(self, context: Context, cells: Cells, keeper: Keeper | None, context_tokens: int) -> None:
         self._steps = Steps(self._lasting, context, cells, keeper)
         self._steps.admission.share_steps(self._sharing)
+        self._steps.threads_for = self._threads_for
         self.bound(context_tokens)
 
     @property
@@ -141,6 +143,10 @@ class StepLoop:
         """Has as many of scripts' questions under way as this says; None: as many as have cells."""
         self._sharing = sharing
         self._steps.admission.share_steps(sharing)
+
+    def share_cores(self, threads_for: ThreadsFor) -> None:
+        """Asks before each pass how many threads it may have, by how many seconds it reads prompts for."""
+        self._threads_for = self._steps.threads_for = threads_for
 
     @property
     def running(self) -> list[str]:

@@ -41,6 +41,8 @@ from engine.generation.vocabulary import Vocabulary
 LONG_TO_READ_TOKENS = 256
 # How long a step waits when all it could do is still being read from disk.
 _DISK_PAUSE_SECONDS = 0.001
+# How many threads a pass may have that reads prompts for so many seconds; None for as many as it has alone.
+ThreadsFor = Callable[[float], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class Steps:
         """Makes the parts that work on a context; it, its cells and the keeper belong to whoever made them."""
         groups, tally, clock = lasting.groups, lasting.tally, lasting.timing.clock
         self._lasting, self._groups, self._context, self.cells = lasting, groups, context, cells
+        # Who shares the cores, where anybody does.
+        self.threads_for: ThreadsFor | None = None
         if keeper is None or not (lasting.can_share or keeper.keeps_whole):
             keeper = KeepsNothing()
         self._keeper = keeper
@@ -162,12 +166,19 @@ class Steps:
             if self._groups.waiting and not self._lasting.events:
                 timing.pause(_DISK_PAUSE_SECONDS)
             return []
+        if self.threads_for is not None:
+            self._context.use_threads(self.threads_for(self._reading_seconds(batch)))
         since = timing.clock()
         if rows := self._computing.run(batch):
             self._note(batch, timing.clock() - since)
         else:
             self._batching.note_failure(*self._context.disk_seconds())
         return rows
+
+    def _reading_seconds(self, batch: list[Work]) -> float:
+        """What the prompts in a batch are expected to take."""
+        reading = (work for work in batch if not work.group.has_read_prompt)
+        return sum(self._lasting.profile.seconds(work.sequence.num_computed, work.num_tokens) for work in reading)
 
     def _note(self, batch: list[Work], seconds: float) -> None:
         """What the next batches, and plans, go by."""

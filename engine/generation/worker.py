@@ -357,7 +357,8 @@ class GenerationWorker:
         try:
             loaded = instance.loaded
             loaded.loop.share_steps(self._sharing)
-            loaded.context.use_threads(self._cores.begin_step())
+            loaded.loop.share_cores(self._cores.threads_for)
+            self._cores.begin_step()
             with self._spinning.watched():
                 self.models.step()
             if loaded.loop.shortage is not None and not front.loader.is_closing:

@@ -31,6 +31,20 @@ class Sharing:
 UNMEASURED = Sharing()
 
 
+def pass_threads(sharing: Sharing, reading_seconds: float, search_seconds: float) -> int | None:
+    """Threads of a pass beside a search that goes on for so long; None for as many as it has alone.
+
+    What was measured are steps of answers, which are short. A pass over a prompt keeps its threads to its end: with one
+    of two, one that takes three seconds took six beside a search of a third of a second.
+
+    Args:
+        sharing: What was chosen for steps.
+        reading_seconds: What the prompts in it take with all threads; 0 of a pass that only writes.
+        search_seconds: How much longer the search is expected to take.
+    """
+    return sharing.write_threads if reading_seconds <= max(0.0, search_seconds) else None
+
+
 def ways(num_write_threads: int, num_cores: int) -> tuple[tuple[int, int], ...]:
     """Threads of a step and of a scan that are worth measuring: all for both, few for the scan, and cores apart."""
     few = max(1, num_cores // 4)

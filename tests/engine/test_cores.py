@@ -23,7 +23,8 @@ class Clock:
 
 def test_alone_each_has_all_cores():
     cores = Cores(lambda: TOGETHER)
-    assert cores.begin_step() is None
+    cores.begin_step()
+    assert cores.threads_for(0.0) is None
     cores.rest()
     with cores.searching():
         assert threads_allowed() is None
@@ -35,9 +36,38 @@ def test_together_they_share_as_was_measured():
     with cores.searching():
         assert threads_allowed() == 1
         assert cores.may_step()
-        assert cores.begin_step() == 3
+        cores.begin_step()
+        assert cores.threads_for(0.0) == 3
     assert threads_allowed() is None
-    assert cores.begin_step() is None
+    cores.begin_step()
+    assert cores.threads_for(0.0) is None
+
+
+def test_a_pass_that_reads_for_longer_than_the_search_goes_on_keeps_its_threads():
+    clock = Clock()
+    cores = Cores(lambda: TOGETHER, clock)
+    cores.begin_step()
+    with cores.searching():
+        # How long the first takes nobody knows.
+        assert (cores.threads_for(0.0), cores.threads_for(0.1)) == (3, None)
+        clock.now += 2.0
+    with cores.searching():
+        assert (cores.threads_for(1.9), cores.threads_for(2.1)) == (3, None)
+        clock.now += 1.5
+        assert (cores.threads_for(0.4), cores.threads_for(0.6)) == (3, None)
+        clock.now += 1.5
+        # It should have ended by now, and steps of answers share with it as long as it goes on.
+        assert (cores.threads_for(0.0), cores.threads_for(0.1)) == (3, None)
+
+
+def test_searches_are_expected_to_take_what_they_took_of_late():
+    clock = Clock()
+    cores = Cores(lambda: TOGETHER, clock)
+    for seconds in (1.0, *[3.0] * 20):
+        with cores.searching():
+            clock.now += seconds
+    with cores.searching():
+        assert cores.threads_for(2.9) == 3
 
 
 def test_in_turn_a_step_waits_for_the_search_and_goes_on_when_it_is_over():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from engine.errors import NotStreamable
 from engine.events import AnswerFailed, AnswerFinished, MemoryShort
 from engine.generation import load_plan, opening
 from engine.generation.commands import UseModel
+from engine.generation.context import Context, Stretch
 from engine.generation.model import Model
 from engine.memory.demand import Demand
 from engine.memory.hardware import Hardware
@@ -173,6 +174,22 @@ def test_a_new_context_streams_as_the_one_before(model_desk, decisive):
     assert settled.is_in_force
     model_desk.wait_until(lambda: model_desk.loader.loaded_now.stream.streamed == (1, 4))
     assert texts_of(model_desk, list(decisive)) == decisive
+
+
+def test_a_new_context_over_the_same_weights_costs_no_pass_of_its_own(model_desk, monkeypatch):
+    assert placed(model_desk, **STREAMED).is_in_force
+    passes, decode = list[int](), Context.decode
+
+    def counted(self: Context, stretches: Sequence[Stretch]) -> list[int]:
+        passes.append(sum(len(stretch.tokens) for stretch in stretches))
+        return decode(self, stretches)
+
+    monkeypatch.setattr(Context, "decode", counted)
+    assert placed(model_desk, **STREAMED, **slots(8)).is_in_force
+    assert passes == []
+    # Weights that are read anew are tried out before there is a question to answer.
+    placed(model_desk, is_repacked=True, streamed_layers=(), ring_slots=0)
+    assert passes[0] == 1
 
 
 def test_layers_go_back_to_where_they_were_when_there_is_no_room_for_the_context(model_desk, decisive, monkeypatch):

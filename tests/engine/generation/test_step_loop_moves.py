@@ -69,6 +69,25 @@ def prompts(path: Path, count: int, max_tokens: int = 40) -> dict[str, str]:
     return {prompt: written.text for prompt, written in found.items()}
 
 
+def test_passes_have_the_threads_that_they_may_have_for_what_they_read_also_in_another_context(desk, monkeypatch):
+    asked, used = list[float](), list[int | None]()
+    monkeypatch.setattr(Context, "use_threads", lambda self, num_threads: used.append(num_threads))
+
+    def threads_for(reading_seconds: float) -> int | None:
+        asked.append(reading_seconds)
+        return 1 if reading_seconds < 0.5 else None
+
+    desk.loop.share_cores(threads_for)
+    desk.ask("q", "x" * 100, sampling=LONG)
+    desk.step()
+    move(desk)
+    for _ in range(3):
+        desk.step()
+    # A hundredth of a second for each of 64 tokens, as guessed, and of the 37 behind them; then it writes.
+    assert asked == pytest.approx([0.64, 0.37, 0.0, 0.0])
+    assert used == [None, 1, 1, 1]
+
+
 def test_a_prompt_that_moves_half_read_took_as_long_as_its_passes_and_not_as_the_move(desk, monkeypatch):
     run = Computing.run
 
@@ -257,6 +276,24 @@ def test_a_beginning_that_was_kept_is_not_saved_a_second_time(wide_model):
     desk.loop.move(desk.context, desk.cells, desk.keeper)
     desk.run()
     assert desk.text("q") == desk.text("first")
+    desk.close()
+
+
+def test_a_prompt_whose_answer_moved_is_found_by_the_next_that_begins_so(wide_model):
+    desk = LoopDesk(wide_model, keeper=FakeKeeper)
+    shared = Segment(desk.prompt("x" * 60), "instructions")
+    first, second = (Segment(tuple(desk.model.tokenize(text)), "question") for text in ("yyyy", "zzzzzz"))
+    desk.ask("first", [shared, first], sampling=LONG)
+    for _ in range(3):
+        desk.step()
+    # Whatever keeps prompts has no room for it outside of cells.
+    desk.keeper.leave_cells()
+    desk.loop.set_aside(PLENTY)
+    desk.loop.move(desk.context, desk.cells, desk.keeper)
+    desk.ask("second", [shared, second], sampling=LONG)
+    desk.run()
+    (read,) = [one for one in desk.events if isinstance(one, PromptRead) and one.request_id == "second"]
+    assert (read.cached_tokens, read.computed_tokens) == (len(shared.tokens), len(second.tokens))
     desk.close()
 
 

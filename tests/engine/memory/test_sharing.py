@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.memory.measured import Beside, Measured, Split
-from engine.memory.sharing import UNMEASURED, chosen, ways
+from engine.memory.sharing import UNMEASURED, Sharing, chosen, pass_threads, ways
 
 WAYS = ((4, 4), (4, 1), (3, 1), (2, 2), (1, 1))
 
@@ -26,6 +26,15 @@ def test_where_all_ways_together_get_less_done_they_take_turns():
     assert chosen(table((2, 2, 0.7), (1, 1, 0.9)), Split(), WAYS).in_turn
     # By chance it may be as much either way: nobody stands still for that.
     assert not chosen(table((2, 2, 0.98)), Split(), WAYS).in_turn
+
+
+def test_a_pass_that_outlasts_the_search_keeps_all_threads():
+    apart = Sharing(1, 1)
+    assert pass_threads(apart, 0.3, search_seconds=0.4) == 1
+    assert pass_threads(apart, 3.4, search_seconds=0.4) is None
+    # Steps of answers are what was measured, also beside a search that should have ended by now.
+    assert pass_threads(apart, 0.0, search_seconds=-1.0) == 1
+    assert pass_threads(UNMEASURED, 0.0, search_seconds=1.0) is None
 
 
 def test_nothing_is_decided_by_what_was_never_measured():
