@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from engine.config import MIB
 from engine.errors import NoCells
 from engine.generation.cells import Cells
 from engine.generation.counters import Tally
@@ -19,13 +20,15 @@ from engine.generation.needs import cells_now
 from engine.generation.preemption import DISK_RATES, choose
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.queueing import LOOKAHEAD, Queueing, has_precedence
-from engine.generation.residence import Residence
+from engine.generation.residence import OverDisk, Residence
 from engine.generation.scheduler import Resident, is_read_soon, victim, watermark
 from engine.generation.swap_room import ROOMY, SwapRoom
 from engine.memory.gangs import Sharing
 
 # For less nobody waits until another prompt has been read.
 MIN_SAVED_TOKENS = 32
+# What is saved on the disk passes through so much memory at a time.
+PIECE_BYTES = 16 * MIB
 # While nobody comes or goes, there is room only where kept KV was unpinned, or where waiting made more urgent.
 _STEPS_BETWEEN_TRIES = 16
 
@@ -180,9 +183,20 @@ class Admission:
         parts, left_bytes = residence.parts(group), self._swap_budget_bytes - residence.saved_bytes
         if choose(parts, min(left_bytes, room.ram_bytes), residence.rates, self._profile) == "swap":
             return residence.save(group)
-        if room.disk_folder is None or choose(parts, room.passing_bytes, DISK_RATES, self._profile) != "swap":
+        return self._is_saved_on_disk(group, None, room.passing_bytes, room.disk_folder)
+
+    def _is_saved_on_disk(
+        self, group: SequenceGroup, kept: int | None, passing_bytes: int, folder: Path | None
+    ) -> bool:
+        """The same by way of so much memory to files, which more bytes pass through piece by piece."""
+        parts = self._residence.parts(group, kept)
+        num_bytes = sum(part.num_bytes for part in parts)
+        piece_bytes = min(num_bytes, PIECE_BYTES) if self._residence.can_cut else num_bytes
+        if folder is None or piece_bytes > passing_bytes:
             return False
-        return residence.save(group) and residence.spill(group, room.disk_folder)
+        if choose(parts, num_bytes, DISK_RATES, self._profile) != "swap":
+            return False
+        return self._residence.save(group, kept, OverDisk(folder, piece_bytes))
 
     def take_back(self, group: SequenceGroup) -> None:
         """Takes a group out of cells that have lost what it computed; it is computed again."""
@@ -192,19 +206,27 @@ class Admission:
         """Takes all cells from everybody, because the context is about to go; they go on where they were in another.
 
         What is kept has left the cells already, and is found again. What was saved first makes way to the disk for what
-        does not fit into `room_bytes` of memory beside it; where that is no way, it is read again.
+        does not fit into `room_bytes` of memory beside it, and what does not fit in there alone goes to the disk in
+        pieces; where that is no way, it is read again.
         """
         self.drop_closing()
         self._queue.let_go_of_all()
         for group in reversed(list(self._groups.running)):
             self._queue.find(group)
             kept = group.found.num_tokens if group.found is not None else 0
-            parts = self._residence.parts(group, kept)
-            needed_bytes = sum(part.num_bytes for part in parts)
-            if disk_folder is not None and choose(parts, room_bytes, DISK_RATES, self._profile) == "swap":
-                self._make_way(room_bytes - needed_bytes, disk_folder)
-            has_room = self._residence.saved_bytes + needed_bytes <= room_bytes
-            self._leave(group, has_room and self._residence.save(group, kept), keeps_found=True)
+            is_saved = self._is_set_aside(group, kept, room_bytes, disk_folder)
+            self._leave(group, is_saved, keeps_found=True)
+
+    def _is_set_aside(self, group: SequenceGroup, kept: int, room_bytes: int, disk_folder: Path | None) -> bool:
+        """As `_is_saved`, where nobody may stay in the cells."""
+        parts = self._residence.parts(group, kept)
+        needed_bytes = sum(part.num_bytes for part in parts)
+        if disk_folder is not None and choose(parts, room_bytes, DISK_RATES, self._profile) == "swap":
+            self._make_way(room_bytes - needed_bytes, disk_folder)
+        left_bytes = room_bytes - self._residence.saved_bytes
+        if needed_bytes <= left_bytes:
+            return self._residence.save(group, kept)
+        return self._is_saved_on_disk(group, kept, left_bytes, disk_folder)
 
     def _make_way(self, most_bytes: int, disk_folder: Path) -> None:
         """Has what was saved of those who wait take no more memory than that."""

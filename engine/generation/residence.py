@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,14 @@ from engine.generation.spilling import on_disk
 log = logging.getLogger(__name__)
 # With less, what moving takes however little it is says nothing of how fast bytes are.
 _TELLING_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class OverDisk:
+    """Saving into files of a folder, through so much memory at a time where what is saved can be cut."""
+
+    folder: Path
+    passing_bytes: int
 
 
 class Residence:
@@ -141,28 +149,51 @@ class Residence:
         bytes_per_cell, own = self._bytes_per_cell(group), self._own(group, kept)
         return [Part(start, end - start, int((end - start) * bytes_per_cell)) for _, start, end in own]
 
-    def save(self, group: SequenceGroup, kept: int | None = None) -> bool:
+    @property
+    def can_cut(self) -> bool:
+        """Whether what a request holds can be saved piece by piece."""
+        return self.can_share and not self._has_window
+
+    def save(self, group: SequenceGroup, kept: int | None = None, way: OverDisk | None = None) -> bool:
         """Copies out of the cells what only this request holds; False where that failed and nothing is saved.
 
         Args:
             group: Who leaves.
             kept: Up to where it will be found again, where that is not all that it shares with others.
+            way: How, where memory has no room for all of it.
         """
         if self._has_window and self.can_share and group.has_forked:
             # What others would part from behind is not in it, but only what the first of them looks at by now.
             return False
         since = self._clock()
-        for sequence, start, end in list(self._own(group, kept)):
+        for sequence, start, end in list(self._cut(self._own(group, kept), self._bytes_per_cell(group), way)):
             part = self._save(sequence, start, end)
             if part is None:
                 self.forget_saved(group)
                 return False
             sequence.saved.append(part)
             self.saved_bytes += part.num_bytes
+            # Before the next piece, which needs the same memory.
+            if way is not None and not self.spill(group, way.folder):
+                return False
+        group.is_swapped = True
+        if way is not None:
+            return True
         num_bytes = sum(part.num_bytes for sequence in group.sequences for part in sequence.saved)
         self.rates = self.rates.with_save(num_bytes, self._clock() - since)
-        group.is_swapped = True
         return self.disk_folder is None or self.spill(group, self.disk_folder)
+
+    def _cut(
+        self, owned: Iterator[tuple[TokenSequence, int, int]], bytes_per_cell: float, way: OverDisk | None
+    ) -> Iterator[tuple[TokenSequence, int, int]]:
+        """The same positions in pieces that pass through the memory of `way`."""
+        if way is None or not self.can_cut:
+            yield from owned
+            return
+        most_tokens = max(1, int(way.passing_bytes / max(1.0, bytes_per_cell)))
+        for sequence, start, end in owned:
+            for place in range(start, end, most_tokens):
+                yield sequence, place, min(place + most_tokens, end)
 
     def spill(self, group: SequenceGroup, folder: Path) -> bool:
         """Moves what was saved of a request from memory to the disk; where that has no room, it is forgotten."""
@@ -253,7 +284,7 @@ class Residence:
         held = sequence.held
         if held is None:
             return None
-        if start == 0:
+        if start == 0 and end == held.end:
             return self._save_slot(held.slot, start, end)
         try:
             scratch = self._cells.open(start)

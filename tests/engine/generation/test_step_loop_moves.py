@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,17 +10,18 @@ from pathlib import Path
 import pytest
 
 from engine.core import KVType
-from engine.generation import gathering
+from engine.generation import admission, gathering, residence
 from engine.generation.batching import Work
 from engine.generation.beam import Beams
 from engine.generation.cells import Cells
 from engine.generation.computing import Computing
-from engine.generation.context import Context, ContextSpec
+from engine.generation.context import Context, ContextSpec, State
 from engine.generation.groups import SequenceGroup
 from engine.generation.preemption import Part
 from engine.generation.request import PromptRead
 from engine.generation.residence import Residence
 from engine.generation.segment import Segment
+from engine.generation.spilling import on_disk
 from tests.helpers.loop_desk import GREEDY, FakeKeeper, LoopDesk, decisive_prompts
 from tests.helpers.tiny_gguf import write_tiny_lfm2, write_tiny_mamba, write_tiny_model
 
@@ -311,6 +313,54 @@ def test_what_memory_has_no_room_for_moves_over_the_disk(desk, wide_model, tmp_p
     assert {prompt: desk.text(prompt) for prompt in texts} == texts
     assert desk.loop.counters().preempted_by_recompute == 0
     assert (desk.loop.saved_bytes, desk.loop.spilled_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("num_answers", [1, 3])
+def test_what_memory_has_no_room_for_at_once_moves_over_the_disk_in_pieces(
+    desk, wide_model, tmp_path: Path, monkeypatch, num_answers: int
+):
+    prompt, text = next(iter(prompts(wide_model, 1).items()))
+    desk.ask("q", prompt, sampling=replace(LONG, num_answers=num_answers))
+    for _ in range(8):
+        desk.step()
+    (group,) = desk.loop._groups.running
+    whole_bytes = sum(part.num_bytes for part in parts_of(desk, group))
+    monkeypatch.setattr(admission, "PIECE_BYTES", whole_bytes // 5)
+    move(desk, 1024, room_bytes=whole_bytes // 4, disk_folder=tmp_path)
+    assert desk.loop.saved_bytes == 0
+    assert desk.loop.spilled_bytes >= whole_bytes
+    saved = [part for sequence in group.sequences for part in sequence.saved]
+    assert max(part.num_bytes for part in saved) <= whole_bytes // 4
+    desk.run()
+    assert desk.text("q") == text
+    assert desk.loop.counters().preempted_by_recompute == 0
+    assert (desk.loop.saved_bytes, desk.loop.spilled_bytes) == (0, 0)
+
+
+@pytest.mark.expects_warnings
+def test_where_the_disk_fills_up_in_the_middle_it_is_read_again(desk, wide_model, tmp_path: Path, monkeypatch):
+    prompt, text = next(iter(prompts(wide_model, 1).items()))
+    desk.ask("q", prompt, sampling=LONG)
+    for _ in range(8):
+        desk.step()
+    (group,) = desk.loop._groups.running
+    whole_bytes = sum(part.num_bytes for part in parts_of(desk, group))
+    monkeypatch.setattr(admission, "PIECE_BYTES", whole_bytes // 5)
+    num_written = 0
+
+    def fill_up(state: State, folder: Path) -> State:
+        nonlocal num_written
+        num_written += 1
+        if num_written == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return on_disk(state, folder)
+
+    monkeypatch.setattr(residence, "on_disk", fill_up)
+    move(desk, 1024, room_bytes=whole_bytes // 4, disk_folder=tmp_path)
+    assert (desk.loop.saved_bytes, desk.loop.spilled_bytes) == (0, 0)
+    assert desk.loop.counters().preempted_by_recompute == 1
+    desk.run()
+    assert desk.text("q") == text
 
 
 def test_what_passes_through_no_memory_at_all_is_read_again(desk, tmp_path: Path):
