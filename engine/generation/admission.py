@@ -27,8 +27,8 @@ from engine.memory.gangs import Sharing
 
 # For less nobody waits until another prompt has been read.
 MIN_SAVED_TOKENS = 32
-# What is saved on the disk passes through so much memory at a time.
-PIECE_BYTES = 16 * MIB
+# What is saved on the disk in pieces passes through so much memory at a time, at the least.
+LEAST_PIECE_BYTES = 16 * MIB
 # While nobody comes or goes, there is room only where kept KV was unpinned, or where waiting made more urgent.
 _STEPS_BETWEEN_TRIES = 16
 
@@ -191,12 +191,15 @@ class Admission:
         """The same by way of so much memory to files, which more bytes pass through piece by piece."""
         parts = self._residence.parts(group, kept)
         num_bytes = sum(part.num_bytes for part in parts)
-        piece_bytes = min(num_bytes, PIECE_BYTES) if self._residence.can_cut else num_bytes
-        if folder is None or piece_bytes > passing_bytes:
+        if folder is None or self._least_bytes_at_once(num_bytes) > passing_bytes:
             return False
         if choose(parts, num_bytes, DISK_RATES, self._profile) != "swap":
             return False
-        return self._residence.save(group, kept, OverDisk(folder, piece_bytes))
+        # Each piece is a file that stays open.
+        return self._residence.save(group, kept, OverDisk(folder, min(num_bytes, passing_bytes)))
+
+    def _least_bytes_at_once(self, num_bytes: int) -> int:
+        return min(num_bytes, LEAST_PIECE_BYTES) if self._residence.can_cut else num_bytes
 
     def take_back(self, group: SequenceGroup) -> None:
         """Takes a group out of cells that have lost what it computed; it is computed again."""
@@ -223,10 +226,11 @@ class Admission:
         needed_bytes = sum(part.num_bytes for part in parts)
         if disk_folder is not None and choose(parts, room_bytes, DISK_RATES, self._profile) == "swap":
             self._make_way(room_bytes - needed_bytes, disk_folder)
-        left_bytes = room_bytes - self._residence.saved_bytes
-        if needed_bytes <= left_bytes:
+        if self._residence.saved_bytes + needed_bytes <= room_bytes:
             return self._residence.save(group, kept)
-        return self._is_saved_on_disk(group, kept, left_bytes, disk_folder)
+        if disk_folder is not None:
+            self._make_way(room_bytes - self._least_bytes_at_once(needed_bytes), disk_folder)
+        return self._is_saved_on_disk(group, kept, room_bytes - self._residence.saved_bytes, disk_folder)
 
     def _make_way(self, most_bytes: int, disk_folder: Path) -> None:
         """Has what was saved of those who wait take no more memory than that."""
@@ -370,6 +374,10 @@ class Admission:
     def _cells_for(self, group: SequenceGroup) -> int:
         found = group.found or Found()
         needed = group.num_tokens - self._num_there(group) + found.num_cells + group.num_sequences
+        # What was saved is loaded as it was, also where its beginning was found: it shares these cells only then.
+        needed += sum(
+            found.num_tokens - part.start for part in group.lead.saved if part.start < found.num_tokens < part.end
+        )
         if not self._groups.running:
             return min(needed, self._cells.num_cells)
         return needed + watermark(self._cells.num_cells, _num_sequences(self._groups.running))
@@ -387,7 +395,7 @@ class Admission:
         # What is kept of it may be held anew while it is loaded.
         self._cells.num_promised_slots = self._num_slots_due() + group.num_sequences + 1
         group.cached_tokens = max(group.cached_tokens, self._residence.settle(group, self._groups.before(group)))
-        self._keep_again(group)
+        self._hold_again(group)
         self.let_go(group)
         self._groups.waiting.remove(group)
         self._groups.running.append(group)
@@ -399,12 +407,12 @@ class Admission:
             # What was read before it left the cells counts, and not what it waited since.
             group.read_since = now - group.prefill_seconds
 
-    def _keep_again(self, group: SequenceGroup) -> None:
+    def _hold_again(self, group: SequenceGroup) -> None:
         """What was kept of a prompt may have gone from the cells with its answer, and come back with that alone."""
         segments = group.request.segments
         is_there = group.has_read_prompt and sum(len(segment.tokens) for segment in segments) <= group.lead.num_computed
-        if is_there and group.lead.held is not None and not self._keeper.keeps_whole:
-            self._keeper.keep(segments, group.lead.held, 0.0, 0)
+        if is_there and group.lead.held is not None:
+            self._keeper.hold(segments, group.lead.held)
 
     def _free_slots(self) -> None:
         """What is kept in cells may have taken sequence numbers that somebody who was let in is about to need."""

@@ -62,6 +62,13 @@ class Keeper(Protocol):
         """
         ...
 
+    def hold(self, segments: Sequence[Segment], sequence: CellSequence) -> None:
+        """Holds of `segments` what `sequence` has in cells, for which nobody else leaves them and nothing is written.
+
+        For what was kept before, and went from the cells with whoever had it there.
+        """
+        ...
+
     def let_go(self, found: Found) -> None:
         """Ends the pins of `find`; a second call does nothing."""
         ...
@@ -101,6 +108,9 @@ class KeepsNothing:
         return 0
 
     def keep(self, segments: Sequence[Segment], sequence: CellSequence, seconds: float, computed_tokens: int) -> None:
+        return
+
+    def hold(self, segments: Sequence[Segment], sequence: CellSequence) -> None:
         return
 
     def let_go(self, found: Found) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from engine.errors import NoCells
@@ -151,6 +152,22 @@ class KnowledgeKeeper:
         for node in reversed(path):
             node.pins -= 1
             self._drop_if_lost(node)
+
+    def hold(self, segments: Sequence[Segment], sequence: CellSequence) -> None:
+        if self.keeps_whole:
+            return
+        self._catch_up()
+        node = self.tree.root
+        for piece in self._prompts.pieces_of(segments):
+            if node.end + piece.num_tokens > sequence.end:
+                return
+            node = self._node_of(node, piece)
+            if node not in self._cells and self._cells.has_room(node.num_tokens):
+                with suppress(NoCells):
+                    self._cells.hold(node, sequence)
+            if node not in self._cells and node not in self._bytes:
+                self._drop_if_lost(node)
+                return
 
     def let_go(self, found: Found) -> None:
         if self._holds.pop(id(found), None) is not None:

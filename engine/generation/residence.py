@@ -7,6 +7,7 @@ Sequences of a model that cannot share prefixes are moved whole.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -190,7 +191,7 @@ class Residence:
         if way is None or not self.can_cut:
             yield from owned
             return
-        most_tokens = max(1, int(way.passing_bytes / max(1.0, bytes_per_cell)))
+        most_tokens = max(1, math.ceil(way.passing_bytes / max(1.0, bytes_per_cell)))
         for sequence, start, end in owned:
             for place in range(start, end, most_tokens):
                 yield sequence, place, min(place + most_tokens, end)

@@ -176,8 +176,8 @@ class Steps:
         return rows
 
     def _reading_seconds(self, batch: list[Work]) -> float:
-        """What the prompts in a batch are expected to take."""
-        reading = (work for work in batch if not work.group.has_read_prompt)
+        """What is read in a batch is expected to take so long, also what was read before."""
+        reading = (work for work in batch if work.num_tokens > 1)
         return sum(self._lasting.profile.seconds(work.sequence.num_computed, work.num_tokens) for work in reading)
 
     def _note(self, batch: list[Work], seconds: float) -> None:

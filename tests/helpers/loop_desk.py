@@ -255,6 +255,11 @@ class FakeKeeper:
                 self.nodes[path] = node
             start = end
 
+    def hold(self, segments: Sequence[Segment], sequence: CellSequence) -> None:
+        num_kept = len(self.kept)
+        self.keep(segments, sequence, 0.0, 0)
+        del self.kept[num_kept:]
+
     def let_go(self, found: Found) -> None:
         self.pins = [other for other in self.pins if other is not found]
 

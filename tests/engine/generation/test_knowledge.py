@@ -367,6 +367,38 @@ def test_a_path_that_memory_has_room_for_a_part_of_passes_with_its_end(room):
     assert room.ask([A, B, C, D]) == 128
 
 
+def test_what_went_with_an_answer_is_held_again_at_nobodys_cost(room):
+    room.keeper.set_budgets(PLENTY, 0, 0)
+    room.ask([A, B])
+    found, sequence = room.keeper.find([A, B]), room.cells.open()
+    room.keeper.restore(found, sequence)
+    room.keeper.let_go(found)
+    room.read_rest([A, B, C], sequence)
+    room.keeper.leave_cells()
+    assert room.keeper.peek([A, B]) == 0
+    figures = room.keeper.figures()
+    # Not what the answer has of another, nor what it has not got.
+    room.keeper.set_budgets(64, 0, 0)
+    room.keeper.hold([A, B, C, D], sequence)
+    assert (homes(room), room.keeper.peek([A, B, C])) == ((2, 0, 0), 64)
+    assert room.keeper.figures().computed_tokens == figures.computed_tokens
+    room.check_values([A, B, C], sequence)
+    room.release(sequence)
+    room.check()
+    assert room.ask([A, B, D]) == 64
+
+
+def test_what_holds_cells_does_not_leave_for_what_may_be_held_again(room):
+    room.keeper.set_budgets(64, 0, 0)
+    sequence = room.cells.open()
+    room.read_rest([A, B], sequence)
+    room.ask([A, C])
+    room.keeper.hold([A, B], sequence)
+    assert (room.keeper.peek([A, B]), room.keeper.peek([A, C])) == (32, 64)
+    room.release(sequence)
+    room.check()
+
+
 def test_without_time_only_what_the_disk_takes_at_once_is_kept(room):
     room.passing_room_bytes = BLOB
     room.keeper.set_budgets(PLENTY, 0, PLENTY)

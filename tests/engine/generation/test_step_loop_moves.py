@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from engine.generation.batching import Work
 from engine.generation.beam import Beams
 from engine.generation.cells import Cells
 from engine.generation.computing import Computing
-from engine.generation.context import Context, ContextSpec, State
+from engine.generation.context import Context, ContextSpec, State, Stretch
 from engine.generation.groups import SequenceGroup
 from engine.generation.preemption import Part
 from engine.generation.request import PromptRead
@@ -299,6 +299,33 @@ def test_a_prompt_whose_answer_moved_is_found_by_the_next_that_begins_so(wide_mo
     desk.close()
 
 
+def test_what_was_saved_waits_for_cells_to_be_loaded_in_also_where_its_beginning_was_found(wide_model, monkeypatch):
+    desk = LoopDesk(wide_model, keeper=FakeKeeper)
+    shared = Segment(desk.prompt("x" * 60), "instructions")
+    first, second = (Segment(tuple(desk.model.tokenize(letter * 60)), "question") for letter in "yz")
+    desk.ask("first", [shared, first], sampling=LONG)
+    desk.ask("second", [shared, second, second], sampling=LONG)
+    while len(desk.loop._groups.running) < 2 or desk.loop._groups.being_read:
+        desk.step()
+    desk.keeper.leave_cells()
+    move(desk, 256)
+    desk.keeper._context, desk.keeper._cells = desk.context, desk.cells
+    saved = [part.end for group in desk.loop._groups.waiting for part in group.lead.saved]
+    # There is room for what is not shared, and not for all that was saved.
+    assert max(saved) - len(shared.tokens) < 256 - min(saved) < max(saved)
+    computed, decode = list[int](), Context.decode
+
+    def counted(self: Context, stretches: Sequence[Stretch]) -> list[int]:
+        computed.append(sum(len(stretch.tokens) for stretch in stretches))
+        return decode(self, stretches)
+
+    monkeypatch.setattr(Context, "decode", counted)
+    desk.run()
+    # Nothing but the rest of both answers.
+    assert sum(computed) <= 2 * LONG.max_tokens
+    desk.close()
+
+
 def test_what_memory_has_no_room_for_moves_over_the_disk(desk, wide_model, tmp_path: Path):
     texts = prompts(wide_model, 4)
     for prompt in texts:
@@ -325,12 +352,15 @@ def test_what_memory_has_no_room_for_at_once_moves_over_the_disk_in_pieces(
         desk.step()
     (group,) = desk.loop._groups.running
     whole_bytes = sum(part.num_bytes for part in parts_of(desk, group))
-    monkeypatch.setattr(admission, "PIECE_BYTES", whole_bytes // 5)
+    monkeypatch.setattr(admission, "LEAST_PIECE_BYTES", whole_bytes // 5)
+    computed = group.lead.num_computed
     move(desk, 1024, room_bytes=whole_bytes // 4, disk_folder=tmp_path)
     assert desk.loop.saved_bytes == 0
     assert desk.loop.spilled_bytes >= whole_bytes
     saved = [part for sequence in group.sequences for part in sequence.saved]
-    assert max(part.num_bytes for part in saved) <= whole_bytes // 4
+    assert max(part.num_bytes for part in saved) <= 1.2 * whole_bytes / 4
+    desk.step()
+    assert group.lead.num_computed == computed + 1
     desk.run()
     assert desk.text("q") == text
     assert desk.loop.counters().preempted_by_recompute == 0
@@ -345,7 +375,7 @@ def test_where_the_disk_fills_up_in_the_middle_it_is_read_again(desk, wide_model
         desk.step()
     (group,) = desk.loop._groups.running
     whole_bytes = sum(part.num_bytes for part in parts_of(desk, group))
-    monkeypatch.setattr(admission, "PIECE_BYTES", whole_bytes // 5)
+    monkeypatch.setattr(admission, "LEAST_PIECE_BYTES", whole_bytes // 5)
     num_written = 0
 
     def fill_up(state: State, folder: Path) -> State:
