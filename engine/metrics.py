@@ -30,8 +30,7 @@ class Timings:
     `refreshes` times: the searches for it took `refresh_retrieval_s` (also those that found nothing new), of which
     `refresh_hidden_s` went by while the answer was written as fast as before, and reading it `refresh_prefill_s`.
     `thought_tokens` of the generated ones were written before the answer, in `thinking_s`. Where several answers were
-    written side by side these are of the first, and `other_tokens` and `other_thought_tokens` of the others. Of the
-    prompt, `shared_tokens` lay in cells of others too who were being answered when it had been read; None: nobody was.
+    written side by side these are of the first, and `other_tokens` and `other_thought_tokens` of the others.
     """
 
     queued_s: float
@@ -50,7 +49,6 @@ class Timings:
     thinking_s: float = 0.0
     other_tokens: int = 0
     other_thought_tokens: int = 0
-    shared_tokens: int | None = None
 
     @property
     def hidden_share(self) -> float | None:
@@ -73,7 +71,6 @@ class Timeline:
     thought_tokens: int = 0
     other_tokens: int = 0
     other_thought_tokens: int = 0
-    shared_tokens: int | None = None
 
     def mark(self, name: Mark) -> None:
         """Stamps `name` now; a second stamp of the same name is ignored."""
@@ -108,5 +105,4 @@ class Timeline:
             thinking_s=self.seconds_between("first_token", "first_word") if self.thought_tokens else 0.0,
             other_tokens=self.other_tokens,
             other_thought_tokens=self.other_thought_tokens,
-            shared_tokens=self.shared_tokens,
         )

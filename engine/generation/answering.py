@@ -153,7 +153,6 @@ class Answering:
         # What was read ahead for this very question was not there before.
         timeline.cached_tokens = event.cached_tokens if self.cached_ahead is None else self.cached_ahead
         timeline.prompt_tokens = event.cached_tokens + event.computed_tokens
-        timeline.shared_tokens = event.shared_tokens
 
     def _note_text(self, event: TextWritten) -> None:
         timeline = self.in_flight.timeline

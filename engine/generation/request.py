@@ -65,15 +65,13 @@ class Written:
 class PromptRead:
     """The prompt is in the cells: `cached_tokens` of it came from kept keys and values, the rest was computed.
 
-    `seconds` is from the first chunk (or restore) to the end of the last, less what it was out of the cells for. Others
-    who had cells then hold `shared_tokens` of it as well; None where nobody else had any.
+    `seconds` is from the first chunk (or restore) to the end of the last, less what it was out of the cells for.
     """
 
     request_id: str
     cached_tokens: int
     computed_tokens: int
     seconds: float
-    shared_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,25 +219,13 @@ class Steps:
             self.admission.look_again()
         self.ending.finish_if_done(group)
 
-    def _shared_tokens(self, group: SequenceGroup) -> int | None:
-        """How many of its cells others hold who have some; None where nobody has."""
-        own, others = group.lead.held, [other for other in self._groups.running if other is not group]
-        held = [sequence.held for other in others for sequence in other.sequences if sequence.held is not None]
-        if own is None or not held:
-            return None
-        return self.cells.num_distinct(held) + own.num_cells - self.cells.num_distinct([*held, own])
-
     def _end_prompt(self, group: SequenceGroup) -> None:
         group.has_read_prompt = True
         tally = self._lasting.tally
         tally.prompt_tokens += group.cached_tokens + group.computed_tokens
         tally.cached_tokens += group.cached_tokens
         seconds = self._lasting.timing.clock() - group.read_since
-        self._lasting.events.append(
-            PromptRead(
-                group.request_id, group.cached_tokens, group.computed_tokens, seconds, self._shared_tokens(group)
-            )
-        )
+        self._lasting.events.append(PromptRead(group.request_id, group.cached_tokens, group.computed_tokens, seconds))
         if group.request.sampling.max_tokens <= 0:
             for sequence in group.sequences:
                 sequence.finish_reason = "length"

@@ -20,8 +20,6 @@ _RUNNING = ("reading", "writing")
 # As one of so many the next one may be. Of so many that came last, so many came while others were there where
 # questions overlap; when the last ones have all come alone, whoever asks does so one by one again.
 _OF_LATE, _CAME_LAST, _OVERLAPPING, _ALONE_AGAIN = 16, 4, 2, 2
-# What prompts share with others is promised only as far as so many of the last ones did that had company.
-_SHARED_OF_LATE = 8
 # Nobody has asked for so long: whoever asks next may be alone.
 QUIET_SECONDS = 60.0
 # A plan is not made anew for less.
@@ -42,7 +40,6 @@ class BacklogWatch:
         self._runs: dict[str, bool] = {}
         self._known, self._num_known = Backlog(), 0
         self._lengths, self._came_beside = deque[int](maxlen=_OF_LATE), deque[bool](maxlen=_CAME_LAST)
-        self._shared = deque[int](maxlen=_SHARED_OF_LATE)
         # Of questions that have ended, the share that others took the place of; those that have come since one ended.
         self._refill, self._num_come, self._ended_at = 0.0, 0, float("-inf")
         self._lock = threading.Lock()
@@ -71,7 +68,6 @@ class BacklogWatch:
                 max(LEAST_REFILL, round(self._refill, _REFILL_DIGITS)),
                 tuple(sorted(self._lengths)),
                 self._overlaps,
-                min(self._shared, default=0),
             )
 
     @property
@@ -84,8 +80,6 @@ class BacklogWatch:
         if timings.prompt_tokens:
             self._num_known += 1
             self._lengths.append(timings.prompt_tokens + timings.generated_tokens)
-            if timings.shared_tokens is not None:
-                self._shared.append(timings.shared_tokens)
             rate = max(_LEARNING_RATE, 1 / (self._num_known + _ASSUMED_ANSWERS))
             self._known = _learned(self._known, timings, rate)
 

@@ -95,8 +95,7 @@ class Backlog:
 
     Of questions that end while others are there, new ones take the place of the share `refill`. `lengths` are the
     tokens of each prompt of late with its answer, the shortest first; none where nothing is known. `overlaps`: of late,
-    questions came while others were there. Of each prompt, `shared_tokens` lie in cells that others hold as well, such
-    as what all are told.
+    questions came while others were there.
     """
 
     waiting: int = 0
@@ -107,7 +106,6 @@ class Backlog:
     refill: float = 0.0
     lengths: tuple[int, ...] = ()
     overlaps: bool = False
-    shared_tokens: int = 0
 
     @property
     def num_answers(self) -> int:

@@ -42,13 +42,10 @@ def cells_for(num_answers: int, demand: Demand, backlog: Backlog) -> int:
     """Cells for so many answers of the usual length, prompt and all.
 
     One may be whole while the others are half written on the average. And where one is longer, another is shorter: what
-    is added for that grows with the root of their number. Should all be long at once, the last ones wait. What all of
-    them share takes cells once.
+    is added for that grows with the root of their number. Should all be long at once, the last ones wait.
     """
     each, whole = _usual(backlog)
-    shared = min(backlog.shared_tokens, backlog.prompt_tokens)
-    own_cells = num_answers * (each - shared) + shared
-    wanted = int(own_cells + (whole - each) + LONGER_SHARE * whole * math.sqrt(num_answers))
+    wanted = int(num_answers * each + (whole - each) + LONGER_SHARE * whole * math.sqrt(num_answers))
     return max(1, min(num_answers * demand.context_tokens, wanted))
 
 

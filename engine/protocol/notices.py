@@ -206,7 +206,6 @@ class Timings(Message):
     thinking_s: float = 0.0
     other_tokens: int = 0
     other_thought_tokens: int = 0
-    shared_tokens: int | None = None
 
 
 class AnswerFinished(Notice):

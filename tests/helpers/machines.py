@@ -168,7 +168,6 @@ def random_backlog(chance: random.Random) -> Backlog:
         answer_tokens=chance.choice((16, 256, 700)),
         cached_share=chance.choice((0.0, 0.0, 0.5, 0.95)),
         lengths=tuple(sorted(chance.choice((80, 900, 1500, 6000)) for _ in range(chance.choice((0, 1, 16))))),
-        shared_tokens=chance.choice((0, 0, 60)),
     )
 
 

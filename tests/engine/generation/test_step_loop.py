@@ -581,22 +581,6 @@ def test_what_the_keeper_has_is_not_read_again(make_desk: MakeDesk) -> None:
     assert desk.finished("same").answers == desk.finished("first").answers
 
 
-def test_what_prompts_share_with_others_that_have_cells_is_told(make_desk: MakeDesk) -> None:
-    desk = make_desk(keeper=FakeKeeper)
-    shared = Segment(desk.prompt("x" * 60), "instructions")
-    first, second = (Segment(tuple(desk.model.tokenize(text)), "question") for text in ("yyyy", "zzzzzz"))
-    desk.ask("first", [shared, first])
-    desk.step()
-    desk.step()
-    desk.ask("second", [shared, second])
-    desk.run()
-    desk.ask("third", [shared, first])
-    desk.run()
-    read = {event.request_id: event.shared_tokens for event in desk.events if isinstance(event, PromptRead)}
-    # Cells that are only kept are nobody's.
-    assert read == {"first": None, "second": len(shared.tokens), "third": None}
-
-
 def test_the_next_turn_finds_all_of_the_answer_before_it(make_desk: MakeDesk) -> None:
     desk = make_desk("stories", keeper=FakeKeeper)
     segments = segments_of(desk, "Once upon a time ", "there was a dog.")

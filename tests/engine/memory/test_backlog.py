@@ -11,11 +11,8 @@ from engine.metrics import Timings
 ANSWER = Answer("", (), (), (), Scope(0, 0, 0), None, "stop")
 
 
-def finished(
-    question_id: str, prompt: int, generated: int, cached: int = 0, shared: int | None = None
-) -> AnswerFinished:
-    timings = Timings(0, 0, 0, 0, 1, prompt, generated, cached, shared_tokens=shared)
-    return AnswerFinished(question_id, ANSWER, timings)
+def finished(question_id: str, prompt: int, generated: int, cached: int = 0) -> AnswerFinished:
+    return AnswerFinished(question_id, ANSWER, Timings(0, 0, 0, 0, 1, prompt, generated, cached))
 
 
 def test_questions_are_counted_by_what_they_are_at():
@@ -110,18 +107,6 @@ def test_lengths_follow_what_was_seen():
     assert abs(now.prompt_tokens - 3000) < 20
     assert abs(now.answer_tokens - 90) < 5
     assert abs(now.cached_share - 0.5) < 0.01
-
-
-def test_what_prompts_share_is_what_each_of_late_did_that_had_company():
-    watch = BacklogWatch()
-    for shared in (None, 410, 93, None, 503):
-        watch.note(finished("a", 600, 20, shared=shared))
-    assert watch.now().shared_tokens == 93
-    for _ in range(7):
-        watch.note(finished("a", 600, 20, shared=300))
-    assert watch.now().shared_tokens == 300
-    watch.note(finished("another", 600, 20, shared=0))
-    assert watch.now().shared_tokens == 0
 
 
 def test_quotes_say_nothing_of_prompts():

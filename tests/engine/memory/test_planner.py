@@ -245,8 +245,7 @@ def test_cells_for_so_many_answers_are_the_fewest_that_hold_as_many(seed: int):
     if usual * 2 < demand.context_tokens:
         assert cells_for(1, demand, backlog) == int(1.25 * usual)
         half = backlog.answer_tokens / 2
-        shared = min(backlog.shared_tokens, backlog.prompt_tokens)
-        assert cells_for(16, demand, backlog) == int(16 * (usual - half - shared) + shared + half + usual)
+        assert cells_for(16, demand, backlog) == int(16 * (usual - half) + half + usual)
 
 
 def test_answers_that_find_cells_gain_nothing_by_a_plan_for_as_many():
