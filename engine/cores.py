@@ -1,6 +1,7 @@
 """The cores, shared between answers that are written and questions that are searched for, as sharing.py decided.
 
-The retrieval thread says when it searches; the generation thread asks before each step. Usable from any thread.
+The retrieval thread says when it searches; the generation thread asks before each step whether it may compute now, and
+before each pass with how many threads. Usable from any thread.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 from engine.generation.in_reading import shared_segments_tokens
 from engine.generation.keeping import Found, Keeper
 from engine.generation.needs import cells_now
-from engine.generation.preemption import DISK_RATES, choose
+from engine.generation.preemption import DISK_RATES, Part, choose
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.queueing import LOOKAHEAD, Queueing, has_precedence
 from engine.generation.residence import OverDisk, Residence
@@ -193,10 +193,14 @@ class Admission:
         num_bytes = sum(part.num_bytes for part in parts)
         if folder is None or self._least_bytes_at_once(num_bytes) > passing_bytes:
             return False
-        if choose(parts, num_bytes, DISK_RATES, self._profile) != "swap":
+        if not self._is_worth_writing(parts):
             return False
         # Each piece is a file that stays open.
         return self._residence.save(group, kept, OverDisk(folder, min(num_bytes, passing_bytes)))
+
+    def _is_worth_writing(self, parts: Sequence[Part]) -> bool:
+        """Whether files take less time than computing again, however much memory that passes through."""
+        return choose(parts, sum(part.num_bytes for part in parts), DISK_RATES, self._profile) == "swap"
 
     def _least_bytes_at_once(self, num_bytes: int) -> int:
         return min(num_bytes, LEAST_PIECE_BYTES) if self._residence.can_cut else num_bytes
@@ -224,12 +228,11 @@ class Admission:
         """As `_is_saved`, where nobody may stay in the cells."""
         parts = self._residence.parts(group, kept)
         needed_bytes = sum(part.num_bytes for part in parts)
-        if disk_folder is not None and choose(parts, room_bytes, DISK_RATES, self._profile) == "swap":
-            self._make_way(room_bytes - needed_bytes, disk_folder)
+        bytes_at_once = needed_bytes if needed_bytes <= room_bytes else self._least_bytes_at_once(needed_bytes)
+        if disk_folder is not None and bytes_at_once <= room_bytes and self._is_worth_writing(parts):
+            self._make_way(room_bytes - bytes_at_once, disk_folder)
         if self._residence.saved_bytes + needed_bytes <= room_bytes:
             return self._residence.save(group, kept)
-        if disk_folder is not None:
-            self._make_way(room_bytes - self._least_bytes_at_once(needed_bytes), disk_folder)
         return self._is_saved_on_disk(group, kept, room_bytes - self._residence.saved_bytes, disk_folder)
 
     def _make_way(self, most_bytes: int, disk_folder: Path) -> None:

@@ -367,6 +367,22 @@ def test_what_memory_has_no_room_for_at_once_moves_over_the_disk_in_pieces(
     assert (desk.loop.saved_bytes, desk.loop.spilled_bytes) == (0, 0)
 
 
+def test_what_was_saved_first_makes_way_for_pieces_of_what_has_no_room(desk, tmp_path: Path, monkeypatch):
+    desk.ask("large", "x" * 100, sampling=LONG)
+    desk.ask("small", "A tale of a wolf:", sampling=LONG)
+    while len(desk.loop._groups.running) < 2 or desk.loop._groups.being_read:
+        desk.step()
+    large, small = (sum(p.num_bytes for p in parts_of(desk, group)) for group in desk.loop._groups.running)
+    # The small one is saved in memory first; what passes through takes all of it but a little.
+    room_bytes = (large + small) // 2
+    assert small < room_bytes < large
+    monkeypatch.setattr(admission, "LEAST_PIECE_BYTES", room_bytes - small // 2)
+    move(desk, 1024, room_bytes=room_bytes, disk_folder=tmp_path)
+    assert desk.loop.counters().preempted_by_recompute == 0
+    assert desk.loop.saved_bytes == 0
+    desk.run()
+
+
 @pytest.mark.expects_warnings
 def test_where_the_disk_fills_up_in_the_middle_it_is_read_again(desk, wide_model, tmp_path: Path, monkeypatch):
     prompt, text = next(iter(prompts(wide_model, 1).items()))
