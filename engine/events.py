@@ -99,6 +99,14 @@ class PassagesFound:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptMade:
+    """A model is going to read so many tokens for a question, kept ones among them; a later one takes its place."""
+
+    question_id: str
+    num_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class TokensGenerated:
     """The next piece of text; whole characters only."""
 
@@ -245,6 +253,7 @@ Event = (
     | LibraryChanged
     | AnswerStateChanged
     | PassagesFound
+    | PromptMade
     | TokensGenerated
     | ThoughtsGenerated
     | EvidenceRefreshed

@@ -41,6 +41,8 @@ def notice_of(event: events.Event) -> protocol.Notice | None:
             return protocol.EmbedderDownloads(downloads=downloads)
         case events.MemoryChanged() | events.PlacementSettled() | events.MemoryShort() | events.ModelSwitched():
             return None
+        case events.PromptMade():
+            return None
         case _:
             return _answer_notice(event)
 

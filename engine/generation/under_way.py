@@ -13,7 +13,7 @@ from datetime import date
 
 from engine.core import Evidence, Passage, Priority, Question, SamplingParams
 from engine.errors import GenerationError, RagdollError
-from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, Publish
+from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, PromptMade, Publish
 from engine.generation.answering import Answering
 from engine.generation.commands import Task
 from engine.generation.hot_passages import HotPassages
@@ -113,6 +113,7 @@ class UnderWay:
             loaded.loop.submit(answering.request)
         self._answering[question.question_id] = answering
         self.num_moves += 1
+        self._publish(PromptMade(question.question_id, prompt.num_tokens))
         if prompt.begun is None and question.searches:
             self._hot.note(prompt, loaded.speaker)
 

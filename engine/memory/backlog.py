@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, AnswerStateChanged, Event
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, AnswerStateChanged, Event, PromptMade
 from engine.memory.demand import Backlog
 from engine.metrics import Timings
 
@@ -38,6 +38,8 @@ class BacklogWatch:
     ) -> None:
         self._on_change, self._clock = on_change, clock
         self._runs: dict[str, bool] = {}
+        # Tokens of the prompts that wait, or are read or answered, where they are made.
+        self._prompts: dict[str, int] = {}
         self._known, self._num_known = Backlog(), 0
         self._lengths, self._came_beside = deque[int](maxlen=_OF_LATE), deque[bool](maxlen=_CAME_LAST)
         # Of questions that have ended, the share that others took the place of; those that have come since one ended.
@@ -48,6 +50,8 @@ class BacklogWatch:
         """Takes in what has happened; events of no question are passed over."""
         if isinstance(event, AnswerStateChanged):
             is_news = self._note_state(event.question_id, event.state in _RUNNING)
+        elif isinstance(event, PromptMade):
+            is_news = self._note_prompt(event.question_id, event.num_tokens)
         elif isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed):
             is_news = self._note_end(event)
         else:
@@ -62,13 +66,27 @@ class BacklogWatch:
             return Backlog(
                 len(self._runs) - running,
                 running,
-                known.prompt_tokens,
+                self._prompt_tokens,
                 known.answer_tokens,
                 known.cached_share,
                 max(LEAST_REFILL, round(self._refill, _REFILL_DIGITS)),
-                tuple(sorted(self._lengths)),
+                tuple(sorted((*self._lengths, *self._lengths_under_way))),
                 self._overlaps,
             )
+
+    @property
+    def _prompt_tokens(self) -> int:
+        """Of those that wait and run: of which prompts are made, and of others as of late and these are."""
+        num_made, num_tokens = len(self._prompts), sum(self._prompts.values())
+        if not num_made:
+            return self._known.prompt_tokens
+        num_known = min(1 / _LEARNING_RATE, self._num_known + _ASSUMED_ANSWERS)
+        usual = (num_known * self._known.prompt_tokens + num_tokens) / (num_known + num_made)
+        return round((num_tokens + (len(self._runs) - num_made) * usual) / len(self._runs))
+
+    @property
+    def _lengths_under_way(self) -> Iterator[int]:
+        return (num_tokens + self._known.answer_tokens for num_tokens in self._prompts.values())
 
     @property
     def _overlaps(self) -> bool:
@@ -91,6 +109,14 @@ class BacklogWatch:
             self._runs[question_id] = runs
         return is_news
 
+    def _note_prompt(self, question_id: str, num_tokens: int) -> bool:
+        with self._lock:
+            if question_id not in self._runs:
+                return False
+            is_news = self._prompts.get(question_id) != num_tokens
+            self._prompts[question_id] = num_tokens
+        return is_news
+
     def _note_coming(self) -> None:
         self._came_beside.append(bool(self._runs))
         if not self._runs and self._clock() - self._ended_at > QUIET_SECONDS:
@@ -103,6 +129,7 @@ class BacklogWatch:
             if isinstance(event, AnswerFinished):
                 self._learn(event.timings)
             was_known = self._runs.pop(event.question_id, None) is not None
+            self._prompts.pop(event.question_id, None)
             if was_known:
                 self._refill = _towards(self._refill, min(1, self._num_come), _LEARNING_RATE)
                 self._num_come, self._ended_at = 0, self._clock()

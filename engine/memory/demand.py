@@ -91,11 +91,11 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits and runs now; tokens a prompt and an answer take on the average, as far as known.
+    """What waits and runs now; tokens a prompt of these and an answer take on the average, as far as known.
 
     Of questions that end while others are there, new ones take the place of the share `refill`. `lengths` are the
-    tokens of each prompt of late with its answer, the shortest first; none where nothing is known. `overlaps`: of late,
-    questions came while others were there.
+    tokens of each prompt of late, and of each that waits or runs, with its answer, the shortest first; none where
+    nothing is known. `overlaps`: of late, questions came while others were there.
     """
 
     waiting: int = 0

@@ -20,6 +20,7 @@ from engine.events import (
     ModelStateChanged,
     PassagesFound,
     PassagesRecalled,
+    PromptMade,
     TokensGenerated,
 )
 from engine.generation import building
@@ -57,6 +58,14 @@ def test_tokens_stream_and_add_up_to_the_answer(desk, tmp_path: Path, architectu
     assert end.timings.prompt_tokens > 20
     assert 0 < end.timings.generated_tokens <= 24
     assert end.timings.total_s >= end.timings.ttft_s > 0
+
+
+def test_how_long_a_prompt_is_is_told_before_anything_of_it_is_read(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("How?")
+    end = desk.end_of()
+    told = [event for event in desk.events if isinstance(event, PromptMade | AnswerStateChanged)]
+    assert told == [PromptMade("q", end.timings.prompt_tokens), AnswerStateChanged("q", "writing")]
 
 
 def test_a_trained_model_writes_words(desk):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.core import Answer, Scope
-from engine.events import AnswerCancelled, AnswerFinished, AnswerStateChanged, LibraryChanged
+from engine.events import AnswerCancelled, AnswerFinished, AnswerStateChanged, LibraryChanged, PromptMade
 from engine.memory.backlog import LEAST_REFILL, QUIET_SECONDS, BacklogWatch
 from engine.memory.demand import Backlog
 from engine.metrics import Timings
@@ -107,6 +107,40 @@ def test_lengths_follow_what_was_seen():
     assert abs(now.prompt_tokens - 3000) < 20
     assert abs(now.answer_tokens - 90) < 5
     assert abs(now.cached_share - 0.5) < 0.01
+
+
+def test_prompts_that_are_made_count_as_they_are_before_their_answers_end():
+    told: list[int] = []
+    watch = BacklogWatch(lambda: told.append(1))
+    for question_id in "ab":
+        watch.note(AnswerStateChanged(question_id, "queued"))
+    assert (watch.now().prompt_tokens, watch.now().lengths) == (1024, ())
+    for question_id, num_tokens in (("a", 2000), ("b", 2600)):
+        watch.note(PromptMade(question_id, num_tokens))
+    now = watch.now()
+    assert (now.prompt_tokens, now.lengths) == (2300, (2256, 2856))
+    assert len(told) == 4
+    # What is not new is told to nobody, and of whom nobody asks nothing is known.
+    watch.note(PromptMade("b", 2600))
+    watch.note(PromptMade("c", 9000))
+    assert (len(told), watch.now()) == (4, now)
+    watch.note(finished("a", 2000, 100))
+    assert (watch.now().prompt_tokens, watch.now().lengths[0]) == (2600, 2100)
+    watch.note(AnswerCancelled("b"))
+    assert watch.now().prompt_tokens == round(1024 + (2000 - 1024) * 2 / 3)
+
+
+def test_questions_that_are_searched_for_are_as_long_as_others_are_now_and_have_been():
+    watch = BacklogWatch()
+    for question_id in "ab":
+        watch.note(AnswerStateChanged(question_id, "searching"))
+    watch.note(PromptMade("a", 2524))
+    # One that is there says twice as much as what was assumed.
+    assert watch.now().prompt_tokens == (2524 + 2024) // 2
+    for number in range(60):
+        watch.note(finished(f"{number}", 524, 16))
+    # And a fifth of what was of late.
+    assert abs(watch.now().prompt_tokens - (2524 + 524 + 2000 / 6) / 2) < 3
 
 
 def test_quotes_say_nothing_of_prompts():
