@@ -65,7 +65,7 @@ def test_how_long_a_prompt_is_is_told_before_anything_of_it_is_read(desk, tiny_m
     desk.ask("How?")
     end = desk.end_of()
     told = [event for event in desk.events if isinstance(event, PromptMade | AnswerStateChanged)]
-    assert told == [PromptMade("q", end.timings.prompt_tokens), AnswerStateChanged("q", "writing")]
+    assert told[-2:] == [PromptMade("q", end.timings.prompt_tokens), AnswerStateChanged("q", "writing")]
 
 
 def test_a_trained_model_writes_words(desk):
