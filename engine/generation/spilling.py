@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.generation.context import State
+from engine.memory.room import require_disk_room
 
 
 def on_disk(state: State, folder: Path) -> State:
@@ -22,6 +23,7 @@ def on_disk(state: State, folder: Path) -> State:
         OSError: There is no room, or the folder cannot be written to.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    require_disk_room(folder, state.nbytes)
     with tempfile.TemporaryFile(dir=folder, prefix="answer-") as file:
         file.write(state.data)
         file.flush()

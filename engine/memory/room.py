@@ -5,8 +5,12 @@ The one place where this is reckoned: budgets are followed by it (budgets.py), a
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from engine.memory.demand import Budgets, Demand
 from engine.memory.hardware import Hardware
@@ -76,6 +80,17 @@ def there_is(hardware: Hardware, held: Held, device_reserve_bytes: int) -> Room:
         ram_bytes=ram_bytes,
         disk_bytes=hardware.disk_free_bytes + held.disk_bytes - int(hardware.disk_capacity_bytes * DISK_RESERVE_SHARE),
     )
+
+
+def require_disk_room(folder: Path, num_bytes: int) -> None:
+    """Whoever writes so much for its own sake leaves the disk what chats and the library need.
+
+    Raises:
+        OSError: There is less, as if the disk was full.
+    """
+    disk = shutil.disk_usage(folder)
+    if disk.free - num_bytes < disk.total * DISK_RESERVE_SHARE:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def device_free_bytes(hardware: Hardware, held_bytes: int) -> int:

@@ -6,9 +6,7 @@ llama.cpp or processor may have another order; without a name, nothing of it is 
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 import tempfile
 from io import FileIO
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any
 
 from engine.memory.ledger import Ledger
 from engine.memory.pages import Range
-from engine.memory.room import DISK_RESERVE_SHARE
+from engine.memory.room import require_disk_room
 
 
 class CopiedFile:
@@ -36,10 +34,7 @@ class CopiedFile:
         self.where = where
         num_bytes = where[1] - where[0]
         folder.mkdir(parents=True, exist_ok=True)
-        disk = shutil.disk_usage(folder)
-        if disk.free - num_bytes < disk.total * DISK_RESERVE_SHARE:
-            # While it was being filled, chats and the library could not be written.
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        require_disk_room(folder, num_bytes)
         handle, name = tempfile.mkstemp(prefix="weights-", dir=folder)
         self._file = FileIO(handle, "r+b")
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -108,6 +110,21 @@ def test_where_the_disk_has_no_room_an_answer_is_read_again(tmp_path: Path) -> N
     assert (parts.residence.saved_bytes, parts.residence.spilled_bytes) == (0, 0)
     parts.residence.settle(group)
     assert num_computed(group) == [0]
+    parts.check()
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("lack", [0, 1])
+def test_an_answer_that_waits_leaves_the_disk_what_others_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lack: int
+) -> None:
+    parts = Parts()
+    group = parts.running(prompt(1, 30), ((7, 8, 9),))
+    assert leave(parts, group)
+    reserve, free = 1000, 1000 + parts.residence.saved_bytes - lack
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=10 * reserve, free=free))
+    assert parts.residence.spill(group, tmp_path) == group.is_swapped == (not lack)
+    parts.residence.forget(group)
     parts.check()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,6 @@ import pytest
 
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
-from engine.generation.weights import copied_file
 from engine.generation.weights.copied import MOST_AROUND_BYTES, CopiedWeights, range_of
 from engine.memory.ledger import Ledger
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
@@ -93,7 +93,7 @@ def test_a_disk_that_is_nearly_full_is_not_filled(tmp_path: Path, monkeypatch: p
     held, where = memory(2 * MIB)
     held[:4] = b"here"
     weights = CopiedWeights(where, tmp_path, Ledger())
-    monkeypatch.setattr(copied_file.shutil, "disk_usage", lambda _: SimpleNamespace(total=100 * MIB, free=11 * MIB))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=100 * MIB, free=11 * MIB))
     with pytest.raises(OSError, match="No space left"):
         weights.leave()
     assert weights.is_there

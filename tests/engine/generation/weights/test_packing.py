@@ -6,6 +6,7 @@ import errno
 import mmap
 import os
 import random
+import shutil
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
@@ -18,7 +19,7 @@ import pytest
 from engine.errors import NotStreamable
 from engine.generation import model as model_module
 from engine.generation.model import Model
-from engine.generation.weights import addresses, copied_file, packing
+from engine.generation.weights import addresses, packing
 from engine.generation.weights.copied_file import CopiedFile
 from engine.generation.weights.packing import Packing
 from engine.memory.ledger import Ledger
@@ -167,7 +168,7 @@ def load(path: Path, folder: Path) -> None:
 
 
 def test_a_disk_that_would_be_full_is_not_written_to(path: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(copied_file.shutil, "disk_usage", lambda _: SimpleNamespace(total=900 * MIB, free=120 * MIB))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=900 * MIB, free=120 * MIB))
     with pytest.raises(NotStreamable, match=r"could not be written in the processor's order: No space left"):
         load(path, tmp_path)
     assert list(tmp_path.iterdir()) == []
