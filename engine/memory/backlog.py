@@ -110,9 +110,11 @@ class BacklogWatch:
         return is_news
 
     def _note_prompt(self, question_id: str, num_tokens: int) -> bool:
+        """Also of a question that was not searched for: nobody may have heard of it yet."""
         with self._lock:
             if question_id not in self._runs:
-                return False
+                self._note_coming()
+                self._runs[question_id] = False
             is_news = self._prompts.get(question_id) != num_tokens
             self._prompts[question_id] = num_tokens
         return is_news

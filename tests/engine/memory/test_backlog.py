@@ -120,14 +120,25 @@ def test_prompts_that_are_made_count_as_they_are_before_their_answers_end():
     now = watch.now()
     assert (now.prompt_tokens, now.lengths) == (2300, (2256, 2856))
     assert len(told) == 4
-    # What is not new is told to nobody, and of whom nobody asks nothing is known.
+    # What is not new is told to nobody.
     watch.note(PromptMade("b", 2600))
-    watch.note(PromptMade("c", 9000))
     assert (len(told), watch.now()) == (4, now)
     watch.note(finished("a", 2000, 100))
     assert (watch.now().prompt_tokens, watch.now().lengths[0]) == (2600, 2100)
     watch.note(AnswerCancelled("b"))
     assert watch.now().prompt_tokens == round(1024 + (2000 - 1024) * 2 / 3)
+
+
+def test_a_question_that_is_not_searched_for_waits_from_when_its_prompt_is_made():
+    watch = BacklogWatch()
+    watch.note(PromptMade("a", 2000))
+    now = watch.now()
+    assert (now.waiting, now.running, now.prompt_tokens) == (1, 0, 2000)
+    watch.note(AnswerStateChanged("a", "writing"))
+    assert (watch.now().waiting, watch.now().running, watch.now().prompt_tokens) == (0, 1, 2000)
+    watch.note(AnswerCancelled("a"))
+    assert watch.now().num_answers == 1
+    assert watch.now().lengths == ()
 
 
 def test_questions_that_are_searched_for_are_as_long_as_others_are_now_and_have_been():
