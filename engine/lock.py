@@ -1,4 +1,4 @@
-"""One engine a library: the lock that says which process holds it."""
+"""One engine a library: the lock that says which process holds it, and the one by which commands take turns."""
 
 from __future__ import annotations
 
@@ -18,15 +18,33 @@ def hold(home: Home, patience_seconds: float = 0.0) -> filelock.BaseFileLock:
         LibraryHeld: Another process has it.
         HomeUnusable: Its file is not ours.
     """
-    file = home.library / "engine.lock"
-    lock = filelock.FileLock(file)
-    try:
-        lock.acquire(timeout=patience_seconds)
-    except filelock.Timeout as error:
+    lock = _taken(home, "engine.lock", patience_seconds)
+    if lock is None:
         raise LibraryHeld(
             "Ragdoll is already open and holds this library: its window, or a command such as `ragdoll serve`.",
             "Close the window, or end the command, and try again; or do this there.",
-        ) from error
+        )
+    return lock
+
+
+def take_turn(home: Home) -> filelock.BaseFileLock | None:
+    """The lock of the command that may have an engine of its own; None while another command has one.
+
+    Such an engine ends with its command, so that others wait for it; a window's may go on for days.
+
+    Raises:
+        HomeUnusable: Its file is not ours.
+    """
+    return _taken(home, "command.lock", 0.0)
+
+
+def _taken(home: Home, name: str, patience_seconds: float) -> filelock.BaseFileLock | None:
+    file = home.library / name
+    lock = filelock.FileLock(file)
+    try:
+        lock.acquire(timeout=patience_seconds)
+    except filelock.Timeout:
+        return None
     except OSError as error:
         raise HomeUnusable.by(error, file) from error
     return lock

@@ -1,6 +1,7 @@
 """Opening the library for a command, which tells on stderr what of its settings and its index cannot be used.
 
-While the window is open its engine holds the library, and the command goes to that.
+While the window is open its engine holds the library, and the command goes to that. Else it has an engine of its own,
+for which commands take turns.
 """
 
 from __future__ import annotations
@@ -8,17 +9,19 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 from engine.cli.commanded import Commanded
 from engine.cli.running import RunningEngine
 from engine.config import Home
 from engine.door import knock
 from engine.errors import EngineGone, LibraryHeld
-from engine.lock import PATIENCE_S
+from engine.lock import PATIENCE_S, take_turn
 
 # Whoever holds the library may be just starting, and hear us in a moment; or just ending, and give it up.
 AGAIN_S = 0.05
+# Longer than most commands take: who waits for another is told of it.
+TOLD_S = 2.0
 
 
 @contextmanager
@@ -38,27 +41,46 @@ def opened() -> Iterator[Commanded]:
 def reached() -> Iterator[Commanded]:
     """An engine on the user's data folder, in this process or, where one runs that can be called, in that.
 
+    Another command that has one of its own is waited for, as long as it takes.
+
     Raises:
         LibraryHeld: It is held by one that cannot be called.
         HomeUnusable, CatalogBroken, DiskFull: As Engine does.
     """
-    with closing(_reached()) as engine:
-        yield engine
-
-
-def _reached() -> Commanded:
-    home, until = Home.find(), time.monotonic() + PATIENCE_S
-    while True:
+    home = Home.find()
+    with ExitStack() as turn:
         # First, as what is answered there needs no engine here, which takes longer to import than most answers.
-        running = _running(home)
-        if running is not None:
+        running = _running(home) or _running_before_our_turn(home, turn) or _running_or_own(home)
+        with closing(running) as engine:
+            yield engine
+
+
+def _running_before_our_turn(home: Home, turn: ExitStack) -> Commanded | None:
+    """An engine that somebody has opened while we waited; None when it is our `turn`, which ends with that."""
+    home.create()
+    since, is_told = time.monotonic(), False
+    while (lock := take_turn(home)) is None:
+        if not is_told and time.monotonic() - since > TOLD_S:
+            is_told = True
+            _say("Another command uses the library; this one goes on when that has ended. Ctrl+C gives up.")
+        time.sleep(AGAIN_S)
+        if (running := _running(home)) is not None:
             return running
+    turn.callback(lock.release)
+    return None
+
+
+def _running_or_own(home: Home) -> Commanded:
+    until = time.monotonic() + PATIENCE_S
+    while True:
         try:
             return _own()
         except LibraryHeld:
             if time.monotonic() > until:
                 raise
         time.sleep(AGAIN_S)
+        if (running := _running(home)) is not None:
+            return running
 
 
 def _own() -> Commanded:

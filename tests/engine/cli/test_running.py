@@ -242,6 +242,35 @@ def test_an_engine_that_is_just_starting_is_waited_for(
     assert len(looked) == 4
 
 
+def test_commands_that_need_an_engine_of_their_own_wait_for_each_other(
+    ragdoll: Ragdoll, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "TOLD_S", 0.0)
+    turn = lock.take_turn(Home.under(ragdoll.home))
+    assert turn is not None
+    told: list[str] = []
+
+    def end_the_other(sentence: str) -> None:
+        told.append(sentence)
+        turn.release()
+
+    monkeypatch.setattr(opening, "_say", end_the_other)
+    for _ in range(2):
+        assert ragdoll.json("status")["documents"]["indexed"] == len(NOTES)
+    assert told == ["Another command uses the library; this one goes on when that has ended. Ctrl+C gives up."]
+
+
+def test_a_command_that_waits_for_another_goes_to_the_window_that_was_opened_meanwhile(
+    ragdoll: Ragdoll, open_engine: Callable[[], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "TOLD_S", 0.0)
+    turn = lock.take_turn(Home.under(ragdoll.home))
+    monkeypatch.setattr(opening, "_say", lambda sentence: open_engine())
+    assert ragdoll.json("status")["documents"]["indexed"] == len(NOTES)
+    assert turn is not None
+    turn.release()
+
+
 def test_an_engine_that_is_just_ending_is_waited_for() -> None:
     assert lock.PATIENCE_S > engine_process._HEARD_S + engine_process._GRACE_S
 
