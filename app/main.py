@@ -213,7 +213,7 @@ class Session(QObject):
             self.window.adding.add(paths)
 
     def _on_terminated(self) -> None:
-        self.window.close()
+        self.window.close_whatever_is_lost()
         QApplication.quit()
 
     def _tell_error(self, sentence: str, way_out: str) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # More side by side would each be written noticeably slower.
 MAX_ANSWERS = 4
+MOST_SOURCES_PX = 4000
 _UNREADABLE = str(QT_TRANSLATE_NOOP("settings_file", "%1 cannot be read (%2); defaults are used."))
 _WRONG = str(QT_TRANSLATE_NOOP("settings_file", "%1 has a wrong value (%2); the default is used until it is mended."))
 _UNWRITABLE = str(QT_TRANSLATE_NOOP("settings_file", "%1 cannot be written (%2)."))
@@ -80,7 +81,8 @@ class WindowSettings:
     """All that the window remembers. `geometry` is Qt's own form in base64, "" until a window has been closed.
 
     `language` is a locale name such as "zh_CN", "" for the system's; `last_collection` "" searches all.
-    `unsent_question` is what stood in the prompt when the window was closed.
+    `unsent_question` is what stood in the prompt when the window was closed, `unsent_edits` what was being written in
+    the place of questions, as JSON by their turns.
     A dataclass with checks of its own, because importing pydantic would delay the first paint by a quarter.
     """
 
@@ -89,9 +91,10 @@ class WindowSettings:
     language: str = _setting("")
     geometry: str = _setting("")
     is_sidebar_visible: bool = _setting(True)
-    sources_width_px: int = _setting(360, within=(0, 4000))
+    sources_width_px: int = _setting(360, within=(0, MOST_SOURCES_PX))
     last_collection: str = _setting("")
     unsent_question: str = _setting("")
+    unsent_edits: str = _setting("")
     answers_per_question: int = _setting(1, within=(1, MAX_ANSWERS))
 
 

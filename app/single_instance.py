@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 # What carries is imported where it is needed: the lock is taken before the first paint, all else comes after it.
 _TIMEOUT_MS = 3000
-_MAX_MESSAGE_BYTES = 2**20
+# More than the paths of any command line take, written as they are here.
+_MAX_MESSAGE_BYTES = 2**24
 # sockaddr_un.sun_path holds 108 bytes on Linux, 104 on others.
 _MAX_SOCKET_PATH_BYTES = 100
 

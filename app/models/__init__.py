@@ -136,9 +136,18 @@ class AppModels(QObject):
         collection = self.library.spelled(self.conversation.collection or protocol.DEFAULT_COLLECTION)
         return self.library.add(paths, collection, is_first=True, on_refused=self.conversation.detaching())
 
+    @property
+    def store_problem(self) -> protocol.RagdollError | None:
+        """Why the disk does not take something of chats, also when it is tried now; None where all is on it."""
+        late = self.conversation.late_writes
+        self.answering.save()
+        late.write()
+        return self.answering.store_problem or late.problem or self.each_file.store_problem
+
     def close(self) -> None:
         """Ends open questions as cancelled and saves them; the last thing before the store is closed."""
         self.answering.close()
+        self.conversation.late_writes.write()
         self.each_file.close()
         self.exports.stop()
 

@@ -175,8 +175,9 @@ class ConversationModel(OpenChat):
         """Shows the variant that is `step` further than a turn, with all that follows on it; stays within bounds."""
         turn = self._branch.tree.find(turn_id)
         leaf_id = self._branch.tree.leaf_beside(turn, step) if turn is not None else None
-        if leaf_id is not None and self.conversation_id is not None:
-            self._keep(lambda chat: self._store.set_leaf(chat, leaf_id))
+        conversation_id = self.conversation_id
+        if leaf_id is not None and conversation_id is not None:
+            self._try(lambda: self._store.set_leaf(conversation_id, leaf_id))
             self._branch.show(leaf_id)
             self.conversation_changed.emit()
 

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.chats import Conversation
 from app.chats.records import NO_MODEL
+from app.models.late_writes import LateWrites
 from app.models.question_filters import with_attached, without_paths
 from app.models.turn_records import filters_of, manner_of, stored_filters, stored_manner
 from engine.protocol import Filters, Manner, RagdollError
@@ -63,6 +64,8 @@ class OpenChat(QObject):
         self._chosen_model, self._new_manner = chosen_model, new_manner
         self._without_model: list[str] = []  # new chats, from before it was known what they begin with
         self._store = store
+        self.late_writes = LateWrites(self)
+        self.late_writes.failed.connect(self.store_failed)
         self._chat = _Chat()
         self.title = ""
         self.collection: str | None = None
@@ -81,7 +84,7 @@ class OpenChat(QObject):
     def rename(self, title: str) -> None:
         title = " ".join(title.split())
         conversation_id = self.conversation_id
-        if title and conversation_id is not None and self._keep(lambda chat: self._store.rename(chat, title)):
+        if title and conversation_id is not None and self._try(lambda: self._store.rename(conversation_id, title)):
             self.take_title(conversation_id, title)
             self.conversation_saved.emit(conversation_id)
 
@@ -106,7 +109,7 @@ class OpenChat(QObject):
         if filters == self.filters:
             return
         self.filters = filters
-        self._keep(lambda chat: self._store.set_filters(chat, stored_filters(filters)))
+        self._keep("filters", filters, lambda chat: self._store.set_filters(chat, stored_filters(filters)))
         self.filters_changed.emit()
 
     def attach(self, paths: Iterable[str]) -> None:
@@ -160,7 +163,7 @@ class OpenChat(QObject):
         if manner == self.manner:
             return
         self.manner = manner
-        self._keep(lambda chat: self._store.set_manner(chat, stored_manner(manner)))
+        self._keep("manner", manner, lambda chat: self._store.set_manner(chat, stored_manner(manner)))
         self.manner_changed.emit()
 
     # --- for those that inherit it ---
@@ -172,10 +175,9 @@ class OpenChat(QObject):
         self._chat = _Chat(conversation.conversation_id if conversation else None)
         self.title = conversation.title if conversation else ""
         if conversation is not None:
-            self.collection, self.searches = conversation.collection, conversation.searches
-        self.filters = filters_of(conversation.filters) if conversation else Filters()
-        self.model = conversation.model if conversation else ""
-        self.manner = manner_of(conversation.manner) if conversation else self._new_manner()
+            self._take_choices(conversation)
+        else:
+            self.filters, self.model, self.manner = Filters(), "", self._new_manner()
 
         def tell() -> None:
             self.title_changed.emit(self.title)
@@ -189,6 +191,15 @@ class OpenChat(QObject):
                 self.manner_changed.emit()
 
         return tell
+
+    def _take_choices(self, conversation: Conversation) -> None:
+        """Those of a stored chat, and what the disk has not taken of them."""
+        chat, late = conversation.conversation_id, self.late_writes
+        scope = late.newest(chat, "scope", (conversation.collection, conversation.searches))
+        self.collection, self.searches = scope
+        self.filters = late.newest(chat, "filters", filters_of(conversation.filters))
+        self.model = late.newest(chat, "model", conversation.model)
+        self.manner = late.newest(chat, "manner", manner_of(conversation.manner))
 
     def _stored(self, title: str) -> str:
         """The id of this chat, which is stored with that title if it is new. Raises RagdollError."""
@@ -213,10 +224,11 @@ class OpenChat(QObject):
             self.model_changed.emit()
         return made.conversation_id
 
-    def _keep(self, change: Callable[[str], None]) -> bool:
-        """Changes what is stored of this chat, if it is; returns whether that was done."""
+    def _keep(self, kind: str, value: object, change: Callable[[str], None]) -> None:
+        """Changes what is stored of this chat, if it is; what the disk refuses is written later."""
         conversation_id = self.conversation_id
-        return conversation_id is not None and self._try(lambda: change(conversation_id))
+        if conversation_id is not None:
+            self.late_writes.put(conversation_id, kind, value, lambda: change(conversation_id))
 
     # --- inside ---
 
@@ -224,12 +236,13 @@ class OpenChat(QObject):
         if (collection, searches) == (self.collection, self.searches):
             return
         self.collection, self.searches = collection, searches
-        self._keep(lambda chat: self._store.set_collection(chat, collection, searches=searches))
+        scope = (collection, searches)
+        self._keep("scope", scope, lambda chat: self._store.set_collection(chat, collection, searches=searches))
         self.collection_changed.emit()
 
     def _take_model(self, model: str) -> None:
         self.model = model
-        self._keep(lambda chat: self._store.set_model(chat, model))
+        self._keep("model", model, lambda chat: self._store.set_model(chat, model))
         self.model_changed.emit()
 
     def _settle_model(self, conversation_id: str, model: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
@@ -318,6 +318,16 @@ class ConversationView(QScrollArea):
             self._put_by[view.turn.turn_id] = view
         else:
             bits.drop(self._column, (view,))
+
+    def drafts(self) -> dict[str, str]:
+        """What is being written in the place of questions, by their turns, also of chats that are not shown."""
+        views = (*self._put_by.values(), *self._views)
+        edited = {view.turn.turn_id: view.bubble.draft for view in views if view.bubble.draft != view.turn.question}
+        return {**self._drafts, **{turn_id: draft for turn_id, draft in edited.items() if draft is not None}}
+
+    def take_drafts(self, drafts: Mapping[str, str]) -> None:
+        """Goes on with what `drafts` gave, as soon as these turns are shown."""
+        self._drafts.update(drafts)
 
     def _forget_others(self) -> None:
         """Of another conversation, or another branch, only the words are kept."""

@@ -111,6 +111,11 @@ class ChatPage(QWidget):
         pane.hide()
         return pane
 
+    @property
+    def edits(self) -> dict[str, str]:
+        """What is being written in the place of questions, by their turns."""
+        return self.conversation.drafts() if "conversation" in self.__dict__ else {}
+
     # --- bringing to life ---
 
     def attach(self, models: AppModels) -> None:

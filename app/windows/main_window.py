@@ -14,6 +14,7 @@ from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtWidgets import QApplication, QMainWindow, QStackedWidget, QWidget
 
 from app import theme
+from app.settings import MOST_SOURCES_PX
 from app.widgets import bits
 from app.widgets.prompt_edit import MAX_CHARACTERS
 from app.widgets.rail import Place, Rail
@@ -52,6 +53,7 @@ class MainWindow(QMainWindow):
         self._models: AppModels | None = None
         self.attaching: Attaching | None = None
         self._place: Place = "chats"
+        self._may_lose = False
         # Of the settings' file: said once, not at each change.
         self._told_problem = ""
         self._pages: dict[str, QWidget] = {}
@@ -141,6 +143,10 @@ class MainWindow(QMainWindow):
         self.chats.attach(models.chat_list)
         self.chat.attach(models)
         self.attaching = Attaching(self, models)
+        if models.settings.settings.unsent_edits:
+            from app.windows.closing import edits_in
+
+            self.chat.conversation.take_drafts(edits_in(models.settings.settings.unsent_edits))
         # Once it is asked, it is in a chat, also where this window is never closed in order.
         self.chat.prompt.submitted.connect(lambda _text: models.settings.change(unsent_question=""))
         self.status_line.attach(models.engine_status, models.memory, models.remark)
@@ -273,11 +279,23 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if self._models is not None:
+            from app.windows import closing
+
             self._settle_pages()
             geometry = bytes(self.saveGeometry().toBase64().data()).decode()
-            unsent = self.chat.prompt.text[:MAX_CHARACTERS]
-            self._models.settings.change(geometry=geometry, unsent_question=unsent)
+            unsent, edits = self.chat.prompt.text[:MAX_CHARACTERS], closing.as_text(self.chat.edits)
+            self._models.settings.change(geometry=geometry, unsent_question=unsent, unsent_edits=edits)
+            problem = self._models.store_problem
+            if problem is not None and not self._may_lose:
+                closing.ask_before_losing(self, problem, self.close_whatever_is_lost)
+                event.ignore()
+                return
         super().closeEvent(event)
+
+    def close_whatever_is_lost(self) -> None:
+        """Closes it also where the disk does not take something of the chats."""
+        self._may_lose = True
+        self.close()
 
     # --- inside ---
 
@@ -362,7 +380,7 @@ class MainWindow(QMainWindow):
     def _on_sources_width(self, width_px: int) -> None:
         store = self._store()
         if store is not None:
-            store.change(sources_width_px=width_px)
+            store.change(sources_width_px=min(width_px, MOST_SOURCES_PX))
 
     def _store(self) -> SettingsStore | None:
         return self._models.settings if self._models is not None else None

@@ -3179,6 +3179,21 @@
     </message>
 </context>
 <context>
+    <name>closing</name>
+    <message>
+        <source>Close and lose it</source>
+        <translation>关闭并放弃</translation>
+    </message>
+    <message>
+        <source>If you close Ragdoll now, the newest answers or settings of chats are lost.</source>
+        <translation>如果现在关闭 Ragdoll，对话中最新的回答或设置将会丢失。</translation>
+    </message>
+    <message>
+        <source>Not everything is saved yet.</source>
+        <translation>尚未全部保存。</translation>
+    </message>
+</context>
+<context>
     <name>commands</name>
     <message>
         <source>Add files…</source>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from PySide6.QtNetwork import QLocalSocket
 from app.single_instance import SingleInstance, paths_in, socket_address
 
 ROOT = Path(__file__).resolve().parents[2]
+IN_ROOT = {**os.environ, "PYTHONPATH": str(ROOT)}
 SECOND = """
 import sys
 from pathlib import Path
@@ -41,6 +43,17 @@ def test_a_second_start_hands_its_paths_over_and_is_told_that_it_was_heard(qtbot
     with qtbot.wait_signal(first.called, timeout=30_000) as called:
         second = second_start(tmp_path / "window.lock", "/a b", "/c\nd", "/三")
     assert called.args == [("/a b", "/c\nd", "/三")]
+    qtbot.wait_until(lambda: second.poll() is not None, timeout=30_000)
+    assert second.returncode == 0
+
+
+def test_as_many_paths_as_a_command_line_takes_are_heard(qtbot, first, tmp_path):
+    first.listen()
+    paths = tuple(f"/{number}/{'三' * 200}" for number in range(2000))
+    (tmp_path / "second.py").write_text(SECOND.replace("tuple(sys.argv[2:])", repr(paths)))
+    with qtbot.wait_signal(first.called, timeout=30_000) as called:
+        second = subprocess.Popen([sys.executable, tmp_path / "second.py", tmp_path / "window.lock"], env=IN_ROOT)
+    assert called.args == [paths]
     qtbot.wait_until(lambda: second.poll() is not None, timeout=30_000)
     assert second.returncode == 0
 

@@ -8,11 +8,12 @@ import sys
 import pytest
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMessageBox, QWidget
 
 from app import theme
 from app.widgets.prompt_edit import MAX_CHARACTERS
 from app.widgets.prose import Prose
+from app.windows import closing
 from app.windows.command_palette import CommandPalette, matching
 from app.windows.commands import commands_of
 from app.windows.main_window import MainWindow
@@ -476,6 +477,78 @@ def test_of_an_endless_question_that_was_not_sent_the_beginning_is_kept(window, 
     window.chat.prompt.set_text("x" * (MAX_CHARACTERS + 1))
     window.close()
     assert models.settings.settings.unsent_question == "x" * MAX_CHARACTERS
+
+
+def test_what_was_being_written_in_the_place_of_a_question_is_there_at_the_next_start(window, models, client, qtbot):
+    turn_id = ask(models, client, "First?")
+    finish(client, turn_id)
+    bubble = window.chat.conversation.widget_of(turn_id).bubble
+    QTest.keyClick(bubble._edit, Qt.Key.Key_Space)
+    bubble._editor.set_text("First? Or “not”?")
+    chat_id = models.conversation.conversation_id
+    window.close()
+    models.conversation.new_chat()
+    again = MainWindow()
+    qtbot.addWidget(again)
+    again.attach(models)
+    assert "conversation" in again.chat.__dict__
+    # Also where that chat is not opened before it is closed again.
+    again.close()
+    once_more = MainWindow()
+    qtbot.addWidget(once_more)
+    once_more.attach(models)
+    once_more.open_chat(chat_id)
+    bubble = once_more.chat.conversation.widget_of(turn_id).bubble
+    assert (bubble.draft, bubble.question) == ("First? Or “not”?", "First?")
+    bubble._editor.set_text("First?")
+    once_more.close()
+    assert models.settings.settings.unsent_edits == ""
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"a": 1}', '"a"'])
+def test_edits_that_are_none_of_ours_are_none(text):
+    assert closing.edits_in(text) == {}
+
+
+def test_of_many_edits_the_newest_are_kept_and_of_endless_ones_the_beginning():
+    edits = {str(number): "x" * (MAX_CHARACTERS + 1) for number in range(30)}
+    kept = closing.edits_in(closing.as_text(edits))
+    assert list(kept) == [str(number) for number in range(30 - closing.MOST_EDITS, 30)]
+    assert set(map(len, kept.values())) == {MAX_CHARACTERS}
+
+
+def on_full_disk(models):
+    models.conversation._store._connection.execute("PRAGMA query_only = ON")
+
+
+def test_a_window_whose_answers_are_not_on_the_disk_asks_before_it_closes(window, models, client):
+    turn_id = ask(models, client)
+    on_full_disk(models)
+    finish(client, turn_id)
+    assert not window.close()
+    (box,) = window.findChildren(QMessageBox)
+    assert "are lost" in box.informativeText()
+    assert window.isVisible()
+    box.button(QMessageBox.StandardButton.Cancel).click()
+    models.conversation._store._connection.execute("PRAGMA query_only = OFF")
+    # Now they are: nobody is asked.
+    assert window.close()
+    assert models.conversation._store.turns(models.conversation.conversation_id)[0].outcome.state == "finished"
+
+
+def test_whoever_wants_to_lose_them_can_close_it_and_a_signal_asks_nobody(window, models, client):
+    turn_id = ask(models, client)
+    on_full_disk(models)
+    finish(client, turn_id)
+    window.close()
+    (box,) = window.findChildren(QMessageBox)
+    next(button for button in box.buttons() if button.text() == "Close and lose it").click()
+    assert not window.isVisible()
+
+
+def test_on_a_very_wide_screen_the_sources_are_as_wide_as_is_remembered(window, models):
+    window.chat.sources_width_changed.emit(4105)
+    assert models.settings.settings.sources_width_px == 4000
 
 
 def test_a_question_that_was_sent_does_not_come_back(window, models):

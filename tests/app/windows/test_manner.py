@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QMenu, QMessageBox, QPushButton, QWidget
 
 from app import theme
 from app.chats.errors import ChatsUnusable
+from app.models.turn_records import manner_of
 from app.windows.commands import commands_of
 from app.windows.manner_dialog import MannerDialog
 from app.windows.preset_name_dialog import PresetNameDialog
@@ -401,6 +402,24 @@ def test_what_cannot_be_saved_is_told_where_it_was_wanted(window, client, models
     save(window, dialog, "Usual")
     assert not dialog.failure.isVisible()
     assert dialog.picker.text() == " Usual"
+
+
+def test_what_the_disk_refuses_of_a_chat_counts_and_is_saved_when_there_is_room(window, client, models):
+    client.tell(finished(ask(window, client).question_id))
+    chat_id, connection = models.conversation.conversation_id, models.conversation._store._connection
+    connection.execute("PRAGMA query_only = ON")
+    models.conversation.set_manner(VERSE)
+    models.conversation.set_model("/m.gguf")
+    models.conversation.leave_files_out()
+    window.new_chat()
+    window.open_chat(chat_id)
+    assert (models.conversation.manner, models.conversation.model) == (VERSE, "/m.gguf")
+    assert not models.conversation.searches
+    assert models.store_problem is not None
+    connection.execute("PRAGMA query_only = OFF")
+    assert models.store_problem is None
+    stored = models.conversation._store.conversation(chat_id)
+    assert (manner_of(stored.manner), stored.model, stored.searches) == (VERSE, "/m.gguf", False)
 
 
 # --- reaching it ---

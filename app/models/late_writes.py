@@ -1,0 +1,63 @@
+"""What was chosen for chats and the disk refused: it counts, and is written again until the disk takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.protocol import RagdollError
+
+Value = TypeVar("Value")
+Write = Callable[[], None]
+
+AGAIN_MS = 5000
+
+
+class LateWrites(QObject):
+    """Of each chat the newest value of each kind that is not on the disk yet."""
+
+    failed = Signal(str, str)  # a sentence, a way out; not of further tries
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._waiting: dict[tuple[str, str], tuple[object, Write]] = {}
+        self._problem: RagdollError | None = None
+        self._again = QTimer(self, singleShot=True, interval=AGAIN_MS)
+        self._again.timeout.connect(self.write)
+
+    def put(self, chat: str, kind: str, value: object, write: Write) -> bool:
+        """Writes a value in place of an earlier one that waits; returns whether the disk took it."""
+        self._waiting.pop((chat, kind), None)
+        try:
+            write()
+        except RagdollError as error:
+            self._waiting[chat, kind] = value, write
+            self._again.start()
+            self._problem = error
+            self.failed.emit(error.sentence, error.way_out)
+            return False
+        return True
+
+    def newest(self, chat: str, kind: str, stored: Value) -> Value:
+        """What counts: a value that waits, else the one that was read."""
+        value, _ = self._waiting.get((chat, kind), (stored, None))
+        return value  # type: ignore[return-value]  # each kind has values of one type
+
+    def write(self) -> None:
+        """Tries all that wait, until one is refused."""
+        for place, (_, write) in list(self._waiting.items()):
+            try:
+                write()
+            except RagdollError as error:
+                self._problem = error
+                self._again.start()
+                return
+            del self._waiting[place]
+        self._again.stop()
+
+    @property
+    def problem(self) -> RagdollError | None:
+        """Why something is not on the disk yet; None where all is."""
+        return self._problem if self._waiting else None

@@ -1,0 +1,53 @@
+"""Closing the window: what was being written is kept for the next start, and what would be lost is told before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QCoreApplication
+
+from app.widgets.prompt_edit import MAX_CHARACTERS
+from app.windows.questions import ask_first
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QMessageBox, QWidget
+
+    from engine.protocol import RagdollError
+
+MOST_EDITS = 20
+
+
+def as_text(edits: Mapping[str, str]) -> str:
+    """What was being written in the place of questions, by their turns; of many the newest."""
+    kept = list(edits.items())[-MOST_EDITS:]
+    return json.dumps({turn_id: text[:MAX_CHARACTERS] for turn_id, text in kept}) if kept else ""
+
+
+def edits_in(text: str) -> dict[str, str]:
+    """The same again; of what is nothing of ours, nothing."""
+    try:
+        edits = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    pairs = edits.items() if isinstance(edits, dict) else ()
+    return {turn_id: edit for turn_id, edit in pairs if isinstance(edit, str)}
+
+
+def ask_before_losing(window: QWidget, problem: RagdollError, on_yes: Callable[[], object]) -> QMessageBox:
+    """Whether the window is to be closed although the disk does not take the newest of the chats."""
+    lost = _tr("If you close Ragdoll now, the newest answers or settings of chats are lost.")
+    return ask_first(
+        window,
+        _tr("Not everything is saved yet."),
+        " ".join(filter(None, (problem.sentence, problem.way_out, lost))),
+        _tr("Close and lose it"),
+        on_yes,
+    )
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("closing", text)
