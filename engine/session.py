@@ -56,6 +56,7 @@ _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...]
     ),
     # These look at every model's file, of which one may lie on a share that hangs.
     (lambda _: "shelf", (protocol.MODELS, protocol.MODELS_CATALOGUE)),
+    (lambda _: "embedders", (protocol.EMBEDDERS, protocol.EMBEDDERS_DELETE)),
     (lambda params: f"questions to {params.model}", (protocol.ASK,)),
     (
         lambda params: f"model {params.path}",
@@ -65,6 +66,10 @@ _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...]
     # The hub may be slow to answer.
     (lambda _: "hub", (protocol.MODELS_LOOK_UP,)),
     (lambda _: "downloads", (protocol.MODELS_GET, protocol.MODELS_CANCEL_GETTING, protocol.MODELS_DISCARD_PART)),
+    (
+        lambda _: "downloads of embedders",
+        (protocol.EMBEDDERS_GET, protocol.EMBEDDERS_CANCEL_GETTING, protocol.EMBEDDERS_DISCARD_PART),
+    ),
 )
 _LANE_OF = {method.name: lane for lane, methods in _IN_ORDER for method in methods}
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -219,6 +219,21 @@ def test_a_folder_or_a_model_on_a_share_that_hangs_holds_up_no_pause_and_no_othe
     lines.wait_for(1, 3)
     # What was chosen last is what counts.
     assert engine.chosen == [None]
+
+
+def test_embedders_on_a_share_that_hangs_hold_up_no_settings_however_often_they_are_looked_at(
+    host: Host, engine: SlowPages, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(*_: object) -> NoReturn:
+        assert engine.go_on.wait(PATIENCE_S)
+        raise RagdollError("The share does not answer.")
+
+    monkeypatch.setattr(SlowPages, "getting_embedders", property(hang), raising=False)
+    asked(host, *[(protocol.EMBEDDERS, Nothing())] * 4, (protocol.SETTINGS_GET, Nothing()))
+    lines.wait_for(5)
+    assert set(lines.replies) == {5}
+    engine.go_on.set()
+    lines.wait_for(1, 2, 3, 4)
 
 
 def test_what_would_be_too_long_a_line_is_an_error(host: Host, engine: SlowPages, lines: Lines, monkeypatch) -> None:
