@@ -29,6 +29,7 @@ from engine.errors import (
     DocumentUnreadable,
     DocumentUnsupported,
     EmbedderUnavailable,
+    LibraryError,
     ParserGaveUp,
     RagdollError,
 )
@@ -245,7 +246,14 @@ class ParserPool:
         with self._lock:
             if self._closed.is_set():
                 raise Cancelled("Reading the file was cancelled.")
-            child = self._starter.submit(ParserProcess, self._memory_bytes).result()
+            try:
+                child = self._starter.submit(ParserProcess, self._memory_bytes).result()
+            except OSError as error:
+                # It says nothing of the file that was to be read.
+                raise LibraryError(
+                    f"The program that reads files cannot be started: {error.strerror or error}.",
+                    "Restart Ragdoll; if it happens again, install it anew.",
+                ) from error
             self._children.add(child)
             return child
 

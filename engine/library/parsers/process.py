@@ -53,7 +53,7 @@ class ParserProcess:
         # A thread rather than `select`, which knows no pipes on Windows.
         self._reader = threading.Thread(target=self._receive, name="parser-answers", daemon=True)
         self._reader.start()
-        self._is_ready = False
+        self._is_ready = self._was_killed = False
 
     @property
     def pid(self) -> int:
@@ -61,7 +61,8 @@ class ParserProcess:
 
     @property
     def is_alive(self) -> bool:
-        return self._process.poll() is None
+        """Whether it can be asked: not once it was killed, though it may live on where no signal reaches it."""
+        return not self._was_killed and self._process.poll() is None
 
     def own_bytes(self) -> int:
         """What it holds for itself: not the libraries' files, which it maps as we do."""
@@ -97,6 +98,7 @@ class ParserProcess:
 
     def kill(self) -> None:
         """Ends the child at once and waits for it; harmless when it is dead already."""
+        self._was_killed = True
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         self._reap()

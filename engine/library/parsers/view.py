@@ -81,7 +81,7 @@ def place_of(cited: str, text: str, start: int, end: int) -> tuple[int, int] | N
     A passage is as long as its place, but between two parts of it there is white space for whatever stands there, a
     rule or a comment.
     """
-    if len(cited) == end - start and all(map(_may_be, cited, text[start:end])):
+    if len(cited) == len(there := text[start:end]) == end - start and all(map(_may_be, cited, there)):
         return start, end
     found = (match.span() for match in re.finditer(_pattern_of(cited), text))
     return min(found, key=lambda at: abs(at[0] - start), default=None)

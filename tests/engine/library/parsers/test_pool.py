@@ -28,10 +28,11 @@ from engine.errors import (
     DocumentUnreadable,
     DocumentUnsupported,
     EmbedderUnavailable,
+    LibraryError,
     ParserGaveUp,
 )
 from engine.library.chunker import estimate_tokens, indexed_text
-from engine.library.parsers import child
+from engine.library.parsers import child, process
 from engine.library.parsers import pool as pool_module
 from engine.library.parsers.frames import read_frame, write_frame
 from engine.library.parsers.pool import ParserPool
@@ -173,6 +174,30 @@ def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(slow: Path
             read(pool, slow)
         assert children() == []
         assert read(pool, note).chunks
+
+
+def test_a_child_that_no_signal_reaches_is_not_asked_again(monkeypatch: pytest.MonkeyPatch):
+    stuck = process.ParserProcess(2048 * MIB)
+    assert stuck.is_alive
+    with monkeypatch.context() as deaf:
+        deaf.setattr(process, "_EXIT_SECONDS", 0.1)
+        deaf.setattr(stuck._process, "kill", lambda: None)
+        stuck.kill()
+    assert stuck._process.poll() is None
+    assert not stuck.is_alive
+    stuck.kill()
+    assert stuck._process.poll() is not None
+
+
+def test_that_no_child_can_be_started_is_said_as_no_fault_of_the_file(
+    pool: ParserPool, note: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as gone:
+        gone.setattr(process.sys, "executable", str(note.with_name("no python")))
+        with pytest.raises(LibraryError, match="cannot be started: No such file") as caught:
+            read(pool, note)
+        assert not isinstance(caught.value, DocumentUnreadable)
+    assert read(pool, note).chunks
 
 
 def test_a_child_that_is_killed_costs_one_file(pool: ParserPool, slow: Path, note: Path):

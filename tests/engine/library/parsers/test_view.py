@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from openpyxl import Workbook
 
-from engine.core import PageView
+from engine.core import PageView, ParsedDocument, ParsedPage
 from engine.errors import DocumentUnreadable
 from engine.library.parsers import families
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.shapes import Picture
-from engine.library.parsers.view import MAX_PICTURE_PX, merged, place_of, png, view
+from engine.library.parsers.view import MAX_PICTURE_PX, merged, place_of, png, text_view, view
 from tests.helpers.pdf import Line, Page, pdf
 
 
@@ -176,6 +176,19 @@ def test_a_file_that_is_as_it_was_holds_what_was_cited_of_two_parts_with_markup_
     moved = view(path, None, start, end, 600, Limits(), words)
     assert not moved.is_changed
     assert moved.text[moved.mark_start : moved.mark_end].endswith("The second part.")
+
+
+def test_a_text_that_ends_before_the_old_place_or_within_it_does_not_hold_what_was_cited():
+    assert place_of("The notice", "xyz", 50, 60) is None
+    assert place_of("The notice", "01234The no", 5, 15) is None
+
+
+def test_a_page_that_is_shorter_than_the_one_cited_is_not_taken_for_it():
+    text = "A long page of the lease, and The notice."
+    start, end = text.index("The notice"), text.index("The notice") + 10
+    document = ParsedDocument("pptx", "Lease", (ParsedPage(1, "Cover", ()), ParsedPage(2, text, ())))
+    page = text_view(document, 1, start, end, "The notice")
+    assert (page.page, page.is_changed, page.mark_start) == (2, False, start)
 
 
 def test_what_lies_between_two_parts_may_begin_as_the_second_does():
