@@ -25,6 +25,8 @@ _FOLDED_TO = re.compile(r"ss|ffi|ffl|ff|fi|fl|st")
 # Of more names than these it takes less time to compare all paths in Python.
 _MOST_PATTERNS = 16
 _NS_PER_SECOND = 1_000_000_000
+# As far from 1970 as the catalogue can tell of a file.
+_MOST_NS, _EPOCH_YEAR = 2**63 - 1, 1970
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +190,15 @@ def _pattern(name: str) -> str:
 
 
 def _midnight_ns(day: str, days_later: int) -> int:
-    """The beginning of a local day, in nanoseconds since the epoch."""
+    """The beginning of a local day, in nanoseconds since the epoch; of what is too far off, as far as can be told."""
     try:
-        begin = date.fromisoformat(day) + timedelta(days=days_later)
-        return int(datetime.combine(begin, datetime.min.time()).timestamp()) * _NS_PER_SECOND
-    except (ValueError, OverflowError) as error:
+        named = date.fromisoformat(day)
+    except ValueError as error:
         raise BadRequest(f"{day!r} is not a day.", "Write it as year-month-day: 2025-03-31.") from error
+    try:
+        begin = datetime.combine(named + timedelta(days=days_later), datetime.min.time())
+        begin_ns = int(begin.timestamp()) * _NS_PER_SECOND
+    except (ValueError, OverflowError, OSError):
+        # Beyond the calendar's ends, or what the system reckons with.
+        begin_ns = _MOST_NS if named.year > _EPOCH_YEAR else -_MOST_NS
+    return max(-_MOST_NS, min(begin_ns, _MOST_NS))

@@ -8,6 +8,7 @@ in again below a folder that is left out.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -100,6 +101,6 @@ def _is_a_rule(line: str) -> bool:
     """Whether the line can be understood; one slip must not switch the other rules off."""
     try:
         GitIgnoreSpec.from_lines([line])
-    except ValueError:
+    except (ValueError, re.error):
         return False
     return bool(line.strip()) and not line.startswith("#")

@@ -6,11 +6,14 @@ why, and looks for himself from then on.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection
 from typing import Protocol
 
 from watchfiles._rust_notify import RustNotify
+
+log = logging.getLogger(__name__)
 
 # How often it is asked whether something happened; each time costs some 20 µs.
 _STEP_MS = 100
@@ -65,7 +68,9 @@ class FolderListener:
                 self.is_listening = True
                 self._turned("")
                 self._listen(notify)
-        except (OSError, RuntimeError, ValueError) as error:
+        except Exception as error:
+            if not isinstance(error, OSError | RuntimeError | ValueError):
+                log.exception("what was heard of a folder could not be taken in")
             self.is_listening = False
             if not self._is_over.is_set():
                 self._turned(reason_for(error))

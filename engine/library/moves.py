@@ -8,6 +8,7 @@ from collections.abc import Collection, Generator, Iterable, Sequence
 from engine.catalog import Catalog, Root
 from engine.core import Document, FoundFile
 from engine.library.changes import choose_moved
+from engine.library.root_looks import answers
 from engine.library.scanner import content_hash, has_its_name
 
 Move = tuple[Document, FoundFile]
@@ -129,6 +130,8 @@ class _Search:
 
 def stands(root: Root) -> bool:
     """Whether a folder is there, on the drive where it was, and holds something."""
+    if not answers(root.path):
+        return False
     try:
         with os.scandir(root.path) as entries:
             return root.is_folder and os.stat(root.path).st_dev == root.device and any(True for _ in entries)
@@ -138,7 +141,7 @@ def stands(root: Root) -> bool:
 
 def is_surely_gone(root: Root) -> bool:
     """Whether a root is not there although its drive is: it was moved or deleted, not disconnected."""
-    if os.path.lexists(root.path):
+    if not answers(root.path) or os.path.lexists(root.path):
         return False
     above = os.path.dirname(root.path)
     while not os.path.lexists(above) and above != os.path.dirname(above):

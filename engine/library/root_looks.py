@@ -9,6 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 
 # A drive that has fallen asleep takes longer, and is waited for once.
 PATIENCE_SECONDS = 2.0
+# And longer by whoever reads what lies there next.
+LONG_PATIENCE_SECONDS = 15.0
 
 Look = Callable[[str], Hashable]
 
@@ -79,6 +81,23 @@ class _Round:
         except (OSError, ValueError):
             # No name of a file: nothing can lie there.
             return None
+
+
+# Looks that have not come back, by their paths: nobody waits for the same one twice.
+_UNANSWERED: dict[str, _Round] = {}
+
+
+def answers(path: str) -> bool:
+    """Whether a root answers at all, there or not: whoever touches one that does not cannot be stopped any more."""
+    earlier = _UNANSWERED.get(path)
+    if earlier is not None and not earlier.is_over.is_set():
+        return False
+    look = _Round(identity_of, (path,))
+    if look.is_over.wait(LONG_PATIENCE_SECONDS):
+        _UNANSWERED.pop(path, None)
+        return True
+    _UNANSWERED[path] = look
+    return False
 
 
 def identity_of(path: str) -> Hashable:

@@ -16,8 +16,10 @@ from hashlib import blake2b
 
 from engine.core import FoundFile
 from engine.library.ignoring import IgnoreRules, ignored_below, rules_in
+from engine.library.root_looks import answers
 
 _READ_BYTES = 1 << 20
+_MOST_NS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ def scan(path: str, excluded: frozenset[str] = frozenset()) -> Generator[str, No
 
     Left out is what the rules of `ignoring` say, and everything at a path in `excluded`.
     """
+    if not answers(path):
+        return Scan(path, absence="It does not answer; perhaps its drive or its server is not connected.")
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -215,7 +219,8 @@ class _Walk:
 
 
 def found_file(path: str, found: os.stat_result) -> FoundFile:
-    return FoundFile(path, found.st_size, found.st_mtime_ns)
+    # A date after 2262 or before 1677, which file systems take, has no room in the catalogue.
+    return FoundFile(path, found.st_size, max(-_MOST_NS - 1, min(found.st_mtime_ns, _MOST_NS)))
 
 
 def look_at(path: str) -> FoundFile:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from engine.errors import DiskFull, LibraryError
+from engine.errors import DiskFull, LibraryError, is_disk_full
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def is_of_an_index(error: Exception) -> bool:
 def as_library_error(sentence: str, error: Exception) -> LibraryError:
     """Our error for one of LanceDB's, whose messages carry the system's code as "os error 28"."""
     said = str(error)
-    if re.search(r"os error 28\b|no space left", said, re.IGNORECASE):
+    if is_disk_full(error):
         return DiskFull("The disk is full; the index could not be written.", "Free some space and start again.")
     reason = said.strip().splitlines()[0] if said.strip() else type(error).__name__
     return LibraryError(f"{sentence}: {reason}", "Restart Ragdoll; if it happens again, see the log.")

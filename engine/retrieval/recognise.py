@@ -17,7 +17,7 @@ from datetime import date, timedelta
 from functools import cached_property
 
 from engine.catalog.scopes import Named
-from engine.retrieval.dates import DATE, RELATIVE_DATE, is_bare, period
+from engine.retrieval.dates import DATE, RELATIVE_DATE, Period, is_bare, period
 from engine.retrieval.kinds import FORMATS_OF_KIND, KIND_OF_WORD
 from engine.retrieval.names import Chosen, chosen, mentions
 from engine.retrieval.words import terms
@@ -194,6 +194,21 @@ def _collection_pattern(name: str) -> re.Pattern[str]:
     )
 
 
+def _bounds(relation: str, days: Period) -> tuple[date | None, date | None]:
+    """The first and the last day that are meant. Raises OverflowError where the calendar does not reach so far."""
+    match relation:
+        case "since":
+            return days.first, None
+        case "after":
+            return days.last + timedelta(days=1), None
+        case "before":
+            return None, days.first - timedelta(days=1)
+        case "until":
+            return None, days.last
+        case _:
+            return days.first, days.last
+
+
 def _read_dates(reading: _Reading, today: date) -> None:
     """One date that belongs to files; of several, we would not know which is meant."""
     matches = list(_DATED.finditer(reading.question))
@@ -204,13 +219,11 @@ def _read_dates(reading: _Reading, today: date) -> None:
     if days is None:
         return
     relation = _RELATIONS[" ".join(match["relation"].casefold().split())] if match["relation"] else "in"
-    since, until = {
-        "since": (days.first, None),
-        "after": (days.last + timedelta(days=1), None),
-        "before": (None, days.first - timedelta(days=1)),
-        "until": (None, days.last),
-        "in": (days.first, days.last),
-    }[relation]
+    try:
+        since, until = _bounds(relation, days)
+    except OverflowError:
+        # After the last day of the calendar, or before the first: that confines nothing.
+        return
     span = (match.start() if match["lead"] else match.start("when"), match.end())
     reading.note(
         *span,

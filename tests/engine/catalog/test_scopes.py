@@ -97,10 +97,27 @@ def test_a_collection_and_filters_work_together(catalog: Catalog) -> None:
         catalog.ids_in_scope("Garden", Filters())
 
 
-@pytest.mark.parametrize("day", ["yesterday", "2025-02-30", "9999-12-31"])
+@pytest.mark.parametrize("day", ["yesterday", "2025-02-30", "10000-01-01"])
 def test_a_day_that_is_none_is_refused(catalog: Catalog, day: str) -> None:
     with pytest.raises(BadRequest, match=day):
         catalog.ids_in_scope(None, Filters(changed_until=day))
+
+
+@pytest.mark.parametrize(
+    ("filters", "num_names"),
+    [
+        ({"changed_until": "9999-12-31"}, 3),
+        ({"changed_until": "2999-12-31"}, 3),
+        ({"changed_since": "0001-01-01"}, 3),
+        ({"changed_since": "1500-01-01"}, 3),
+        ({"changed_since": "9999-12-31"}, 0),
+        ({"changed_until": "1500-01-01"}, 0),
+    ],
+)
+def test_days_that_no_file_is_as_old_or_new_as_are_days(
+    catalog: Catalog, filters: dict[str, str], num_names: int
+) -> None:
+    assert len(found(catalog, **filters)) == num_names
 
 
 def test_documents_without_stored_chunks_are_not_in_scope(catalog: Catalog) -> None:

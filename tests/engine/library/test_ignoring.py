@@ -101,9 +101,10 @@ def test_rules_read_as_gits(tmp_path: Path, line: str, left: list[str]) -> None:
     assert look(tmp_path) == left
 
 
-def test_one_line_that_cannot_be_understood_leaves_the_others_in_force(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", ["!", "Taxes [2024-2023]/", "[Draft-1]*"])
+def test_one_line_that_cannot_be_understood_leaves_the_others_in_force(tmp_path: Path, line: str) -> None:
     write(tmp_path, "a.log", "b.md")
-    rules(tmp_path, "!", "*.log")
+    rules(tmp_path, line, "*.log")
 
     assert look(tmp_path) == ["b.md"]
 

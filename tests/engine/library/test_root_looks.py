@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Hashable
+from collections.abc import Generator, Hashable
+from pathlib import Path
 
+import pytest
+
+from engine.catalog import Root
+from engine.library import root_looks
+from engine.library.moves import is_surely_gone, stands
 from engine.library.root_looks import RootLooks
+from engine.library.scanner import Scan, scan
+
+
+def all_of(looking: Generator[str, None, Scan]) -> Scan:
+    while True:
+        try:
+            next(looking)
+        except StopIteration as end:
+            found: Scan = end.value
+            return found
 
 
 def test_who_does_not_answer_is_asked_once_and_is_what_it_was_until_it_does() -> None:
@@ -44,6 +61,34 @@ def test_of_who_never_answered_nothing_is_known() -> None:
     looks = RootLooks(lambda path: never.wait(20) if path == "share" else path, patience_seconds=0.05)
     assert looks.at(["share", "here"]) == {"share": None, "here": "here"}
     never.set()
+
+
+def test_a_root_that_does_not_answer_is_absent_and_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never, looked, stat = threading.Event(), list[str](), os.stat
+    share = tmp_path / "share"
+    share.mkdir()
+
+    def hang(path: str, **options: object) -> os.stat_result:
+        if os.fspath(path) == str(share):
+            looked.append(threading.current_thread().name)
+            never.wait(20)
+        return stat(path, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "stat", hang)
+    monkeypatch.setattr(root_looks, "LONG_PATIENCE_SECONDS", 0.05)
+    (share / "a.md").touch()
+    root = Root(1, "Documents", str(share), is_folder=True, device=stat(share).st_dev, is_surveyed=True)
+    for _ in range(3):
+        assert all_of(scan(str(share))).absence.startswith("It does not answer;")
+        assert not stands(root)
+        assert not is_surely_gone(root)
+    assert looked == ["looking at roots"]
+    never.set()
+    assert root_looks._UNANSWERED[str(share)].is_over.wait(20)
+    assert [file.path for file in all_of(scan(str(share))).files] == [str(share / "a.md")]
+    assert stands(root)
 
 
 def test_a_path_that_is_not_asked_for_any_more_is_forgotten() -> None:

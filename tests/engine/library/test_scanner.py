@@ -6,11 +6,12 @@ import os
 import socket
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from engine.core import FoundFile
-from engine.library.scanner import Scan, content_hash, look_at, scan
+from engine.library.scanner import Scan, content_hash, found_file, look_at, scan
 
 
 def look(path: Path | str, *excluded: Path) -> Scan:
@@ -43,6 +44,12 @@ def test_files_are_found_at_every_depth_with_size_and_time(tmp_path: Path) -> No
     assert names(found, tmp_path) == ["b.md", "a/deep/c.txt"]
     assert (found.absence, found.problems, found.is_folder) == ("", (), True)
     assert found.device == tmp_path.stat().st_dev
+
+
+@pytest.mark.parametrize(("seconds", "kept_ns"), [(10_413_792_000, 2**63 - 1), (-10_413_792_000, -(2**63))])
+def test_dates_that_the_catalogue_has_no_room_for_are_as_far_off_as_it_tells(seconds: int, kept_ns: int) -> None:
+    told = SimpleNamespace(st_size=4, st_mtime_ns=seconds * 10**9)
+    assert found_file("/a.md", told) == FoundFile("/a.md", 4, kept_ns)  # type: ignore[arg-type]
 
 
 def test_nesting_deeper_than_pythons_stack_is_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

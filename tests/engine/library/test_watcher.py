@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import threading
 import time
@@ -315,6 +316,28 @@ def test_a_listener_that_cannot_begin_says_why(docs: Path, monkeypatch: pytest.M
     listener.stop()
 
     assert (told, listener.is_listening) == ([LIMIT_REACHED], False)
+
+
+@pytest.mark.expects_warnings
+def test_a_listener_that_cannot_take_in_what_it_hears_says_so(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Notify:
+        def __init__(self, *_: object) -> None: ...
+        def __enter__(self) -> Notify:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def watch(self, *_: object) -> set[tuple[int, str]]:
+            return {(1, str(docs / "a.md"))}
+
+    def fail(_: object) -> None:
+        raise re.error("bad character range")
+
+    told: list[str] = []
+    monkeypatch.setattr(listening, "RustNotify", Notify)
+    listener = listening.FolderListener(str(docs), True, fail, told.append)
+    listener._thread.join()
+
+    assert (told, listener.is_listening) == (["", NOT_WATCHABLE], False)
 
 
 @pytest.mark.expects_warnings

@@ -623,6 +623,7 @@ def test_a_killed_writer_leaves_whole_documents_only(tmp_path: Path):
             "lance error: LanceError(IO): Generic LocalFileSystem error: No space left on device (os error 28)"
         ),
         OSError(28, "No space left on device"),
+        RuntimeError("lance error: LanceError(IO): Disk quota exceeded (os error 122)"),
     ],
 )
 def test_a_full_disk_is_called_so(error: Exception, filled: ChunkTable, monkeypatch: pytest.MonkeyPatch):

@@ -172,6 +172,8 @@ def test_types_as_a_subject_confine_nothing(question: str):
         ("PDFs de los últimos 3 meses sobre gatos", "2025-12-31", "2026-03-31"),
         ("What do files changed in the last week and the roof say?", "2026-03-24", "2026-03-31"),
         ("Files changed yesterday after lunch on bread", "2026-03-30", "2026-03-30"),
+        ("What do the files until 9999-12-31 say about the rent?", "", "9999-12-31"),
+        ("What happened in documents since 0001-01-01?", "0001-01-01", ""),
     ],
 )
 def test_a_date_of_files_is_recognised(question: str, since: str, until: str):
@@ -206,6 +208,8 @@ def test_a_date_of_files_is_recognised(question: str, since: str, until: str):
         "¿Qué dicen los archivos del último año de la guerra?",
         "Archivos modificados el último año y medio sobre pan",
         "Compare documents from 2023 with documents from 2024",
+        "What happened in documents after 9999-12-31?",
+        "What happened in documents before 0001-01-01?",
     ],
 )
 def test_dates_that_are_not_one_of_files_confine_nothing(question: str):
