@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -176,6 +176,16 @@ class ChatStore:
                 (conversation_id,),
             ).fetchall()
         return tuple(_turn(row) for row in rows)
+
+    def kept_turns(self, turn_ids: Collection[str]) -> frozenset[str]:
+        """Those of these that are in a chat which is not deleted."""
+        with self._telling():
+            rows = self._connection.execute(
+                "SELECT turn_id FROM turns JOIN conversations USING (conversation_id) WHERE deleted_at IS NULL "
+                "AND turn_id IN (SELECT value FROM json_each(?))",
+                (json.dumps([*turn_ids]),),
+            ).fetchall()
+        return frozenset(turn_id for (turn_id,) in rows)
 
     def add_turn(
         self,

@@ -8,7 +8,7 @@ Models hold no widget and import none; widgets hold a model and connect to its s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +73,7 @@ class AppModels(QObject):
         self.client = client
         self.settings = settings
         self.pasted_folder = pasted_folder or AppHome.find().pasted_folder
+        self._chat_store = chat_store
         self.answering = Answering(
             client,
             chat_store.record,
@@ -135,6 +136,15 @@ class AppModels(QObject):
         """
         collection = self.library.spelled(self.conversation.collection or protocol.DEFAULT_COLLECTION)
         return self.library.add(paths, collection, is_first=True, on_refused=self.conversation.detaching())
+
+    def of_kept_chats(self, edits: Mapping[str, str]) -> dict[str, str]:
+        """Of what is being written in the place of questions, what is in chats that nobody has deleted."""
+        try:
+            kept = self._chat_store.kept_turns(edits)
+        except protocol.RagdollError:
+            # Nobody can tell now.
+            return dict(edits)
+        return {turn_id: text for turn_id, text in edits.items() if turn_id in kept}
 
     @property
     def store_problem(self) -> protocol.RagdollError | None:

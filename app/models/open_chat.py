@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -271,10 +272,14 @@ class OpenChat(QObject):
         conversation = self._store.conversation(conversation_id)
         if conversation is None:
             return
-        filters = without_paths(filters_of(conversation.filters), paths)
-        self._store.set_filters(conversation_id, stored_filters(filters))
-        if not filters.paths and scope == (conversation.collection, False):
-            self._store.set_collection(conversation_id, conversation.collection, searches=False)
+        late, store = self.late_writes, self._store
+        filters = without_paths(late.newest(conversation_id, "filters", filters_of(conversation.filters)), paths)
+        write = partial(store.set_filters, conversation_id, stored_filters(filters))
+        late.put(conversation_id, "filters", filters, write)
+        collection, _ = late.newest(conversation_id, "scope", (conversation.collection, conversation.searches))
+        if not filters.paths and scope == (collection, False):
+            write = partial(store.set_collection, conversation_id, collection, searches=False)
+            late.put(conversation_id, "scope", scope, write)
 
     def _try(self, change: Callable[[], None]) -> bool:
         try:

@@ -24,7 +24,9 @@ MOST_EDITS = 20
 def as_text(edits: Mapping[str, str]) -> str:
     """What was being written in the place of questions, by their turns; of many the newest."""
     kept = list(edits.items())[-MOST_EDITS:]
-    return json.dumps({turn_id: text[:MAX_CHARACTERS] for turn_id, text in kept}) if kept else ""
+    if not kept:
+        return ""
+    return json.dumps({turn_id: text[:MAX_CHARACTERS] for turn_id, text in kept}, ensure_ascii=False)
 
 
 def edits_in(text: str) -> dict[str, str]:

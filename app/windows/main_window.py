@@ -149,6 +149,7 @@ class MainWindow(QMainWindow):
             self.chat.conversation.take_drafts(edits_in(models.settings.settings.unsent_edits))
         # Once it is asked, it is in a chat, also where this window is never closed in order.
         self.chat.prompt.submitted.connect(lambda _text: models.settings.change(unsent_question=""))
+        models.conversation.conversation_saved.connect(lambda _id: self._forget_sent_edits(models))
         self.status_line.attach(models.engine_status, models.memory, models.remark)
         self._on_settings_changed()
         self._on_conversation_changed()
@@ -283,7 +284,8 @@ class MainWindow(QMainWindow):
 
             self._settle_pages()
             geometry = bytes(self.saveGeometry().toBase64().data()).decode()
-            unsent, edits = self.chat.prompt.text[:MAX_CHARACTERS], closing.as_text(self.chat.edits)
+            unsent = self.chat.prompt.text[:MAX_CHARACTERS]
+            edits = closing.as_text(self._models.of_kept_chats(self.chat.edits))
             self._models.settings.change(geometry=geometry, unsent_question=unsent, unsent_edits=edits)
             problem = self._models.store_problem
             if problem is not None and not self._may_lose:
@@ -298,6 +300,12 @@ class MainWindow(QMainWindow):
         self.close()
 
     # --- inside ---
+
+    def _forget_sent_edits(self, models: AppModels) -> None:
+        if models.settings.settings.unsent_edits:
+            from app.windows import closing
+
+            models.settings.change(unsent_edits=closing.as_text(self.chat.edits))
 
     def _settle_pages(self) -> None:
         """What is being edited counts, as if the keyboard had gone elsewhere."""

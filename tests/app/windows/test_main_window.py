@@ -505,6 +505,32 @@ def test_what_was_being_written_in_the_place_of_a_question_is_there_at_the_next_
     assert models.settings.settings.unsent_edits == ""
 
 
+def edited(window, models, client, text):
+    turn_id = ask(models, client, "First?")
+    finish(client, turn_id)
+    bubble = window.chat.conversation.widget_of(turn_id).bubble
+    QTest.keyClick(bubble._edit, Qt.Key.Key_Space)
+    bubble._editor.set_text(text)
+    return bubble
+
+
+def test_an_edit_that_was_sent_does_not_come_back_where_the_window_is_never_closed_in_order(window, models, client):
+    bubble = edited(window, models, client, "First, 还是第二?")
+    window.close()
+    assert "还是第二" in models.settings.settings.unsent_edits
+    QTest.keyClick(bubble._editor.field, Qt.Key.Key_Return)
+    assert models.settings.settings.unsent_edits == ""
+
+
+def test_an_edit_in_a_chat_that_was_deleted_is_not_kept(window, models, client):
+    edited(window, models, client, "First and last?")
+    models.chat_list.delete(models.conversation.conversation_id)
+    assert models.conversation.conversation_id is None
+    assert window.chat.edits != {}
+    window.close()
+    assert models.settings.settings.unsent_edits == ""
+
+
 @pytest.mark.parametrize("text", ["{", "[1]", '{"a": 1}', '"a"'])
 def test_edits_that_are_none_of_ours_are_none(text):
     assert closing.edits_in(text) == {}

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QMessageBox, QPushButton, QWidget
 
 from app import theme
 from app.chats.errors import ChatsUnusable
-from app.models.turn_records import manner_of
+from app.models.turn_records import filters_of, manner_of
 from app.windows.commands import commands_of
 from app.windows.manner_dialog import MannerDialog
 from app.windows.preset_name_dialog import PresetNameDialog
@@ -420,6 +420,23 @@ def test_what_the_disk_refuses_of_a_chat_counts_and_is_saved_when_there_is_room(
     assert models.store_problem is None
     stored = models.conversation._store.conversation(chat_id)
     assert (manner_of(stored.manner), stored.model, stored.searches) == (VERSE, "/m.gguf", False)
+
+
+def test_what_was_refused_while_the_disk_was_full_is_not_searched_when_there_is_room(window, client, models):
+    client.tell(finished(ask(window, client).question_id))
+    chat_id, connection = models.conversation.conversation_id, models.conversation._store._connection
+    models.conversation.leave_files_out()
+    detach = models.conversation.detaching()
+    connection.execute("PRAGMA query_only = ON")
+    models.conversation.attach(["/a.md"])
+    window.new_chat()
+    detach(["/a.md"])
+    connection.execute("PRAGMA query_only = OFF")
+    assert models.store_problem is None
+    window.open_chat(chat_id)
+    assert (models.conversation.filters.paths, models.conversation.searches) == ((), False)
+    stored = models.conversation._store.conversation(chat_id)
+    assert (filters_of(stored.filters).paths, stored.searches) == ((), False)
 
 
 # --- reaching it ---
