@@ -22,6 +22,8 @@ from engine.lock import PATIENCE_S, take_turn
 AGAIN_S = 0.05
 # Longer than most commands take: who waits for another is told of it.
 TOLD_S = 2.0
+# Whom it waits for may be waiting for us: commands that are piped into each other, or one that was stopped.
+MOST_S = 600.0
 
 
 @contextmanager
@@ -41,10 +43,10 @@ def opened() -> Iterator[Commanded]:
 def reached() -> Iterator[Commanded]:
     """An engine on the user's data folder, in this process or, where one runs that can be called, in that.
 
-    Another command that has one of its own is waited for, as long as it takes.
+    Another command that has one of its own is waited for.
 
     Raises:
-        LibraryHeld: It is held by one that cannot be called.
+        LibraryHeld: It is held by one that cannot be called, or for long by another command.
         HomeUnusable, CatalogBroken, DiskFull: As Engine does.
     """
     home = Home.find()
@@ -63,6 +65,11 @@ def _running_before_our_turn(home: Home, turn: ExitStack) -> Commanded | None:
         if not is_told and time.monotonic() - since > TOLD_S:
             is_told = True
             _say("Another command uses the library; this one goes on when that has ended. Ctrl+C gives up.")
+        if time.monotonic() - since > MOST_S:
+            raise LibraryHeld(
+                f"Another command has used the library for {MOST_S / 60:g} minutes.",
+                "Try again when it has ended. If it waits for this one, end it, and do one after the other.",
+            )
         time.sleep(AGAIN_S)
         if (running := _running(home)) is not None:
             return running

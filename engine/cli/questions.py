@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.cli import documents, words
 from engine.cli.commanded import Commanded
-from engine.cli.inputs import read_batch, read_form, read_sampling
+from engine.cli.inputs import BatchLine, read_batch, read_form, read_sampling
 from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.config import Settings
@@ -25,12 +25,14 @@ SEARCH_BATCH = 1024
 
 
 def search(options: argparse.Namespace, out: Output) -> None:
+    # Before the library is held: it may be written by a command that waits for that.
+    batch = read_batch(options.batch, "query") if options.batch else []
+    if not (options.batch or options.query):
+        raise BadRequest("There is nothing to search for.", "Give a query, or --batch FILE.")
     with opened() as engine:
         if options.batch:
-            _search_batch(engine, options, out)
+            _search_batch(engine, batch, options, out)
             return
-        if not options.query:
-            raise BadRequest("There is nothing to search for.", "Give a query, or --batch FILE.")
         found = engine.search(options.query, options.top_k, options.collection, _filters(options))
     if out.is_json:
         passages = [documents.of_passage(passage) for passage in found.passages]
@@ -39,8 +41,7 @@ def search(options: argparse.Namespace, out: Output) -> None:
         words.tell_passages(found.passages, out)
 
 
-def _search_batch(engine: Commanded, options: argparse.Namespace, out: Output) -> None:
-    lines = read_batch(options.batch, "query")
+def _search_batch(engine: Commanded, lines: list[BatchLine], options: argparse.Namespace, out: Output) -> None:
     for start in range(0, len(lines), SEARCH_BATCH):
         some = lines[start : start + SEARCH_BATCH]
         texts = [line.text for line in some]
@@ -51,6 +52,9 @@ def _search_batch(engine: Commanded, options: argparse.Namespace, out: Output) -
 
 def ask(options: argparse.Namespace, out: Output) -> None:
     _check_no_files(options)
+    batch = read_batch(options.batch, "question", "query") if options.batch else []
+    if not (options.batch or options.question):
+        raise BadRequest("There is no question.", "Give a question, or --batch FILE.")
     with opened() as engine:
         if options.model:
             engine.use_model(Path(options.model), remember=False)
@@ -63,10 +67,8 @@ def ask(options: argparse.Namespace, out: Output) -> None:
         if options.instructions is not None:
             asking["instructions"] = options.instructions
         if options.batch:
-            _ask_batch(engine, options.batch, asking, out)
+            _ask_batch(engine, batch, asking, out)
             return
-        if not options.question:
-            raise BadRequest("There is no question.", "Give a question, or --batch FILE.")
         if options.each_file:
             _ask_each_file(engine, options.question, asking, out)
             return
@@ -77,9 +79,8 @@ def ask(options: argparse.Namespace, out: Output) -> None:
         words.tell_answer(end, out, searched=not options.no_files)
 
 
-def _ask_batch(engine: Commanded, file: str, asking: dict[str, Any], out: Output) -> None:
+def _ask_batch(engine: Commanded, lines: list[BatchLine], asking: dict[str, Any], out: Output) -> None:
     """An answer to each line, in their order, as soon as it is due: whoever stops has those that were told."""
-    lines = read_batch(file, "question", "query")
     texts, models = [line.text for line in lines], [line.model for line in lines]
     with closing(engine.ask_in_turn(texts, models, **{**asking, "priority": "batch"})) as ends:
         for line, end in zip(lines, ends, strict=True):

@@ -260,6 +260,18 @@ def test_commands_that_need_an_engine_of_their_own_wait_for_each_other(
     assert told == ["Another command uses the library; this one goes on when that has ended. Ctrl+C gives up."]
 
 
+def test_a_command_waits_for_another_no_longer_than_that_can_be_waiting_for_it(
+    ragdoll: Ragdoll, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "MOST_S", 0.1)
+    turn = lock.take_turn(Home.under(ragdoll.home))
+    assert turn is not None
+    done = ragdoll.run_here("status")
+    assert (done.code, done.out) == (cli.EXIT_HELD, "")
+    assert "Another command has used the library" in done.error
+    turn.release()
+
+
 def test_a_command_that_waits_for_another_goes_to_the_window_that_was_opened_meanwhile(
     ragdoll: Ragdoll, open_engine: Callable[[], Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
