@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 
 # A drive that has fallen asleep takes longer, and is waited for once.
 PATIENCE_SECONDS = 2.0
-# And longer by whoever reads what lies there next.
-LONG_PATIENCE_SECONDS = 15.0
+# And longer by whoever reads what lies there next; but hardly, beside one that does not answer.
+LONG_PATIENCE_SECONDS, SHORT_PATIENCE_SECONDS = 15.0, 0.25
 
 Look = Callable[[str], Hashable]
 
@@ -89,12 +89,14 @@ _UNANSWERED: dict[str, _Round] = {}
 
 def answers(path: str) -> bool:
     """Whether a root answers at all, there or not: whoever touches one that does not cannot be stopped any more."""
-    earlier = _UNANSWERED.get(path)
-    if earlier is not None and not earlier.is_over.is_set():
+    for other in [other for other, look in _UNANSWERED.items() if look.is_over.is_set()]:
+        del _UNANSWERED[other]
+    folder = os.path.dirname(path)
+    if any(path == other or path.startswith(os.path.join(other, "")) for other in _UNANSWERED):
         return False
+    is_beside = any(folder == os.path.dirname(other) for other in _UNANSWERED)
     look = _Round(identity_of, (path,))
-    if look.is_over.wait(LONG_PATIENCE_SECONDS):
-        _UNANSWERED.pop(path, None)
+    if look.is_over.wait(SHORT_PATIENCE_SECONDS if is_beside else LONG_PATIENCE_SECONDS):
         return True
     _UNANSWERED[path] = look
     return False

@@ -19,7 +19,8 @@ from engine.library.ignoring import IgnoreRules, ignored_below, rules_in
 from engine.library.root_looks import answers
 
 _READ_BYTES = 1 << 20
-_MOST_NS = 2**63 - 1
+# One less than the farthest day that is asked for (scopes.py).
+_MOST_NS = 2**63 - 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ def scan(path: str, excluded: frozenset[str] = frozenset()) -> Generator[str, No
 
     Left out is what the rules of `ignoring` say, and everything at a path in `excluded`.
     """
+    # Here it can be stopped, and lets others by: of many that do not answer each is waited for.
+    yield path
     if not answers(path):
         return Scan(path, absence="It does not answer; perhaps its drive or its server is not connected.")
     try:
@@ -220,7 +223,7 @@ class _Walk:
 
 def found_file(path: str, found: os.stat_result) -> FoundFile:
     # A date after 2262 or before 1677, which file systems take, has no room in the catalogue.
-    return FoundFile(path, found.st_size, max(-_MOST_NS - 1, min(found.st_mtime_ns, _MOST_NS)))
+    return FoundFile(path, found.st_size, max(-_MOST_NS, min(found.st_mtime_ns, _MOST_NS)))
 
 
 def look_at(path: str) -> FoundFile:

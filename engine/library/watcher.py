@@ -159,7 +159,10 @@ class Watcher:
         self._rescan_at = min(self._rescan_at, now + self._rescan_seconds())
         roots = tuple(self._roots())
         fresh = {root.path for root in roots} - {root.path for root in self._known_roots}
+        was_silent = self._root_looks.silent
         identities = self._root_looks.at(dict.fromkeys(root.path for root in roots))
+        # Whoever reads there may have given it up meanwhile.
+        again = [path for path in identities if path in was_silent - self._root_looks.silent]
         if roots != self._known_roots:
             silent = self._root_looks.silent
             with self._changed:
@@ -174,7 +177,12 @@ class Watcher:
         for folder, is_recursive in wanted.items():
             self._attend(folder, is_recursive, now)
         # Where listening begins, a look follows; all else that is new here gets one now.
-        self._look_at([*turned, *(path for path in fresh if not any(is_below(path, folder) for folder in wanted))])
+        self._look_at(
+            [
+                *dict.fromkeys((*turned, *again)),
+                *(path for path in fresh if not any(is_below(path, folder) for folder in wanted)),
+            ]
+        )
 
     def _attend(self, folder: str, is_recursive: bool, now: float) -> None:
         with self._changed:

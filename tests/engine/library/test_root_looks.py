@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from engine.catalog import Root
 from engine.library import root_looks
 from engine.library.moves import is_surely_gone, stands
-from engine.library.root_looks import RootLooks
+from engine.library.root_looks import RootLooks, answers
 from engine.library.scanner import Scan, scan
 
 
@@ -63,32 +63,61 @@ def test_of_who_never_answered_nothing_is_known() -> None:
     never.set()
 
 
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
+    """Looks at what is put in there hang until `end`."""
+    hanging = Hanging(os.stat)
+    monkeypatch.setattr(os, "stat", hanging.stat)
+    monkeypatch.setattr(root_looks, "LONG_PATIENCE_SECONDS", 0.05)
+    yield hanging
+    hanging.end.set()
+
+
+class Hanging(set[str]):
+    def __init__(self, stat: Callable[..., os.stat_result]) -> None:
+        self.end, self.looked, self._stat = threading.Event(), list[str](), stat
+
+    def stat(self, path: str, **options: object) -> os.stat_result:
+        if os.fspath(path) in self:
+            self.looked.append(os.fspath(path))
+            self.end.wait(20)
+        return self._stat(path, **options)
+
+
 def test_a_root_that_does_not_answer_is_absent_and_waited_for_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hanging: Hanging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    never, looked, stat = threading.Event(), list[str](), os.stat
     share = tmp_path / "share"
     share.mkdir()
-
-    def hang(path: str, **options: object) -> os.stat_result:
-        if os.fspath(path) == str(share):
-            looked.append(threading.current_thread().name)
-            never.wait(20)
-        return stat(path, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(os, "stat", hang)
-    monkeypatch.setattr(root_looks, "LONG_PATIENCE_SECONDS", 0.05)
     (share / "a.md").touch()
-    root = Root(1, "Documents", str(share), is_folder=True, device=stat(share).st_dev, is_surveyed=True)
+    root = Root(1, "Documents", str(share), is_folder=True, device=share.stat().st_dev, is_surveyed=True)
+    hanging.add(str(share))
     for _ in range(3):
         assert all_of(scan(str(share))).absence.startswith("It does not answer;")
+        assert all_of(scan(str(share / "a.md"))).absence.startswith("It does not answer;")
         assert not stands(root)
         assert not is_surely_gone(root)
-    assert looked == ["looking at roots"]
-    never.set()
-    assert root_looks._UNANSWERED[str(share)].is_over.wait(20)
+    assert hanging.looked == [str(share)]
+    monkeypatch.setattr(root_looks, "LONG_PATIENCE_SECONDS", 20.0)
+    look = root_looks._UNANSWERED[str(share)]
+    hanging.end.set()
+    assert look.is_over.wait(20)
     assert [file.path for file in all_of(scan(str(share))).files] == [str(share / "a.md")]
     assert stands(root)
+
+
+def test_of_many_files_that_do_not_answer_the_first_is_waited_for_and_each_is_a_place_to_stop(
+    tmp_path: Path, hanging: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(root_looks, "SHORT_PATIENCE_SECONDS", 0.0)
+    files = [str(tmp_path / f"{number}.md") for number in range(20)]
+    hanging.update(files)
+    assert not answers(files[0])
+    monkeypatch.setattr(root_looks, "LONG_PATIENCE_SECONDS", 600.0)
+    for file in files:
+        looking = scan(file)
+        assert next(looking) == file
+        assert all_of(looking).absence.startswith("It does not answer;")
 
 
 def test_a_path_that_is_not_asked_for_any_more_is_forgotten() -> None:

@@ -378,6 +378,30 @@ def test_a_share_that_does_not_answer_holds_up_no_other_folder(watch: Watch, doc
     watch.wait_for_look(share)
 
 
+def test_a_share_that_answers_again_is_looked_at_though_it_is_what_it_was(
+    watch: Watch, docs: Path, tmp_path: Path
+) -> None:
+    share = tmp_path / "share"
+    share.mkdir()
+    answers = threading.Event()
+    answers.set()
+
+    def look(path: str) -> Hashable:
+        if path == str(share):
+            answers.wait()
+        return identity_of(path)
+
+    looks = watch.watcher._root_looks = RootLooks(look, patience_seconds=0.1)
+    watch.watcher.start()
+    watch.link(docs, share)
+    answers.clear()
+    watch.watcher.wake()
+    watch.wait_until(lambda: str(share) in looks.silent)
+    watch.looks.clear()
+    answers.set()
+    watch.wait_for_look(share)
+
+
 def test_one_place_serves_all_roots_below_it(docs: Path) -> None:
     file, other = docs / "sub" / "a.md", docs.with_name("b.md")
     other.write_text("b")
