@@ -355,51 +355,48 @@ def test_a_fault_of_ours_does_not_end_the_watching(docs: Path, watch: Watch) -> 
     watch.wait_for_look(docs / "b.md")
 
 
-def test_a_share_that_does_not_answer_holds_up_no_other_folder(watch: Watch, docs: Path, tmp_path: Path) -> None:
-    share = tmp_path / "share"
-    share.mkdir()
-    answers = threading.Event()
-    answers.set()
+@dataclass
+class Share:
+    """A folder whose looks come back while `answers` is set."""
 
-    def look(path: str) -> Hashable:
-        if path == str(share):
-            answers.wait()
+    folder: Path
+    answers: threading.Event
+
+    def look(self, path: str) -> Hashable:
+        if path == str(self.folder):
+            self.answers.wait()
         return identity_of(path)
 
-    watch.watcher._root_looks = RootLooks(look, patience_seconds=0.1)
+
+@pytest.fixture
+def share(watch: Watch, docs: Path) -> Share:
+    """One that answers, linked beside another folder."""
+    share = Share(docs.with_name("share"), threading.Event())
+    share.folder.mkdir()
+    share.answers.set()
+    watch.watcher._root_looks = RootLooks(share.look, patience_seconds=0.1)
     watch.watcher.start()
-    watch.link(docs, share)
-    answers.clear()
+    watch.link(docs, share.folder)
+    return share
+
+
+def test_a_share_that_does_not_answer_holds_up_no_other_folder(watch: Watch, docs: Path, share: Share) -> None:
+    share.answers.clear()
     (docs / "new.md").write_text("heard all the same")
     watch.wait_for_look(docs / "new.md")
     watch.looks.clear()
-    shutil.rmtree(share)
-    answers.set()
-    watch.wait_for_look(share)
+    shutil.rmtree(share.folder)
+    share.answers.set()
+    watch.wait_for_look(share.folder)
 
 
-def test_a_share_that_answers_again_is_looked_at_though_it_is_what_it_was(
-    watch: Watch, docs: Path, tmp_path: Path
-) -> None:
-    share = tmp_path / "share"
-    share.mkdir()
-    answers = threading.Event()
-    answers.set()
-
-    def look(path: str) -> Hashable:
-        if path == str(share):
-            answers.wait()
-        return identity_of(path)
-
-    looks = watch.watcher._root_looks = RootLooks(look, patience_seconds=0.1)
-    watch.watcher.start()
-    watch.link(docs, share)
-    answers.clear()
+def test_a_share_that_answers_again_is_looked_at_though_it_is_what_it_was(watch: Watch, share: Share) -> None:
+    share.answers.clear()
     watch.watcher.wake()
-    watch.wait_until(lambda: str(share) in looks.silent)
+    watch.wait_until(lambda: str(share.folder) in watch.watcher._root_looks.silent)
     watch.looks.clear()
-    answers.set()
-    watch.wait_for_look(share)
+    share.answers.set()
+    watch.wait_for_look(share.folder)
 
 
 def test_one_place_serves_all_roots_below_it(docs: Path) -> None:
