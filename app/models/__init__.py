@@ -146,13 +146,12 @@ class AppModels(QObject):
             return dict(edits)
         return {turn_id: text for turn_id, text in edits.items() if turn_id in kept}
 
-    @property
-    def store_problem(self) -> protocol.RagdollError | None:
-        """Why the disk does not take something of chats, also when it is tried now; None where all is on it."""
+    def save(self) -> protocol.RagdollError | None:
+        """Writes what the disk does not have of chats; why it does not take something, None where all is on it."""
         late = self.conversation.late_writes
         self.answering.save()
         late.write()
-        return self.answering.store_problem or late.problem or self.each_file.store_problem
+        return self.answering.store_problem or late.problem or self.each_file.save()
 
     def close(self) -> None:
         """Ends open questions as cancelled and saves them; the last thing before the store is closed."""

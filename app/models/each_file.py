@@ -280,15 +280,14 @@ class EachFileModel(QAbstractTableModel):
         if error.kind != "EngineDied":
             self.request_failed.emit(error.sentence, error.way_out)
 
-    @property
-    def store_problem(self) -> RagdollError | None:
-        """Why the disk does not take an answer, also when it is tried now; None where all are on it."""
+    def save(self) -> RagdollError | None:
+        """Writes what the disk does not have of answers; why it does not take one, None where all are on it."""
         self._answering.save()
         return self._answering.store_problem
 
     def _can_keep(self) -> bool:
         """Whether what has been answered is on the disk by now; said where not."""
-        if (problem := self.store_problem) is not None:
+        if (problem := self.save()) is not None:
             way_out = problem.way_out or self.tr("Free some space, then go on.")
             self.request_failed.emit(self.tr("What was answered last could not be saved yet."), way_out)
         return problem is None

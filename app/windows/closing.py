@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication
@@ -12,8 +12,6 @@ from app.widgets.prompt_edit import MAX_CHARACTERS
 from app.windows.questions import ask_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from PySide6.QtWidgets import QMessageBox, QWidget
 
     from engine.protocol import RagdollError

@@ -287,7 +287,7 @@ class MainWindow(QMainWindow):
             unsent = self.chat.prompt.text[:MAX_CHARACTERS]
             edits = closing.as_text(self._models.of_kept_chats(self.chat.edits))
             self._models.settings.change(geometry=geometry, unsent_question=unsent, unsent_edits=edits)
-            problem = self._models.store_problem
+            problem = self._models.save()
             if problem is not None and not self._may_lose:
                 closing.ask_before_losing(self, problem, self.close_whatever_is_lost)
                 event.ignore()

@@ -68,6 +68,7 @@ class FolderListener:
                 self.is_listening = True
                 self._turned("")
                 self._listen(notify)
+        # The edge of the thread: whatever ends it is told to whoever listens, who looks by himself from then on.
         except Exception as error:
             if not isinstance(error, OSError | RuntimeError | ValueError):
                 log.exception("what was heard of a folder could not be taken in")

@@ -83,7 +83,7 @@ class _Round:
             return None
 
 
-# Looks that have not come back, by their paths: nobody waits for the same one twice.
+# Looks that have not come back, by their paths: nobody waits for the same one twice. The index thread's alone.
 _UNANSWERED: dict[str, _Round] = {}
 
 

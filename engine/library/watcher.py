@@ -177,12 +177,8 @@ class Watcher:
         for folder, is_recursive in wanted.items():
             self._attend(folder, is_recursive, now)
         # Where listening begins, a look follows; all else that is new here gets one now.
-        self._look_at(
-            [
-                *dict.fromkeys((*turned, *again)),
-                *(path for path in fresh if not any(is_below(path, folder) for folder in wanted)),
-            ]
-        )
+        unheard = [path for path in fresh if not any(is_below(path, folder) for folder in wanted)]
+        self._look_at(list(dict.fromkeys((*turned, *again, *unheard))))
 
     def _attend(self, folder: str, is_recursive: bool, now: float) -> None:
         with self._changed:

@@ -415,9 +415,9 @@ def test_what_the_disk_refuses_of_a_chat_counts_and_is_saved_when_there_is_room(
     window.open_chat(chat_id)
     assert (models.conversation.manner, models.conversation.model) == (VERSE, "/m.gguf")
     assert not models.conversation.searches
-    assert models.store_problem is not None
+    assert models.save() is not None
     connection.execute("PRAGMA query_only = OFF")
-    assert models.store_problem is None
+    assert models.save() is None
     stored = models.conversation._store.conversation(chat_id)
     assert (manner_of(stored.manner), stored.model, stored.searches) == (VERSE, "/m.gguf", False)
 
@@ -432,7 +432,7 @@ def test_what_was_refused_while_the_disk_was_full_is_not_searched_when_there_is_
     window.new_chat()
     detach(["/a.md"])
     connection.execute("PRAGMA query_only = OFF")
-    assert models.store_problem is None
+    assert models.save() is None
     window.open_chat(chat_id)
     assert (models.conversation.filters.paths, models.conversation.searches) == ((), False)
     stored = models.conversation._store.conversation(chat_id)
