@@ -81,8 +81,8 @@ class WindowSettings:
     """All that the window remembers. `geometry` is Qt's own form in base64, "" until a window has been closed.
 
     `language` is a locale name such as "zh_CN", "" for the system's; `last_collection` "" searches all.
-    `unsent_question` is what stood in the prompt when the window was closed, `unsent_edits` what was being written in
-    the place of questions, as JSON by their turns.
+    `unsent_question` is what stood in the prompt when the window was closed, `unsent_for_every_file` as the question
+    for each file, `unsent_edits` what was being written in the place of questions, as JSON by their turns.
     A dataclass with checks of its own, because importing pydantic would delay the first paint by a quarter.
     """
 
@@ -94,6 +94,7 @@ class WindowSettings:
     sources_width_px: int = _setting(360, within=(0, MOST_SOURCES_PX))
     last_collection: str = _setting("")
     unsent_question: str = _setting("")
+    unsent_for_every_file: str = _setting("")
     unsent_edits: str = _setting("")
     answers_per_question: int = _setting(1, within=(1, MAX_ANSWERS))
 

@@ -159,6 +159,16 @@ class EveryFilePage(Page):
         self.run.export_wanted.connect(self._on_export)
         self.run.delete_wanted.connect(self._on_delete)
 
+    @property
+    def unsent(self) -> str:
+        """What is being typed as the question, or was asked and is not written down yet."""
+        return self.question.text()
+
+    def take_back(self, question: str) -> None:
+        """Has a question again that was typed before the window was closed; what is being typed now stays."""
+        if not self.question.text():
+            self.question.setText(question)
+
     def fit(self) -> None:
         super().fit()
         metrics = self.fontMetrics()

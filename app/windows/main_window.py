@@ -287,6 +287,7 @@ class MainWindow(QMainWindow):
             unsent = self.chat.prompt.text[:MAX_CHARACTERS]
             edits = closing.as_text(self._models.of_kept_chats(self.chat.edits))
             self._models.settings.change(geometry=geometry, unsent_question=unsent, unsent_edits=edits)
+            self._keep_unsent_for_every_file(self._models)
             problem = self._models.save()
             if problem is not None and not self._may_lose:
                 closing.ask_before_losing(self, problem, self.close_whatever_is_lost)
@@ -306,6 +307,13 @@ class MainWindow(QMainWindow):
             from app.windows import closing
 
             models.settings.change(unsent_edits=closing.as_text(self.chat.edits))
+
+    def _keep_unsent_for_every_file(self, models: AppModels) -> None:
+        from app.windows.every_file_page import EveryFilePage
+
+        # Where nobody went to that page, what it would have shown is kept.
+        if isinstance(page := self._pages.get("every-file"), EveryFilePage):
+            models.settings.change(unsent_for_every_file=page.unsent)
 
     def _settle_pages(self) -> None:
         """What is being edited counts, as if the keyboard had gone elsewhere."""

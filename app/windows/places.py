@@ -34,6 +34,7 @@ def _every_file(window: MainWindow, models: AppModels) -> QWidget:
     sources.passages_changed.connect(lambda: standings.watch(sources.passages))
     page = EveryFilePage(models.each_file, models.library, sources)
     page.message_told.connect(window.notices.tell)
+    page.take_back(models.settings.settings.unsent_for_every_file)
     return page
 
 

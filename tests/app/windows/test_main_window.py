@@ -505,6 +505,25 @@ def test_what_was_being_written_in_the_place_of_a_question_is_there_at_the_next_
     assert models.settings.settings.unsent_edits == ""
 
 
+def test_what_was_being_typed_for_every_file_is_there_at_the_next_start(window, models, qtbot):
+    window.go_to("every-file").question.setText("When does it end?")
+    window.close()
+    for _start in range(2):
+        again = MainWindow()
+        qtbot.addWidget(again)
+        again.attach(models)
+        # Also where nobody went to that page in between.
+        again.close()
+    last = MainWindow()
+    qtbot.addWidget(last)
+    last.attach(models)
+    page = last.go_to("every-file")
+    assert page.question.text() == "When does it end?"
+    page.question.clear()
+    last.close()
+    assert models.settings.settings.unsent_for_every_file == ""
+
+
 def edited(window, models, client, text):
     turn_id = ask(models, client, "First?")
     finish(client, turn_id)
