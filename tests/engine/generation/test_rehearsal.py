@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import pytest
 from engine.errors import DecodeFailed, GenerationError
 from engine.events import AnswerFinished
 from engine.generation.commands import UseModel
-from engine.generation.context import Context
-from engine.generation.rehearsal import MOST_PASSES, Rehearsal, Rehearsed
+from engine.generation.context import Context, Stretch
+from engine.generation.rehearsal import BEFORE_TOKENS, MOST_PASSES, Rehearsal, Rehearsed
 from tests.engine.generation.conftest import Desk
 from tests.helpers.tiny_gguf import write_tiny_mamba
 
@@ -40,6 +41,36 @@ def test_steps_and_prompts_are_timed_and_leave_nothing_behind(model_desk: Desk):
     assert prompt.length == 0
     loop = model_desk.loader.loaded_now.loop
     loop.cells.check_integrity([])
+
+
+def test_steps_are_timed_behind_a_prompt_where_the_processor_attends_token_by_token(
+    model_desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
+    lengths, used = list[tuple[int, ...]](), list[int]()
+    decode = Context.decode
+
+    def watched(context: Context, stretches: Sequence[Stretch]) -> list[int]:
+        used.append(model_desk.loader.loaded_now.loop.cells.num_used)
+        lengths.append(tuple(stretch.position + len(stretch.tokens) for stretch in stretches))
+        return decode(context, stretches)
+
+    monkeypatch.setattr(Context, "decode", watched)
+    steps = result(model_desk.worker.rehearse("write", 3))
+    assert steps is not None
+    assert steps.length >= BEFORE_TOKENS
+    *read, first = lengths[: len(lengths) - steps.num_passes + 1]
+    assert all(len(ends) == 1 for ends in read)
+    assert read[-1] == (BEFORE_TOKENS,)
+    assert first == (BEFORE_TOKENS + 1,) * 3
+    # It was read once for all of them, each of whom had it in cells of its own, and is in nobody's way afterwards.
+    assert max(used) == 3 * BEFORE_TOKENS + 3 * (steps.num_passes - 1)
+    assert len(read) == -(-BEFORE_TOKENS // model_desk.loader.loaded_now.context.n_ubatch)
+    model_desk.loader.loaded_now.loop.cells.check_integrity([])
+    # Where layers are streamed, steps wait for the disk.
+    monkeypatch.setattr(Context, "is_streamed", property(lambda context: True))
+    streamed = result(model_desk.worker.rehearse("write", 3))
+    assert streamed is not None
+    assert streamed.length < BEFORE_TOKENS
 
 
 def test_answers_are_the_same_after_a_rehearsal(model_desk: Desk):
