@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TypeAlias
@@ -14,7 +14,7 @@ from engine.generation.drafting import draft_lengths
 from engine.generation.groups import Groups, SequenceGroup
 from engine.generation.pass_times import PassTimes
 from engine.generation.prefill_profile import PrefillProfile
-from engine.generation.rows import Extent
+from engine.generation.rows import Extent, Filling
 from engine.generation.scheduler import (
     ANSWERS_SHARE,
     MIN_ALONE_TOKENS,
@@ -81,16 +81,17 @@ class Batching:
         admission: Admission,
         room: int,
         costs_a_pass: bool = False,
-        takes_turns: bool = False,
+        filling: Callable[[], Filling] | None = None,
         times: PassTimes | None = None,
     ) -> None:
         """Of at most `room` tokens: an ubatch. `costs_a_pass`: each reads weights from the disk, so it is filled.
 
-        `takes_turns`: prompts and answers are computed apart where they would share tiles. `times`: so they are where
-        two passes take less time than one, as these say, or prompts are read in pieces that cost answers nothing.
+        `filling`: prompts and answers take turns, where they would share tiles or are faster apart by this. `times`: so
+        they do where two passes take less time than one, as these say, or prompts are read in pieces that cost answers
+        nothing.
         """
         self._groups, self._cells, self._profile, self._admission = groups, cells, profile, admission
-        self._room, self._costs_a_pass, self._takes_turns, self._times = room, costs_a_pass, takes_turns, times
+        self._room, self._costs_a_pass, self._filling, self._times = room, costs_a_pass, filling, times
         self._batch = Halves()
         # Of the time that prompts alone took, the share that is owed to answers, and what is left.
         self._owed_share = self._owed_seconds = 0.0
@@ -139,13 +140,20 @@ class Batching:
         self.has_piece = pieces is not None
         if pieces is not None:
             return pieces
-        if not (self._takes_turns or self._are_faster_apart(_halves(works, demands, granted))):
+        is_faster_apart = self._are_faster_apart(_halves(works, demands, granted))
+        if self._filling is None and not is_faster_apart:
             return granted
         is_owed = are_answers_owed(demands)
         self._owed_share = ANSWERS_SHARE if is_owed else 0.0
-        turns = whose_turn(demands, granted, answers_first=is_owed and self._answers_first)
-        packed = iter(self._packed([demand for demand, its in zip(demands, turns, strict=True) if its], chunk))
-        return [next(packed) if its else 0 for its in turns]
+        turns = whose_turn(
+            demands,
+            granted,
+            answers_first=is_owed and self._answers_first,
+            is_faster_apart=self._filling is not None and is_faster_apart,
+        )
+        sides = {demand.num_tokens > 1 for demand, its in zip(demands, turns, strict=True) if its}
+        packed = iter(self._packed([demand for demand in demands if (demand.num_tokens > 1) in sides], chunk))
+        return [next(packed) if (demand.num_tokens > 1) in sides else 0 for demand in demands]
 
     def _in_pieces(
         self, works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequence[int], chunk: int
@@ -166,12 +174,15 @@ class Batching:
         return self._packed(plain, hidden) if hidden else None
 
     def _are_faster_apart(self, batch: Halves) -> bool:
-        if self._times is None or not batch.is_mixed:
+        if not batch.is_mixed:
             return False
-        return self._times.are_faster_apart(batch.prompts, batch.answers, batch.both)
+        if self._filling is not None:
+            return self._filling().are_faster_apart(batch.prompts, batch.answers, self._room)
+        return self._times is not None and self._times.are_faster_apart(batch.prompts, batch.answers, batch.both)
 
     def _packed(self, demands: Sequence[Demand], chunk: int) -> list[int]:
-        return pack(demands, self._room, chunk, self._cells.num_free, self._cells.num_slots)
+        in_tiles = self._filling is not None and self._filling().cell_cost > 0
+        return pack(demands, self._room, chunk, self._cells.num_free, self._cells.num_slots, in_tiles=in_tiles)
 
     def _asked(self, groups: Sequence[SequenceGroup]) -> tuple[list[_Asked], list[Demand]]:
         due = [(group, *its) for group in groups for its in group.due()]

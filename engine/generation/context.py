@@ -134,7 +134,8 @@ class Context:
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
         self.num_sequences = int(params.n_seq_max)
         self.window_tokens = model.window_tokens
-        self._filling, self._trained_tokens = self._filling_here(), int(llama.llama_model_n_ctx_train(model.handle))
+        # When batches are filled up; whoever learns how long they take may tell it better.
+        self.filling, self._trained_tokens = self._filling_here(), int(llama.llama_model_n_ctx_train(model.handle))
         self._batch = _Batch(self.n_batch)
         self._is_spoilt = False
         self._num_threads = spec.num_threads
@@ -275,7 +276,7 @@ class Context:
         """Computes the batch, filled up behind its last stretch where that is faster and there are cells."""
         asked, last = self._batch.struct.n_tokens, stretches[-1]
         extents = [Extent(len(one.tokens), one.position + len(one.tokens)) for one in stretches]
-        added = self._filling.num_to_add(extents, self.n_ubatch)
+        added = self.filling.num_to_add(extents, self.n_ubatch)
         result = _NO_CELL_FREE
         # Beyond the context that a model was trained with it may have no positions.
         if added and asked + added <= self.n_batch and extents[-1].end + added <= self._trained_tokens:

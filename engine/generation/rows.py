@@ -10,7 +10,7 @@ took .93. So a batch is filled up by tokens that nobody asked for where that is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 AT_ONCE = 4
 TILE_TOKENS = 64
@@ -35,12 +35,24 @@ class Filling:
 
     Args:
         in_fours: Matrices are multiplied by four tokens at once.
-        cell_cost: What a token's attention to one cell takes, token by token, of what its matrices take; 0 where
-            attention is not computed by tiles.
+        cell_cost: What a token's attention to one cell takes, token by token, of what its matrices take, as `cell_cost`
+            reckons it; 0 where attention is not computed by tiles.
+        row_cost: The same as it was measured here; 0 where it was not.
+        pass_cost: What a pass of few tokens takes at the least, as it reads all weights: as many tokens' matrices.
     """
 
     in_fours: bool = False
     cell_cost: float = 0.0
+    row_cost: float = 0.0
+    pass_cost: float = 0.0
+
+    @property
+    def tile_cost(self) -> float:
+        """What a token's attention to one cell takes in a tile."""
+        return _SHARE_BY_TILES * self.cell_cost
+
+    def measured(self, row_cost: float, pass_cost: float) -> Filling:
+        return replace(self, row_cost=row_cost, pass_cost=pass_cost)
 
     def num_to_add(self, batch: Sequence[Extent], n_ubatch: int) -> int:
         """How many tokens to add to the last sequence of a batch; `n_ubatch` are computed at a time."""
@@ -51,9 +63,29 @@ class Filling:
 
     def _is_faster_by_tile(self, batch: Sequence[Extent]) -> bool:
         """In terms of a token's matrices. A tile's tokens are computed against the cells of all its sequences."""
-        by_rows = sum(extent.num_tokens for extent in batch) + _by_rows(batch, self.cell_cost)
-        by_tile = TILE_TOKENS + _of_tile(sum(extent.end for extent in batch), self.cell_cost)
-        return by_tile < (1 - _LEAST_GAIN) * by_rows
+        return self._by_tile(batch) < (1 - _LEAST_GAIN) * self._by_rows(batch)
+
+    def are_faster_apart(self, prompts: Sequence[Extent], answers: Sequence[Extent], n_ubatch: int) -> bool:
+        """Whether two passes take less time than one where that has fewer tokens than a tile.
+
+        A prompt alone may be filled up to a tile; with answers, that would look at the cells of all of them.
+        """
+        together = [*prompts, *answers]
+        if not (self.cell_cost and prompts and answers) or sum(extent.num_tokens for extent in together) >= TILE_TOKENS:
+            return False
+        apart = self._of_few(prompts, n_ubatch) + self._of_few(answers, n_ubatch)
+        return apart < (1 - _LEAST_GAIN) * self._of_few(together, n_ubatch)
+
+    def _of_few(self, batch: Sequence[Extent], n_ubatch: int) -> float:
+        by_rows = self._by_rows(batch)
+        return min(by_rows, self._by_tile(batch)) if n_ubatch >= TILE_TOKENS else by_rows
+
+    def _by_rows(self, batch: Sequence[Extent]) -> float:
+        num_tokens = sum(extent.num_tokens for extent in batch)
+        return max(self.pass_cost, num_tokens) + _by_rows(batch, self.row_cost or self.cell_cost)
+
+    def _by_tile(self, batch: Sequence[Extent]) -> float:
+        return max(self.pass_cost, TILE_TOKENS) + _of_tile(sum(extent.end for extent in batch), self.cell_cost)
 
 
 def computed_tokens(batch: Sequence[Extent], cell_cost: float) -> float:

@@ -94,22 +94,25 @@ def _whole_tiles(num_tokens: int) -> int:
     return num_tokens - num_tokens % TILE_TOKENS
 
 
-def whose_turn(demands: Sequence[Demand], granted: Sequence[int], *, answers_first: bool) -> list[bool]:
+def whose_turn(
+    demands: Sequence[Demand], granted: Sequence[int], *, answers_first: bool, is_faster_apart: bool = False
+) -> list[bool]:
     """Who is in the next batch, of those that `pack` granted something: not all where they would share tiles.
 
     Each token of a tile is computed against the cells of all others in it, so that a chunk with a few answers' tokens
     takes up to twice what both take one after the other (a 1B model on two cores: 64 tokens and five behind a thousand
     each 1.6 s; apart .6 s and .12 s). Fewer tokens than a tile are computed each by itself, or filled up where that is
-    the faster way for all of them (rows.py), and share the weights.
+    the faster way for all of them (rows.py), and share the weights; unless two passes are faster.
 
     Args:
         demands: What could be computed.
         granted: What `pack` would put into one batch.
         answers_first: Who of both goes first.
+        is_faster_apart: Whether they are computed apart also where they are fewer than a tile's.
     """
     is_reading = [demand.num_tokens > 1 for demand in demands]
     sides = {reads for reads, num_tokens in zip(is_reading, granted, strict=True) if num_tokens}
-    if len(sides) < 2 or sum(granted) < TILE_TOKENS:
+    if len(sides) < 2 or (sum(granted) < TILE_TOKENS and not is_faster_apart):
         return [num_tokens > 0 for num_tokens in granted]
     return [num_tokens > 0 and reads != answers_first for reads, num_tokens in zip(is_reading, granted, strict=True)]
 
@@ -125,13 +128,20 @@ def are_answers_owed(demands: Sequence[Demand]) -> bool:
 
 
 def pack(
-    demands: Sequence[Demand], max_tokens: int, chunk: int, num_free_cells: int, max_rows: int | None = None
+    demands: Sequence[Demand],
+    max_tokens: int,
+    chunk: int,
+    num_free_cells: int,
+    max_rows: int | None = None,
+    *,
+    in_tiles: bool = False,
 ) -> list[int]:
     """How many tokens of each demand the next batch computes.
 
     First a token for everybody who is writing, then their drafts, then prompts: the most urgent first, at most
     `chunk` tokens of them. Prompts read ahead for idle times wait while anything more urgent runs. A row of logits is
-    kept for each demand and each drafted token, of which there are `max_rows` (None: for every token).
+    kept for each demand and each drafted token, of which there are `max_rows` (None: for every token). `in_tiles`:
+    fewer tokens than a tile take as long as a tile, so of the last prompt no fewer are left for another batch.
     """
     granted = [0] * len(demands)
     left = min(max_tokens, num_free_cells)
@@ -147,10 +157,20 @@ def pack(
             left -= drafted
             rows -= drafted
     left = min(left, chunk)
-    for index in _prompts(demands):
+    prompts = _prompts(demands)
+    for index in prompts:
         granted[index] = min(demands[index].num_tokens, left)
+        if in_tiles and index == prompts[-1]:
+            granted[index] = _leaving_a_tile(demands[index].num_tokens, granted[index])
         left -= granted[index]
     return granted
+
+
+def _leaving_a_tile(num_tokens: int, num_granted: int) -> int:
+    """So many of a prompt's tokens that a whole tile of it is left or nothing, and it is not less than one itself."""
+    num_left = num_tokens - num_granted
+    least = num_granted - (TILE_TOKENS - num_left)
+    return least if 0 < num_left < TILE_TOKENS <= least else num_granted
 
 
 def _prompts(demands: Sequence[Demand]) -> list[int]:

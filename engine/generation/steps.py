@@ -34,6 +34,8 @@ from engine.generation.postprocess import Postprocess
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.request import PromptRead, StepEvent
 from engine.generation.residence import Residence
+from engine.generation.row_times import RowTimes
+from engine.generation.rows import Extent
 from engine.generation.swap_room import SwapRoom
 from engine.generation.vocabulary import Vocabulary
 
@@ -68,6 +70,7 @@ class Lasting:
     events: list[StepEvent] = field(default_factory=list)
     profile: PrefillProfile = field(default_factory=PrefillProfile)
     pass_times: PassTimes = field(default_factory=PassTimes)
+    row_times: RowTimes = field(default_factory=RowTimes)
     tally: Tally = field(default_factory=Tally)
 
 
@@ -110,8 +113,12 @@ class Steps:
             cell_cost = context.cell_cost if context.attends_by_tiles else 0.0
             lasting.pass_times.begin(cell_cost, *context.disk_seconds())
         times = lasting.pass_times if is_timed else None
+        self._row_times = lasting.row_times if takes_turns else None
+        if self._row_times is not None:
+            self._row_times.begin(context.filling.cell_cost)
+        filling = (lambda: context.filling) if takes_turns else None
         self._batching = Batching(
-            groups, cells, lasting.profile, self.admission, self._room, context.is_streamed, takes_turns, times
+            groups, cells, lasting.profile, self.admission, self._room, context.is_streamed, filling, times
         )
         # Where layers are streamed, passes wait for the disk, and there is no memory to move through.
         gap_seconds = 0.0 if context.is_streamed else context.gap_seconds
@@ -186,6 +193,9 @@ class Steps:
         self._metering.note(batch, seconds, has_piece=self._batching.has_piece)
         self.admission.note_served(work.group for work in batch)
         self._gathering.note(batch)
+        if self._row_times is not None:
+            self._row_times.note([_extent(work) for work in batch], seconds)
+            self._context.filling = self._row_times.learnt(self._context.filling)
         if self._groups.waiting and self.admission.lacks_cells:
             self._lasting.tally.note_busy(self.cells.num_used / self.cells.num_cells)
 
@@ -229,3 +239,8 @@ class Steps:
         if group.request.sampling.max_tokens <= 0:
             for sequence in group.sequences:
                 sequence.finish_reason = "length"
+
+
+def _extent(work: Work) -> Extent:
+    """What was computed of a work, and where its sequence stands since."""
+    return Extent(work.num_tokens + work.num_drafted, work.sequence.num_computed)

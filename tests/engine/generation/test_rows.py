@@ -46,6 +46,26 @@ def test_a_tile_is_filled_up_where_attention_takes_long(num_tokens: int, before:
     assert Filling(True, CELL_COST).num_to_add([Extent(num_tokens, before + num_tokens)], 128) == expected
 
 
+def test_where_attention_token_by_token_was_measured_to_take_longer_shorter_ends_are_filled_up() -> None:
+    # 26 tokens behind 638 took .58 s, 64 of a longer prompt .42 s (5.2 ms each, of .6 B parameters).
+    reckoned = Filling(True, 0.0014)
+    assert reckoned.num_to_add([Extent(26, 664)], 128) == num_to_fours(26, 128)
+    assert reckoned.measured(0.0052, 8.0).num_to_add([Extent(26, 664)], 128) == 38
+    assert reckoned.measured(0.0052, 8.0).num_to_add([Extent(1, 664)], 128) == 0
+
+
+def test_a_prompt_and_answers_of_few_tokens_are_apart_where_the_prompt_alone_is_filled_up() -> None:
+    filling = Filling(True, 0.0014).measured(0.0052, 8.0)
+    answers = [Extent(1, 700)] * 3
+    assert filling.are_faster_apart([Extent(58, 838)], answers, 128)
+    # Two passes read the weights twice, which short ends are not worth.
+    assert not filling.are_faster_apart([Extent(4, 838)], answers, 128)
+    assert not filling.are_faster_apart([Extent(62, 838)], answers, 128)
+    assert not filling.are_faster_apart([Extent(58, 838)], [], 128)
+    assert not filling.are_faster_apart([Extent(58, 838)], answers, 63)
+    assert not Filling(True).are_faster_apart([Extent(58, 838)], answers, 128)
+
+
 def test_no_tile_is_filled_up_that_looks_at_the_cells_of_many() -> None:
     answers = [Extent(1, 1500)] * 48
     assert Filling(True, CELL_COST).num_to_add(answers, 128) == 0
@@ -93,7 +113,7 @@ def test_what_is_added_changes_nothing_and_leaves_nothing(path: Path, monkeypatc
     def answers(*, fills_up: bool) -> tuple[list[np.ndarray], list[int]]:
         model = Model(path, 0, lambda _: True)
         context = Context(model, SPEC)
-        context._filling = context._filling if fills_up else Filling()
+        context.filling = context.filling if fills_up else Filling()
         found = decoded(context, [Stretch(0, 0, range(300, 319), 1), Stretch(1, 0, range(400, 412), 1)])
         for step in range(5):
             found += decoded(context, [Stretch(slot, at + step, (500 + step,), 1) for slot, at in ((0, 19), (1, 12))])
@@ -150,7 +170,7 @@ def test_a_tile_is_computed_as_that_of_a_longer_prompt(path: Path) -> None:
     def logits(tokens: range, filling: Filling) -> np.ndarray:
         model = Model(path, 0, lambda _: True)
         context = Context(model, SPEC_WITH_TILES)
-        context._filling = filling
+        context.filling = filling
         context.decode([Stretch(0, 0, range(300, 364), 0)])
         [row] = context.decode([Stretch(0, 64, tokens, len(tokens))])
         found = np.stack([context.logits(row + place).copy() for place in range(40)])

@@ -94,6 +94,7 @@ def test_prompts_and_answers_take_turns_where_they_would_share_a_tile() -> None:
     assert whose_turn(demands, [1, 62, 1], answers_first=True) == [True, False, True]
     # What is less than a tile is computed token by token.
     assert whose_turn(demands, [1, 61, 1], answers_first=False) == [True, True, True]
+    assert whose_turn(demands, [1, 61, 1], answers_first=False, is_faster_apart=True) == [False, True, False]
     # Nobody is in a batch who was granted nothing, and one side alone never waits.
     assert whose_turn([*demands, READING], [1, 62, 1, 0], answers_first=False) == [False, True, False, False]
     assert whose_turn([READING, READING], [64, 64], answers_first=True) == [True, True]
