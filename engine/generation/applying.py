@@ -170,7 +170,7 @@ def _in_place(loaded: LoadedModel, plan: LoadPlan, change: Change) -> Applied:
     except ModelError as error:
         return Applied(loaded, change, f"The layers stay where they are: {error.sentence}", is_as_wanted=False)
     if change.rebounds:
-        loaded.apply(plan.room.ram_bytes, plan.room.disk_bytes)
+        loaded.apply(plan.room.ram_bytes)
     loaded.loop.bound(plan.room.context_tokens)
     return Applied(replace(loaded, plan=plan, speaker=_speaker(loaded, plan)), change, change.sentence)
 
@@ -332,7 +332,7 @@ def _moved(loaded: LoadedModel, plan: LoadPlan, opened: OpenContext, means: Mean
     means.leases.note_set_aside(loaded.loop.saved_bytes, loaded.loop.spilled_bytes)
     speaker = _speaker(loaded, plan)
     moved = replace(loaded, plan=plan, context=context, context_leases=opened.leases, keeper=keeper, speaker=speaker)
-    moved.apply(plan.room.ram_bytes, plan.room.disk_bytes)
+    moved.apply(plan.room.ram_bytes)
     return moved
 
 

@@ -84,6 +84,7 @@ class BetweenSteps:
             guarded(lambda: self._have_all(lambda loader: loader.set_aside_on_disk(command.is_on_disk)))
         else:
             guarded(lambda: self._have_all(lambda loader: loader.apply_settings()))
+            guarded(self._models.bound_files)
             # What is over a bound leaves as it is written.
             self._idle_time.note_change()
 

@@ -154,7 +154,7 @@ def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, 
         keeps_whole=not context.model.can_share_prefixes,
     )
     kept_cells = cells_to_keep_in(cells.num_cells, plan.shape, plan.room.ram_bytes)
-    keeper.set_budgets(kept_cells, plan.room.ram_bytes, plan.room.disk_bytes)
+    keeper.set_budgets(kept_cells, plan.room.ram_bytes)
     return keeper
 
 

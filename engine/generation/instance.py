@@ -55,6 +55,11 @@ class ModelInstance:
         self._planner, self._means, self._publish, self._phases = planner, means, publish, phases
         self._in_force = InForce(loaded.plan, has_own_layers=has_own_layers)
 
+    @property
+    def disk_bytes(self) -> int:
+        """What files of all models may hold, as far as this one is planned for."""
+        return self._in_force.room.disk_bytes
+
     def apply(self, placement: Placement, path: Path | None = None) -> None:
         """Has it live as this says; how that went is published.
 
@@ -129,7 +134,7 @@ class ModelInstance:
         settings = self._planner.settings()
         self.pending = self._in_force.pending(settings)
         if (room := self._in_force.bounds(settings, self._planner.hardware)) is not None:
-            self.loaded.apply(room.ram_bytes, room.disk_bytes)
+            self.loaded.apply(room.ram_bytes)
         self.loaded = replace(self.loaded, wants_ahead=self._in_force.plan.reads_ahead(settings))
 
     def obey(self) -> None:
@@ -139,8 +144,7 @@ class ModelInstance:
         premises, room = self._planner.premises, self._in_force.room
         if self.loaded.keeps_in_cells != premises.keeps_in_cells:
             self.loaded = replace(self.loaded, keeps_in_cells=premises.keeps_in_cells)
-            self.loaded.apply(room.ram_bytes, room.disk_bytes)
-        self.loaded.loop.save_to(premises.kept_folder if premises.sets_aside_on_disk else None)
+            self.loaded.apply(room.ram_bytes)
 
     def note_set_aside(self) -> None:
         """What memory and disk hold of answers that had to leave their cells for others is in the ledger."""

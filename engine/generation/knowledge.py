@@ -80,11 +80,14 @@ class KnowledgeKeeper:
         self._profile = PrefillProfile()
         self._counts = HitCounts()
 
-    def set_budgets(self, cells: int, ram_bytes: int, disk_bytes: int) -> None:
-        """Bounds tokens kept in cells, bytes in memory, and bytes of files (of all models); what is over leaves."""
-        self._files.set_budget(disk_bytes)
+    def set_budgets(self, cells: int, ram_bytes: int) -> None:
+        """Bounds tokens kept in cells, and bytes in memory; what is over leaves. Those of files are of all models."""
         self._slabs.budget_bytes = ram_bytes
         self._cells.budget_cells = cells
+        self._catch_up()
+
+    def fit(self) -> None:
+        """Has files leave that are over a bound by now."""
         self._catch_up()
 
     @property

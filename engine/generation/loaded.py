@@ -94,10 +94,10 @@ class LoadedModel:
         """Whether more can be kept without something else having to leave."""
         return self.files.held_bytes < self.files.budget_bytes * ROOM_SHARE
 
-    def apply(self, ram_bytes: int, disk_bytes: int) -> None:
-        """Bounds what is kept."""
+    def apply(self, ram_bytes: int) -> None:
+        """Bounds what is kept in cells and memory."""
         kept_cells = cells_to_keep_in(self.context.num_cells, self.shape, ram_bytes) if self.keeps_in_cells else 0
-        self.keeper.set_budgets(kept_cells, ram_bytes, disk_bytes)
+        self.keeper.set_budgets(kept_cells, ram_bytes)
 
     def documents(self) -> frozenset[int]:
         """Those of which something is kept."""

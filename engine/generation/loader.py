@@ -201,8 +201,18 @@ class ModelLoader:
         """Has bounds of what is kept, and reading ahead, follow the settings; the rest waits for the next load."""
         if self.instance is not None and not self.instance.standby.is_folded:
             self.instance.apply_settings()
-        elif (files := self._premises.opened_files) is not None:
-            files.set_budget(self.planner.disk_room())
+
+    def bound_files(self) -> bool:
+        """Has the files of all models hold as much as is planned for this one; whether that is another bound.
+
+        Without a plan that is in force, as much as the settings say.
+        """
+        if (files := self._premises.opened_files) is None:
+            return False
+        before, instance = files.budget_bytes, self.instance
+        is_planned = instance is not None and not instance.standby.is_folded
+        files.set_budget(instance.disk_bytes if instance is not None and is_planned else self.planner.disk_room())
+        return files.budget_bytes != before
 
     def keep_in_cells(self, may_lie: bool) -> None:
         """Whether what was read may lie in cells that no answer needs; else it leaves them for memory."""

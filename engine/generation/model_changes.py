@@ -99,6 +99,7 @@ class ModelChanges:
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
             self._publish(PlacementSettled(False, str(reported_as(error))))
             self._models.start_over(member, error)
+        self._models.bound_files()
         self._note_changed()
 
     def are_kept(self, member: Member) -> bool:

@@ -383,6 +383,14 @@ class ModelPool:
             if member.instance is not None:
                 member.instance.obey()
         self._principal = principal
+        self.bound_files()
+
+    def bound_files(self) -> None:
+        """What is kept on the disk is bounded by the plan of the one that memory is planned for, whoever moved last."""
+        if self._principal.loader.bound_files():
+            for member in self.members:
+                if member.loaded is not None:
+                    member.loaded.keeper.fit()
 
     def _dismiss(self, member: Member) -> None:
         """Frees a model with nothing under way; the next question loads it again."""

@@ -94,7 +94,7 @@ class Standby:
             self.is_folded = True
             fold(loaded, means, keeps_weights=can_leave and not closes_weights)
             if not keeps_what_was_read:
-                loaded.keeper.set_budgets(0, 0, loaded.plan.room.disk_bytes)
+                loaded.keeper.set_budgets(0, 0)
         elif closes_weights and loaded.model.is_open:
             loaded.close_weights()
             means.leases.release_weights()

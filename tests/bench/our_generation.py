@@ -159,7 +159,8 @@ class OurGeneration:
         keeper = KnowledgeKeeper(root, self.context, self.cells, Ledger(), files)
         undo.callback(keeper.close)
         kept_cells = cells_to_keep_in(self.cells.num_cells, read_shape(self._path), self._kept.ram_bytes)
-        keeper.set_budgets(kept_cells, self._kept.ram_bytes, self._kept.disk_bytes)
+        files.set_budget(self._kept.disk_bytes)
+        keeper.set_budgets(kept_cells, self._kept.ram_bytes)
         return keeper
 
     def _note(self, event: StepEvent, now: float) -> None:

@@ -110,6 +110,10 @@ class Room:
             root, self.context, self.cells, self.ledger, self.files, passing_room_bytes=lambda: self.passing_room_bytes
         )
 
+    def set_budgets(self, cells: int, ram_bytes: int, disk_bytes: int) -> None:
+        self.files.set_budget(disk_bytes)
+        self.keeper.set_budgets(cells, ram_bytes)
+
     def close(self) -> None:
         self.keeper.close()
         self.files.close()

@@ -21,7 +21,7 @@ def test_prompts_share_whole_segments_from_the_start():
 
 def test_a_beginning_is_followed_along_what_is_kept_and_along_what_is_being_read(tmp_path: Path):
     room = Room(tmp_path)
-    room.keeper.set_budgets(4096, 0, 0)
+    room.set_budgets(4096, 0, 0)
     room.ask([OPENING, passage(1), passage(2)])
     trail = ReadingTrail(room.keeper.trail(), ((OPENING, passage(3), passage(1)), (OPENING, passage(4))))
     for known in ([1], [1, 2], [3], [3, 1], [4]):
@@ -35,7 +35,7 @@ def test_a_beginning_is_followed_along_what_is_kept_and_along_what_is_being_read
 
 def test_what_is_too_short_to_be_kept_by_itself_is_whole_only_where_it_is_being_read(tmp_path: Path):
     room, short = Room(tmp_path), turn(5, 3)
-    room.keeper.set_budgets(4096, 0, 0)
+    room.set_budgets(4096, 0, 0)
     room.ask([OPENING, passage(1), short, passage(2)])
     kept = after(ReadingTrail(room.keeper.trail(), ()), [OPENING, passage(1), short])
     assert kept is not None

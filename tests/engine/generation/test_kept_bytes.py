@@ -21,7 +21,7 @@ PLENTY = 2**20
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Room]:
     room = Room(tmp_path / "kept")
-    room.keeper.set_budgets(0, MEMORY, PLENTY)
+    room.set_budgets(0, MEMORY, PLENTY)
     yield room
     room.close()
     assert room.ledger.spans() == ()
@@ -63,7 +63,7 @@ def test_keeping_waits_for_no_disk_however_full_memory_is(room, disk, no_waiting
 
 
 def test_cells_are_given_back_though_the_disk_is_slow(room, disk, no_waiting):
-    room.keeper.set_budgets(64, PAGE * 2, PLENTY)
+    room.set_budgets(64, PAGE * 2, PLENTY)
     for document in range(1, 20):
         room.ask([passage(document)], seconds=document)
         assert room.keeper.free_cells(64) <= 64
@@ -72,7 +72,7 @@ def test_cells_are_given_back_though_the_disk_is_slow(room, disk, no_waiting):
 
 
 def test_a_node_that_is_being_written_may_leave_its_cells(room, disk):
-    room.keeper.set_budgets(PLENTY, MEMORY, PLENTY)
+    room.set_budgets(PLENTY, MEMORY, PLENTY)
     room.ask([passage(1)])
     assert room.keeper.flush() == 1
     assert room.keeper.free_cells(32) == 32
@@ -82,7 +82,7 @@ def test_a_node_that_is_being_written_may_leave_its_cells(room, disk):
 
 
 def test_only_so_much_is_on_its_way_at_a_time(room, disk):
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     for document in range(1, 40):
         room.ask([passage(document)])
     assert room.keeper.flush() == MAX_WRITING
@@ -109,7 +109,7 @@ def test_where_the_disk_is_behind_what_is_worth_less_is_not_kept(room, disk):
 
 
 def test_what_was_dear_once_makes_way_in_the_end_though_nothing_can_be_written(room):
-    room.keeper.set_budgets(0, MEMORY, 0)
+    room.set_budgets(0, MEMORY, 0)
     for document in [*range(1, 16)] * 5:
         room.ask([passage(document)])
     num_tries = 0
@@ -135,7 +135,7 @@ def test_what_is_written_leaves_before_anything_is_lost(room, disk):
 def test_memory_that_is_taken_away_is_given_back_as_it_is_written(room, disk, no_waiting):
     for document in range(1, 13):
         room.ask([passage(document)])
-    room.keeper.set_budgets(0, PAGE, PLENTY)
+    room.set_budgets(0, PAGE, PLENTY)
     assert no_waiting == []
     assert room.keeper.is_behind
     disk.may_go_on.set()
@@ -146,10 +146,10 @@ def test_memory_that_is_taken_away_is_given_back_as_it_is_written(room, disk, no
 
 
 def test_memory_that_is_taken_away_is_given_back_at_once_where_there_is_no_disk(room):
-    room.keeper.set_budgets(0, MEMORY, 0)
+    room.set_budgets(0, MEMORY, 0)
     for document in range(1, 13):
         room.ask([passage(document)])
-    room.keeper.set_budgets(0, PAGE, 0)
+    room.set_budgets(0, PAGE, 0)
     assert room.ledger.held_bytes("ram", "kv") <= PAGE
 
 
@@ -168,8 +168,8 @@ def test_what_lost_its_file_is_written_again_once_a_prompt_tells_its_tokens(room
     room.ask([passage(1)])
     room.keeper.flush()
     room.settle()
-    room.keeper.set_budgets(0, MEMORY, 0)
-    room.keeper.set_budgets(0, MEMORY, PLENTY)
+    room.set_budgets(0, MEMORY, 0)
+    room.set_budgets(0, MEMORY, PLENTY)
     room.keeper.flush()
     room.settle()
     assert room.keeper.figures().disk.num_nodes == 0

@@ -47,7 +47,8 @@ class Desk:
         self.files = CacheFiles(self.folder, self.ledger, on_problem=pytest.fail)
         assert self.files.scanned.wait(30)
         self.keeper = KnowledgeKeeper(self.root, self.context, self.cells, self.ledger, self.files)
-        self.keeper.set_budgets(1024, PLENTY, PLENTY)
+        self.files.set_budget(PLENTY)
+        self.keeper.set_budgets(1024, PLENTY)
 
     def close_keeper(self) -> None:
         self.keeper.close()
@@ -184,7 +185,7 @@ def random_prompt(seed: int, num_tokens: int) -> list[Segment]:
 def put_into(desk: Desk, home: str) -> None:
     """Leaves everything that is kept in one tier only."""
     if home == "ram":
-        desk.keeper.set_budgets(0, PLENTY, PLENTY)
+        desk.keeper.set_budgets(0, PLENTY)
     if home == "disk":
         desk.close_keeper()
         desk.open()
@@ -224,10 +225,10 @@ def test_nodes_loaded_into_cells_that_lie_scattered_say_the_same(desk, prompt):
     others = [desk.cells.open() for _ in range(12)]
     for number, other in enumerate(others):
         desk.compute(other, prompt[number % 4].tokens[: 9 + number])
-    desk.keeper.set_budgets(0, PLENTY, PLENTY)
+    desk.keeper.set_budgets(0, PLENTY)
     for other in others[::2]:
         desk.release(other)
-    desk.keeper.set_budgets(1024, PLENTY, PLENTY)
+    desk.keeper.set_budgets(1024, PLENTY)
     num_kept, logits, written = desk.kept(prompt, GREEDY_TOKENS)
     assert num_kept == len(tokens_of(prompt)) - QUESTION
     assert np.abs(logits - want).max() <= MOST_DIFFERENCE

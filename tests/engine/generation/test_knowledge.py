@@ -30,7 +30,7 @@ A, B, C, D = (passage(document) for document in (1, 2, 3, 4))
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Room]:
     room = Room(tmp_path / "kept")
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     yield room
     room.close()
     assert room.ledger.spans() == ()
@@ -79,7 +79,7 @@ def test_kept_in_cells_it_is_shared_and_takes_none(room):
 
 
 def test_without_cells_it_goes_to_memory_at_once(room):
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     room.ask([A, B])
     assert homes(room) == (0, 2, 0)
     found = room.keeper.find([A, B])
@@ -93,7 +93,7 @@ def test_a_peek_pins_and_reads_nothing(room):
     room.ask([A, B])
     flush(room)
     room.restart()
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     assert room.keeper.peek([A, B, C]) == 64
     assert room.keeper.peek([B]) == 0
     assert homes(room) == (0, 0, 2)
@@ -102,48 +102,48 @@ def test_a_peek_pins_and_reads_nothing(room):
 def test_leaving_cells_saves_once_and_ever_after_is_free(room):
     room.ask([A])
     for _ in range(3):
-        room.keeper.set_budgets(0, PLENTY, PLENTY)
-        room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+        room.set_budgets(0, PLENTY, PLENTY)
+        room.set_budgets(PLENTY, PLENTY, PLENTY)
         assert room.ask([A, turn(1, 10)]) == 32
         assert homes(room)[:2] == (1, 1)
     assert room.context.num_saves == 1
 
 
 def test_a_file_is_written_once(room):
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     room.ask([A, B])
     assert room.keeper.flush() == 2
     room.settle()
     assert room.keeper.flush() == 0
     written = {path: path.stat().st_ino for path in room.folder.rglob("*.kv")}
-    room.keeper.set_budgets(0, 0, PLENTY)
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, 0, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     assert room.ask([A, B]) == 64
-    room.keeper.set_budgets(0, 0, PLENTY)
+    room.set_budgets(0, 0, PLENTY)
     assert {path: path.stat().st_ino for path in room.folder.rglob("*.kv")} == written
 
 
 def test_memory_that_is_needed_goes_to_disk_with_the_whole_path(room):
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     room.ask([A, B, C])
-    room.keeper.set_budgets(0, 0, PLENTY)
+    room.set_budgets(0, 0, PLENTY)
     room.shrink()
     assert homes(room) == (0, 0, 3)
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     assert room.ask([A, B, C]) == 96
     assert homes(room) == (0, 3, 3)
     room.check()
 
 
 def test_without_memory_and_cells_nothing_is_kept_and_nothing_fails(room):
-    room.keeper.set_budgets(0, 0, PLENTY)
+    room.set_budgets(0, 0, PLENTY)
     assert room.ask([A, B]) == 0
     assert room.ask([A, B]) == 0
     assert len(room.keeper.tree) == 0
 
 
 def test_budgets_are_kept_and_the_paths_that_are_asked_for_most_stay(room):
-    room.keeper.set_budgets(0, PAGE * 2, 0)
+    room.set_budgets(0, PAGE * 2, 0)
     for _ in range(4):
         room.ask([A])
     for document in range(10, 16):
@@ -155,7 +155,7 @@ def test_budgets_are_kept_and_the_paths_that_are_asked_for_most_stay(room):
 
 def test_only_so_many_sequence_numbers_are_taken(tmp_path):
     room = Room(tmp_path, num_sequences=8)
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     for document in range(10):
         room.ask([passage(document)])
     assert room.cells.num_free_slots >= 4
@@ -193,7 +193,7 @@ def move(room: Room, num_cells: int) -> None:
 
 def test_what_memory_has_no_room_for_passes_through_it_to_the_disk_before_a_context_goes(room):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B])
     room.keeper.leave_cells(WAIT_SECONDS)
     assert room.cells.num_free == room.cells.num_cells
@@ -215,16 +215,16 @@ def test_what_memory_has_no_room_for_passes_through_it_to_the_disk_before_a_cont
 
 def test_without_memory_for_it_what_was_read_is_found_after_a_restart(room):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B, C])
     room.restart()
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     assert room.ask([A, B, C]) == 96
 
 
 def test_without_memory_for_it_idle_time_writes_what_cells_hold_and_their_leaving_costs_nothing(room):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B, C])
     flush(room)
     assert homes(room) == (3, 0, 3)
@@ -239,7 +239,7 @@ def test_what_passes_is_waited_for_at_the_end_of_an_answer_and_not_before_its_fi
     room, monkeypatch, computed_tokens, written
 ):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(0, 0, PLENTY)
+    room.set_budgets(0, 0, PLENTY)
     sequence = room.cells.open()
     room.read_rest([A, B, C], sequence)
     kept, wait, hold = room.keeper._bytes, room.keeper._bytes.wait, threading.Event()
@@ -257,18 +257,18 @@ def test_what_passes_is_waited_for_at_the_end_of_an_answer_and_not_before_its_fi
 
 def test_what_passes_comes_behind_what_memory_has_room_for(room):
     """The budget has room for the short beginning, and for nothing that follows it."""
-    room.keeper.set_budgets(PLENTY, PAGE, PLENTY)
+    room.set_budgets(PLENTY, PAGE, PLENTY)
     prompt = [turn(1), passage(1, 100), turn(2), passage(2, 100)]
     room.passing_room_bytes = 100 * TOKEN_BYTES + 16
     room.ask(prompt)
     room.restart()
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     assert room.ask(prompt) == 240
 
 
 def test_what_has_no_room_to_pass_is_forgotten_and_nothing_fails(room):
     room.passing_room_bytes = BLOB - 1
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B])
     flush(room)
     assert not room.keeper.is_behind
@@ -281,7 +281,7 @@ def test_what_has_no_room_to_pass_is_forgotten_and_nothing_fails(room):
 
 def test_a_file_is_no_use_while_there_is_no_room_to_pass_and_is_none_the_worse_for_it(room):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B])
     room.keeper.leave_cells(WAIT_SECONDS)
     room.settle()
@@ -302,7 +302,7 @@ def test_a_file_is_no_use_while_there_is_no_room_to_pass_and_is_none_the_worse_f
 @pytest.mark.parametrize("damage", [b"x" * 100, b""])
 def test_a_damaged_file_that_passes_is_a_miss_from_there_on(room, damage):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B, C])
     room.keeper.leave_cells(WAIT_SECONDS)
     room.settle()
@@ -316,7 +316,7 @@ def test_a_damaged_file_that_passes_is_a_miss_from_there_on(room, damage):
 
 def test_what_is_being_written_as_it_passes_is_given_from_there(room):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A])
     with holding_the_disk(room.files):
         assert room.keeper.flush() == 1
@@ -328,7 +328,7 @@ def test_what_is_being_written_as_it_passes_is_given_from_there(room):
 
 def test_what_one_waits_for_on_its_way_to_the_disk_can_be_forgotten(room):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B])
     with holding_the_disk(room.files):
         assert room.keeper.flush() == 1
@@ -341,7 +341,7 @@ def test_what_one_waits_for_on_its_way_to_the_disk_can_be_forgotten(room):
 
 def test_what_a_running_prompt_shares_is_not_waited_for(room):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B])
     found, sequence = room.keeper.find([A, B]), room.cells.open()
     room.keeper.restore(found, sequence)
@@ -356,19 +356,19 @@ def test_what_a_running_prompt_shares_is_not_waited_for(room):
 
 def test_a_path_that_memory_has_room_for_a_part_of_passes_with_its_end(room):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(PLENTY, PAGE, PLENTY)
+    room.set_budgets(PLENTY, PAGE, PLENTY)
     room.ask([A, B, C, D])
     room.keeper.leave_cells(WAIT_SECONDS)
     move(room, 2048)
     room.settle()
     assert homes(room)[1] == 1
     room.restart()
-    room.keeper.set_budgets(PLENTY, PAGE, PLENTY)
+    room.set_budgets(PLENTY, PAGE, PLENTY)
     assert room.ask([A, B, C, D]) == 128
 
 
 def test_what_went_with_an_answer_is_held_again_at_nobodys_cost(room):
-    room.keeper.set_budgets(PLENTY, 0, 0)
+    room.set_budgets(PLENTY, 0, 0)
     room.ask([A, B])
     found, sequence = room.keeper.find([A, B]), room.cells.open()
     room.keeper.restore(found, sequence)
@@ -378,7 +378,7 @@ def test_what_went_with_an_answer_is_held_again_at_nobodys_cost(room):
     assert room.keeper.peek([A, B]) == 0
     figures = room.keeper.figures()
     # Not what the answer has of another, nor what it has not got.
-    room.keeper.set_budgets(64, 0, 0)
+    room.set_budgets(64, 0, 0)
     room.keeper.hold([A, B, C, D], sequence)
     assert (homes(room), room.keeper.peek([A, B, C])) == ((2, 0, 0), 64)
     assert room.keeper.figures().computed_tokens == figures.computed_tokens
@@ -389,7 +389,7 @@ def test_what_went_with_an_answer_is_held_again_at_nobodys_cost(room):
 
 
 def test_what_holds_cells_does_not_leave_for_what_may_be_held_again(room):
-    room.keeper.set_budgets(64, 0, 0)
+    room.set_budgets(64, 0, 0)
     sequence = room.cells.open()
     room.read_rest([A, B], sequence)
     room.ask([A, C])
@@ -401,7 +401,7 @@ def test_what_holds_cells_does_not_leave_for_what_may_be_held_again(room):
 
 def test_without_time_only_what_the_disk_takes_at_once_is_kept(room):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B, C])
     with holding_the_disk(room.files):
         room.keeper.leave_cells()
@@ -411,7 +411,7 @@ def test_without_time_only_what_the_disk_takes_at_once_is_kept(room):
 
 def test_a_disk_that_hangs_is_not_waited_for_any_longer_than_that(room):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B, C])
     with holding_the_disk(room.files):
         room.keeper.leave_cells(0.05)
@@ -422,19 +422,19 @@ def test_a_disk_that_hangs_is_not_waited_for_any_longer_than_that(room):
 
 
 def test_what_found_no_room_to_pass_in_idle_time_is_written_at_the_end(room):
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B])
     flush(room)
     assert homes(room) == (2, 0, 0)
     room.passing_room_bytes = BLOB
     room.restart()
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.set_budgets(PLENTY, 0, PLENTY)
     assert room.ask([A, B]) == 64
 
 
 def test_when_cells_fill_up_what_would_leave_next_is_written_before(room):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(160, 0, PLENTY)
+    room.set_budgets(160, 0, PLENTY)
     for document in range(1, 7):
         room.ask([passage(document)])
     room.settle()
@@ -448,7 +448,7 @@ def test_when_cells_fill_up_what_would_leave_next_is_written_before(room):
 
 def test_who_writes_nothing_begins_no_file(room):
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(0, 0, PLENTY)
+    room.set_budgets(0, 0, PLENTY)
     room.keeper.write_nothing()
     room.ask([A, B])
     room.settle()
@@ -474,7 +474,7 @@ def test_cells_are_spared_of_what_no_prompt_needs_and_nothing_is_lost(room):
 
 
 def test_cells_are_not_spared_where_memory_has_little_more_room_than_they_have(room):
-    room.keeper.set_budgets(PLENTY, 2 * PAGE, PLENTY)
+    room.set_budgets(PLENTY, 2 * PAGE, PLENTY)
     room.ask([A, B, C, D])
     assert room.keeper.free_cells(1) > 0
     assert homes(room)[0] == 3
@@ -486,7 +486,7 @@ def test_what_a_prompt_waits_for_stays_where_it_is(room):
     room.ask([A, B])
     found = room.keeper.find([A, B])
     assert room.keeper.free_cells(64) == 0
-    room.keeper.set_budgets(0, 0, 0)
+    room.set_budgets(0, 0, 0)
     assert homes(room)[0] == 2
     sequence = room.cells.open()
     assert room.keeper.restore(found, sequence) == 64
@@ -519,7 +519,7 @@ def test_it_survives_a_restart(room):
     for _ in range(3):
         room.ask([A, B, turn(1)])
     room.restart()
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     assert homes(room) == (0, 0, 3)
     assert room.ask([A, B, turn(1)]) == 84
     assert homes(room) == (3, 3, 3)
@@ -530,17 +530,17 @@ def test_it_survives_a_restart(room):
 def test_another_model_finds_nothing_and_the_first_one_its_own_again(room):
     room.ask([A, B])
     room.restart(root=b"o" * 16)
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     assert room.ask([A, B]) == 0
     room.restart()
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     assert room.ask([A, B]) == 64
 
 
 def test_a_read_is_not_ready_until_it_is(room):
     room.ask([A])
     room.restart()
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     hold = threading.Event()
     room.files._thread.put(Urgency.READ, lambda: hold.wait(30))
     found = room.keeper.find([A])
@@ -555,7 +555,7 @@ def test_a_read_is_not_ready_until_it_is(room):
 def test_two_prompts_wait_for_one_read(room):
     room.ask([A])
     room.restart()
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     first, second = room.keeper.find([A]), room.keeper.find([A])
     room.settle()
     for found in (first, second):
@@ -570,7 +570,7 @@ def test_two_prompts_wait_for_one_read(room):
 def test_a_bad_file_in_the_middle_is_a_miss_from_there_on(room, harm):
     room.ask([A, B, C])
     room.restart()
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     middle = next(node for node in room.keeper.tree if node.start == 32)
     path = room.keeper._bytes.disk[middle].path
     content = path.read_bytes()
@@ -592,7 +592,7 @@ def test_a_question_that_comes_before_its_files_are_found_reads_and_they_join_wh
     hold, look_at = threading.Event(), cache_io.look_at
     monkeypatch.setattr(cache_io, "look_at", lambda *where: (hold.wait(30), look_at(*where))[1])
     room.open(waits=False)
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     assert room.ask([A, B]) == 0
     assert room.keeper.is_behind
     hold.set()
@@ -611,7 +611,7 @@ def test_files_that_are_found_while_nobody_asks_become_nodes(room, monkeypatch):
     hold, look_at = threading.Event(), cache_io.look_at
     monkeypatch.setattr(cache_io, "look_at", lambda *where: (hold.wait(30), look_at(*where))[1])
     room.open(waits=False)
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     hold.set()
     assert room.files.scanned.wait(30)
     room.keeper.flush()
@@ -625,7 +625,7 @@ def test_files_that_are_found_while_nobody_asks_become_nodes(room, monkeypatch):
 def test_a_file_that_cannot_be_opened_now_is_a_miss_and_a_hit_another_time(room, monkeypatch):
     room.ask([A, B])
     room.restart()
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     with monkeypatch.context() as patched:
         patched.setattr(cache_io, "read_blob", lambda *_: "unavailable")
         found = room.find([A, B])
@@ -646,7 +646,7 @@ def test_a_parent_that_is_missing_makes_its_children_useless(room):
     room.close()
     path.unlink()
     room.open()
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     room.settle()
     assert len(room.keeper.tree) == 0
     assert room.bytes_on_disk() == 0
@@ -657,7 +657,7 @@ def test_a_full_disk_is_one_sentence_and_memory_goes_on(room, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(cache_io, "write_file", full)
-    room.keeper.set_budgets(0, PAGE * 3, PLENTY)
+    room.set_budgets(0, PAGE * 3, PLENTY)
     for document in range(30):
         room.ask([passage(document)])
         assert room.ledger.held_bytes("ram", "kv") <= PAGE * 3
@@ -673,7 +673,7 @@ def test_a_full_disk_is_one_sentence_and_memory_goes_on(room, monkeypatch):
 def test_what_could_not_be_written_is_tried_again_later(tmp_path, monkeypatch):
     seconds = [0.0]
     room = Room(tmp_path, now=lambda: seconds[0])
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -693,7 +693,7 @@ def test_a_removed_document_goes_everywhere_with_every_path_through_it(room):
     room.ask([A, B, turn(1)])
     room.ask([A, C])
     flush(room)
-    room.keeper.set_budgets(32, PLENTY, PLENTY)
+    room.set_budgets(32, PLENTY, PLENTY)
     room.keeper.forget([2])
     assert room.keeper.peek([A, B, turn(1)]) == 32
     assert room.keeper.peek([A, C]) == 64
@@ -708,7 +708,7 @@ def test_a_removed_document_goes_everywhere_with_every_path_through_it(room):
 def test_a_document_is_removed_from_files_of_other_models_too(room):
     room.ask([A, B])
     room.restart(root=b"o" * 16)
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     room.keeper.forget([2])
     room.restart()
     assert room.keeper.peek([A, B]) == 32
@@ -717,7 +717,7 @@ def test_a_document_is_removed_from_files_of_other_models_too(room):
 def test_a_document_removed_while_a_prompt_waits_for_it_is_not_given(room):
     room.ask([A, B])
     room.restart()
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     found = room.keeper.find([A, B])
     room.keeper.forget([2])
     room.settle()
@@ -730,7 +730,7 @@ def test_a_document_removed_while_a_prompt_waits_for_it_is_not_given(room):
 
 
 def test_a_document_removed_while_it_is_written_leaves_no_file(room):
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     room.ask([A])
     hold = threading.Event()
     room.files._thread.put(Urgency.READ, lambda: hold.wait(30))
@@ -744,7 +744,7 @@ def test_a_document_removed_while_it_is_written_leaves_no_file(room):
 
 
 def test_an_answer_belongs_to_its_conversation_at_once(room):
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     prompt, answer = [A, turn(1)], turn(2, 50)
     found, sequence = room.keeper.find(prompt), room.cells.open()
     room.read_rest(prompt, sequence)
@@ -773,10 +773,10 @@ def test_a_prompt_of_which_all_but_the_last_token_was_kept_missed_nothing(room):
 def test_hits_are_told_by_the_tier_they_were_found_in(room):
     room.ask([A])
     room.restart()
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     room.ask([A])
     room.ask([A])
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     room.ask([A])
     room.ask([A])
     room.ask([B])
@@ -788,7 +788,7 @@ def test_hits_are_told_by_the_tier_they_were_found_in(room):
 
 
 def test_memory_that_fills_up_is_written_behind_before_it_is_needed(room):
-    room.keeper.set_budgets(0, PAGE * 8, PLENTY)
+    room.set_budgets(0, PAGE * 8, PLENTY)
     for document in range(1, 16):
         room.ask([passage(document)])
     for _ in range(3):
@@ -802,7 +802,7 @@ def test_memory_that_fills_up_is_written_behind_before_it_is_needed(room):
 def test_files_that_were_not_used_are_not_touched(room):
     room.ask([A, B])
     room.restart()
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     before = {path: path.stat().st_mtime_ns for path in room.folder.rglob("*.kv")}
     room.ask([A])
     room.close()
@@ -821,7 +821,7 @@ def test_flushing_goes_in_portions(room):
 
 
 def test_a_disk_too_small_for_all_is_not_written_over_and_over(room):
-    room.keeper.set_budgets(0, PLENTY, 3 * FILE)
+    room.set_budgets(0, PLENTY, 3 * FILE)
     for document in range(8):
         room.ask([passage(document)])
     flush(room)
@@ -838,7 +838,7 @@ def test_whatever_happens_what_is_given_is_right_and_budgets_are_kept(tmp_path, 
     random_ = random.Random(seed)
     room = Room(tmp_path, num_cells=1024, num_sequences=24)
     budgets = (512, 10 * PAGE, 40 * FILE)
-    room.keeper.set_budgets(*budgets)
+    room.set_budgets(*budgets)
     read: set[tuple[Segment, ...]] = set()
     waiting: list[tuple[list[Segment], Found]] = []
     for _ in range(250):
@@ -854,7 +854,7 @@ def test_whatever_happens_what_is_given_is_right_and_budgets_are_kept(tmp_path, 
                 answer_one(room, waiting.pop(random_.randrange(len(waiting))), restores=random_.random() < 0.7)
             case "b":
                 budgets = (random_.randrange(0, 600), random_.randrange(0, 12) * PAGE, random_.randrange(0, 40) * FILE)
-                room.keeper.set_budgets(*budgets)
+                room.set_budgets(*budgets)
                 room.passing_room_bytes = random_.choice((0, BLOB))
             case "f":
                 room.keeper.free_cells(random_.randrange(200))
@@ -870,7 +870,7 @@ def test_whatever_happens_what_is_given_is_right_and_budgets_are_kept(tmp_path, 
                 read = {path for path in read if all(document not in segment.documents for segment in path)}
             case "r" if not waiting:
                 room.restart()
-                room.keeper.set_budgets(*budgets)
+                room.set_budgets(*budgets)
         prompt = some_prompt(random_)
         kept = room.keeper.peek(prompt)
         assert kept == 0 or any(sum(len(s.tokens) for s in path) >= kept for path in read if starts(prompt, path))
@@ -924,7 +924,7 @@ def test_whatever_the_disk_does_what_is_given_is_right_and_nothing_is_lost_track
     room = Room(tmp_path, num_cells=1024, num_sequences=24, now=lambda: seconds[0])
     budgets, hits = (128, ram_bytes, 60 * FILE), 0
     room.passing_room_bytes = BLOB
-    room.keeper.set_budgets(*budgets)
+    room.set_budgets(*budgets)
     for _ in range(250):
         seconds[0] += random_.choice((0.0, 1.0, 40.0))
         match random_.choice("aaaaaafffesdrp"):
@@ -947,7 +947,7 @@ def test_whatever_the_disk_does_what_is_given_is_right_and_nothing_is_lost_track
                 room.files.close(random_.choice((0.0, None)))
                 assert room.ledger.spans() == ()
                 room.open(waits=random_.random() < 0.5)
-                room.keeper.set_budgets(*budgets)
+                room.set_budgets(*budgets)
         slabs = room.keeper._bytes.slabs
         assert slabs.mapped_bytes <= ram_bytes
         assert room.ledger.held_bytes("ram", "kv") == slabs.mapped_bytes + slabs.passing_bytes

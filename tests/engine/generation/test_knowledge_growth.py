@@ -26,7 +26,7 @@ def rooms(tmp_path_factory, request) -> Iterator[tuple[Room, Room]]:
     for number in (FEW, MANY):
         room = Room(tmp_path_factory.mktemp(f"of-{number}"), num_cells=2**16, num_sequences=64)
         disk_bytes = 2**30 if request.param == "disk" else 0
-        room.keeper.set_budgets(32 * 8, number * BLOB_BYTES * 5 // 4, disk_bytes)
+        room.set_budgets(32 * 8, number * BLOB_BYTES * 5 // 4, disk_bytes)
         for document in range(1, number + 1):
             room.ask([turn(0, 32), passage(document)])
             if not document % 8:

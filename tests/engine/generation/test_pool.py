@@ -20,6 +20,7 @@ from engine.events import (
     Event,
     ModelStateChanged,
     ModelSwitched,
+    PlacementSettled,
     TokensGenerated,
 )
 from engine.generation.commands import UseModel
@@ -754,6 +755,24 @@ def test_a_model_that_is_loaded_again_does_not_wait_for_a_script_that_names_it(m
     assert len(desk.ends) < 15
     for number in range(20):
         desk.text_of(f"s{number}")
+
+
+def test_the_disk_is_bounded_by_the_plan_of_the_model_that_memory_is_planned_for(models, pool_desk):
+    desk, bound_bytes = pool_desk(FOR_ALL), 5 * MIB
+    desk.worker.use(UseModel(models[0]))
+    for model in models[:2]:
+        desk.ask_of(model, model.stem, max_tokens=NUM_SURE)
+        desk.text_of(model.stem)
+    loaded = desk.members["a"].loaded
+    assert loaded.files.budget_bytes == loaded.plan.room.disk_bytes > bound_bytes
+    desk.worker.apply(replace(loaded.plan.placement, kv_disk_bytes=bound_bytes), models[0])
+    desk.wait_for(lambda event: isinstance(event, PlacementSettled))
+    desk.wait_until(lambda: loaded.files.budget_bytes == bound_bytes)
+    # Of the other one, what is kept is bounded anew.
+    desk.worker.keep_in_cells(False)
+    desk.wait_until(lambda: not desk.members["b"].loaded.keeps_in_cells)
+    assert desk.members["b"].loaded.plan.room.disk_bytes > bound_bytes
+    assert loaded.files.budget_bytes == bound_bytes
 
 
 def test_what_was_set_aside_of_a_cancelled_answer_leaves_the_ledger(models, pool_desk, monkeypatch):

@@ -103,11 +103,15 @@ class Crowd:
         self._desk.ask(request_id, segments, chance.choice(get_args(Priority)), sampling)
         self._open.append(request_id)
         if isinstance(self._desk.keeper, Kept) and chance.random() < 0.05:
-            self._desk.keeper.set_budgets(*(chance.choice(some) for some in BUDGETS))
+            self._desk.keeper.bound(*(chance.choice(some) for some in BUDGETS))
 
 
 class Kept(KnowledgeKeeper):
     """The knowledge tree, with a look at what it holds and at whom it pins nodes for."""
+
+    def bound(self, cells: int, ram_bytes: int, disk_bytes: int) -> None:
+        self._files.set_budget(disk_bytes)
+        self.set_budgets(cells, ram_bytes)
 
     def held(self) -> list[CellSequence]:
         return [self._cells.shelf[node] for node in self._cells.shelf.nodes()]
@@ -124,7 +128,7 @@ def make_kept(tmp_path: Path) -> Iterator[Callable[[Context, Cells], Kept]]:
 
     def make(context: Context, cells: Cells) -> Kept:
         made.append(Kept(b"root", context, cells, ledger, files))
-        made[0].set_budgets(400, 40_000, 0)
+        made[0].bound(400, 40_000, 0)
         return made[0]
 
     yield make

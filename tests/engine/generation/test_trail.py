@@ -16,7 +16,7 @@ from tests.helpers.kept import Room, passage, turn
 
 def test_a_beginning_is_followed_as_far_as_a_look_at_all_of_it_finds_it(tmp_path: Path):
     room, chance = Room(tmp_path), random.Random(3)
-    room.keeper.set_budgets(4096, 0, 0)
+    room.set_budgets(4096, 0, 0)
     pool = [
         *(passage(number) for number in range(4)),
         *(turn(number, length) for number, length in enumerate((3, 9, 40))),
@@ -38,7 +38,7 @@ def test_a_beginning_is_followed_as_far_as_a_look_at_all_of_it_finds_it(tmp_path
 
 def test_what_all_orders_begin_with_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     room = Room(tmp_path)
-    room.keeper.set_budgets(4096, 0, 0)
+    room.set_budgets(4096, 0, 0)
     room.ask([turn(0, 32), passage(1), passage(2)])
     begun = after(room.keeper.trail(), [turn(0, 32)])
     assert begun

@@ -28,7 +28,7 @@ def disk(monkeypatch) -> Iterator[SlowDisk]:
 @pytest.fixture
 def room(tmp_path: Path, disk: SlowDisk) -> Iterator[Room]:
     room = Room(tmp_path / "kept", now=lambda: disk.now)
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     yield room
     room.files.close()
     assert room.ledger.spans() == ()
@@ -39,7 +39,7 @@ def reopened(room: Room, disk: SlowDisk) -> Room:
     disk.may_go_on.set()
     room.files.close()
     room.open()
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     return room
 
 
@@ -81,7 +81,7 @@ def test_a_path_is_written_from_its_beginning(room, disk):
 
 
 def test_what_lies_in_cells_alone_is_written_too(room, disk):
-    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
     room.ask([passage(1), turn(1)])
     disk.may_go_on.set()
     room.keeper.close(2.0)
@@ -109,7 +109,7 @@ def test_closing_waits_for_nothing_that_is_being_read(room, disk):
     disk.may_go_on.set()
     room.ask([passage(1)])
     room.restart()
-    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.set_budgets(0, PLENTY, PLENTY)
     hold = threading.Event()
     room.files._thread.put(Urgency.READ, lambda: hold.wait(30))
     found = room.keeper.find([passage(1)])
