@@ -138,6 +138,16 @@ class CacheFiles:
                         taken.append(file)
         return taken
 
+    def lacks_some(self, root: bytes) -> bool:
+        """Whether there are files under a root that cannot be opened now, as they may be at the next start."""
+        return any(path.parent.name == root.hex() for path in self._unavailable)
+
+    def leave(self, file: CacheFile) -> None:
+        """The keeper of its root makes nothing of a file for now; it is evicted like those of models not open."""
+        with self._lock:
+            if not file.is_removed:
+                self._index.leave(file)
+
     def close_root(self, root: bytes) -> None:
         """The root's keeper has gone; what it left is evicted like that of any model that is not loaded."""
         with self._lock:
@@ -359,7 +369,8 @@ class CacheFiles:
     def _paths(self) -> Iterator[Path]:
         """All that lies below the folder; what another program has open comes once more, after all others."""
         yield from cache_io.paths_below(self._folder, self._is_preferred)
-        yield from self._unavailable.copy()
+        again, self._unavailable = self._unavailable, []
+        yield from again
 
     def _take_found(self, path: Path) -> None:
         with self._lock:

@@ -47,7 +47,7 @@ class CacheIndex:
         self._of_root: dict[bytes, set[CacheFile]] = {}
         self._of_document: dict[int, set[CacheFile]] = {}
         self._open_roots: set[bytes] = set()
-        # Those of models that are not open, the longest unused first.
+        # Those of models that are not open, and what was left of others; the longest unused first.
         self._unused: Ranking[CacheFile] = Ranking()
 
     def __len__(self) -> int:
@@ -97,8 +97,12 @@ class CacheIndex:
         for file in self._of_root.get(root, ()):
             self._unused.put(file, file.mtime_ns)
 
+    def leave(self, file: CacheFile) -> None:
+        """Whoever has opened its root makes nothing of a file."""
+        self._unused.put(file, file.mtime_ns)
+
     def longest_unused(self) -> CacheFile | None:
-        """Of those of models that are not open."""
+        """Of those of models that are not open, and what was left of others."""
         found = self._unused.lowest(lambda _: True)
         return found[0] if found else None
 

@@ -95,6 +95,7 @@ def read_blob(path: Path, wanted: CacheHeader, data: NDArray[np.uint8]) -> ReadO
             while at < len(view) and (count := stream.readinto(view[at:])):
                 at += count
         except OSError:
+            # There may be a bad place on the disk, which only a new file is rid of.
             return "damaged"
     is_whole = at == header.num_bytes == data.nbytes and zlib.crc32(data.data) == header.checksum
     return "read" if is_whole else "damaged"

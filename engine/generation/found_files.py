@@ -15,7 +15,7 @@ class FoundFiles:
     """The files of one tree's root on their way into the tree; on the generation thread.
 
     `is_complete` once there are no others and all are in the tree: those whose path has a gap are of no use by then,
-    and deleted.
+    and deleted. Where a file cannot be opened now, it may be the gap: then they are left for the next start.
     """
 
     def __init__(self, tree: KnowledgeTree, files: CacheFiles, hold: HoldFile) -> None:
@@ -41,19 +41,22 @@ class FoundFiles:
             self.is_complete = True
             left = [file for files in self._without_parent.values() for file in files]
             self._without_parent.clear()
-            self._take_in(sorted(left, key=lambda file: file.header.start), are_last=True)
+            gives_up = self._files.leave if self._files.lacks_some(self._tree.root.key) else self._files.remove
+            self._take_in(sorted(left, key=lambda file: file.header.start), gives_up)
 
-    def _take_in(self, found: Iterable[CacheFile], are_last: bool = False) -> None:
+    def _take_in(self, found: Iterable[CacheFile], gives_up: Callable[[CacheFile], None] | None = None) -> None:
         waiting = deque(found)
         while waiting:
             file = waiting.popleft()
             parent = self._tree.get(file.header.parent)
             if parent is not None and parent.end == file.header.start:
                 waiting += self._add(parent, file)
-            elif parent is None and not are_last:
-                self._without_parent.setdefault(file.header.parent, []).append(file)
-            else:
+            elif parent is not None:
                 self._files.remove(file)
+            elif gives_up is not None:
+                gives_up(file)
+            else:
+                self._without_parent.setdefault(file.header.parent, []).append(file)
 
     def _add(self, parent: Node, file: CacheFile) -> list[CacheFile]:
         """Makes a node of a file, or gives its file to one that was read again; returns those that waited for it."""

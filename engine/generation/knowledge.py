@@ -21,7 +21,7 @@ from engine.generation.keeping import Found
 from engine.generation.kept_bytes import KeptBytes
 from engine.generation.kept_cells import KeptCells
 from engine.generation.knowledge_figures import HitCounts, Home, KnowledgeFigures
-from engine.generation.knowledge_tree import KnowledgeTree, Node, Piece
+from engine.generation.knowledge_tree import KnowledgeTree, Node, Piece, below
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.replacement import Policy, pgdsf
 from engine.generation.saving import Saving
@@ -68,7 +68,7 @@ class KnowledgeKeeper:
             files,
             policy,
             is_in_cells=self._cells.__contains__,
-            on_lost=self._drop,
+            on_lost=self._drop_if_lost,
             on_unwritten=lambda node: self._write_back.add(node),
             passing_room_bytes=passing_room_bytes,
         )
@@ -379,13 +379,25 @@ class KnowledgeKeeper:
         return True
 
     def _drop_if_lost(self, node: Node) -> None:
-        if not node.is_gone and node not in self._cells and node not in self._bytes:
+        """Takes what lies nowhere any more out of the tree; where files follow it, it keeps its place for them."""
+        if node.is_gone or node in self._cells or node in self._bytes:
+            return
+        node.is_missing = self._leads_to_files(node)
+        if not node.is_missing:
             self._drop(node)
 
+    def _leads_to_files(self, node: Node) -> bool:
+        return any(each in self._bytes.disk for each in below(node))
+
     def _drop(self, node: Node, remembers: bool = True) -> None:
-        """Takes a node and every path through it out of every tier."""
-        for gone in self.tree.remove(node, remembers):
-            self._cells.release(gone)
-            self._bytes.remove(gone)
-            self._from_disk.discard(gone)
-            self._write_back.discard(gone)
+        """Takes a node and every path through it out of every tier, and what was missing before it alone for these."""
+        dropped: Node | None = node
+        while dropped is not None:
+            for gone in self.tree.remove(dropped, remembers):
+                self._cells.release(gone)
+                self._bytes.remove(gone)
+                self._from_disk.discard(gone)
+                self._write_back.discard(gone)
+            parent = dropped.parent
+            is_over = parent is not None and parent.is_missing and not self._leads_to_files(parent)
+            dropped = parent if is_over else None

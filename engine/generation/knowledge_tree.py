@@ -63,7 +63,8 @@ class Node:
 
     `frequency` counts the prompts that had it. `cost_per_token` are the seconds that reading one of its tokens took,
     averaged over `num_misses` times that it had to be read. While `pins` is not 0, a prompt waits for its bytes or
-    they are being moved. `last_used` is a tick of the tree's own clock.
+    they are being moved. `last_used` is a tick of the tree's own clock. One that `is_missing` lies nowhere itself, but
+    what follows it does: it is found again once it was read again.
     """
 
     key: bytes
@@ -76,6 +77,7 @@ class Node:
     pins: int = 0
     last_used: int = 0
     is_gone: bool = False
+    is_missing: bool = False
     children: dict[bytes, Node] = field(default_factory=dict)
 
     @property
@@ -105,11 +107,7 @@ class KnowledgeTree:
 
     def __iter__(self) -> Iterator[Node]:
         """All nodes but the root, parents before their children."""
-        waiting = list(self.root.children.values())
-        while waiting:
-            node = waiting.pop()
-            yield node
-            waiting += node.children.values()
+        return below(self.root)
 
     def get(self, key: bytes) -> Node | None:
         return self._by_key.get(key)
@@ -127,6 +125,7 @@ class KnowledgeTree:
             self._by_key[node.key] = node
         elif not piece.documents <= node.piece.documents:
             node.piece = replace(node.piece, documents=node.piece.documents | piece.documents)
+        node.is_missing = False
         for document in piece.documents:
             self._by_document.setdefault(document, set()).add(node)
         return node
@@ -189,6 +188,15 @@ class KnowledgeTree:
                 del self._by_document[document]
 
 
+def below(node: Node) -> Iterator[Node]:
+    """All nodes after this one, parents before their children."""
+    waiting = list(node.children.values())
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting += each.children.values()
+
+
 def walk(node: Node, pieces: Iterable[Piece]) -> list[Node]:
     """The nodes after this one along `pieces`, until the first that is missing.
 
@@ -197,7 +205,7 @@ def walk(node: Node, pieces: Iterable[Piece]) -> list[Node]:
     path: list[Node] = []
     for piece in pieces:
         child = node.children.get(piece.digest)
-        if child is None:
+        if child is None or child.is_missing:
             break
         path.append(child)
         node = child

@@ -79,6 +79,9 @@ class Saving:
         return self._kept.outgrows(node, self.cell_bytes * node.num_tokens)
 
     def _save_one(self, node: Node, sequence: CellSequence | None) -> bool:
+        if sequence is None and node not in self._cells:
+            # It is missing, and nothing lies below without its path.
+            return False
         with self._cells.slot_of(node, sequence) as slot:
             num_bytes = self._cells.state_bytes(slot)
             self.cell_bytes = num_bytes / node.num_tokens

@@ -16,6 +16,7 @@ from engine.generation.cache_thread import Urgency
 from engine.generation.cells import Cells, CellSequence
 from engine.generation.keeping import Found
 from engine.generation.knowledge import KnowledgeKeeper
+from engine.generation.knowledge_tree import below
 from engine.generation.segment import Segment, tokens_of
 from engine.memory.ledger import Ledger
 
@@ -184,10 +185,12 @@ class Room:
         assert kept.slabs.used_bytes == sum(kept.ram[node].num_bytes for node in kept.ram.nodes())
         assert self.ledger.held_bytes("disk", "kv") == self.files.held_bytes == self.bytes_on_disk()
         for node in keeper.tree:
-            assert node in keeper._cells or node in kept
+            assert (node in keeper._cells or node in kept) != node.is_missing
+            assert not node.is_missing or any(each in kept.disk for each in below(node))
             assert node.pins == 0
         for node in kept.disk.nodes():
-            assert node.parent is keeper.tree.root or node.parent in kept.disk or node.parent in kept.ram
+            parent = node.parent
+            assert parent is keeper.tree.root or parent in kept or parent in keeper._cells or parent.is_missing
 
     def bytes_on_disk(self) -> int:
         drain(self.files)

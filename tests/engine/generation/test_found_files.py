@@ -22,6 +22,8 @@ class Finder:
         self.known: list[CacheFile] = []
         self.turned_up: list[CacheFile] = []
         self.removed: list[CacheFile] = []
+        self.left: list[CacheFile] = []
+        self.lacks = False
 
     def open(self, root: bytes) -> list[CacheFile]:
         return self.known
@@ -32,6 +34,12 @@ class Finder:
 
     def remove(self, file: CacheFile) -> None:
         self.removed.append(file)
+
+    def leave(self, file: CacheFile) -> None:
+        self.left.append(file)
+
+    def lacks_some(self, root: bytes) -> bool:
+        return self.lacks
 
 
 class Desk:
@@ -90,6 +98,17 @@ def test_a_file_whose_path_has_a_gap_is_deleted_when_all_are_known_and_not_befor
     desk.find(is_all=True)
     assert set(desk.finder.removed) == {third, fourth}
     assert gap not in desk.finder.removed
+    assert desk.found.is_complete
+
+
+def test_a_file_whose_path_has_a_gap_is_left_where_some_cannot_be_opened_now():
+    first, gap, third, fourth = path_of_files(4)
+    desk = Desk()
+    desk.finder.lacks = True
+    desk.find(fourth, third, first, is_all=True)
+    assert (desk.depth(), desk.finder.removed) == (1, [])
+    assert desk.finder.left == [third, fourth]
+    assert gap not in desk.finder.left
     assert desk.found.is_complete
 
 

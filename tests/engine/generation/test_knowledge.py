@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Iterator
@@ -46,6 +47,23 @@ def homes(room: Room) -> tuple[int, int, int]:
 def flush(room: Room) -> None:
     while room.keeper.flush():
         room.settle()
+
+
+def abandon_all(room: Room) -> None:
+    for found in list(room.keeper._holds.values()):
+        room.keeper.let_go(found)
+
+
+def broken_for(broken: Path):
+    """A way to read headers that fails for one file, as a disk that has a bad place does."""
+    read_header = cache_io._read_header
+
+    def read(descriptor: int):
+        if broken.stat().st_ino == os.fstat(descriptor).st_ino:
+            raise OSError(5, "Input/output error")
+        return read_header(descriptor)
+
+    return read
 
 
 @contextmanager
@@ -635,6 +653,97 @@ def test_a_file_that_cannot_be_opened_now_is_a_miss_and_a_hit_another_time(room,
         room.keeper.let_go(found)
     assert homes(room) == (0, 0, 2)
     assert room.ask([A, B]) == 64
+    room.check()
+
+
+def test_a_parent_that_cannot_be_opened_at_the_start_costs_its_children_nothing(room, monkeypatch):
+    room.ask([A, B])
+    flush(room)
+    parent = next(node for node in room.keeper.tree if node.start == 0)
+    hidden, look_at = room.keeper._bytes.disk[parent].path, cache_io.look_at
+    with monkeypatch.context() as patched:
+        patched.setattr(cache_io, "look_at", lambda path, at: "unavailable" if path == hidden else look_at(path, at))
+        room.restart()
+        room.set_budgets(PLENTY, PLENTY, PLENTY)
+        assert room.keeper.peek([A, B]) == 0
+    room.restart()
+    room.set_budgets(PLENTY, PLENTY, PLENTY)
+    assert room.ask([A, B]) == 64
+    room.check()
+
+
+def test_what_has_no_parent_for_now_leaves_the_disk_before_what_is_of_use(room, monkeypatch):
+    room.ask([A, B])
+    flush(room)
+    parent = next(node for node in room.keeper.tree if node.start == 0)
+    hidden, look_at = room.keeper._bytes.disk[parent].path, cache_io.look_at
+    monkeypatch.setattr(cache_io, "look_at", lambda path, at: "unavailable" if path == hidden else look_at(path, at))
+    room.restart()
+    room.set_budgets(0, PLENTY, 2 * FILE)
+    room.ask([C])
+    room.ask([D])
+    flush(room)
+    assert homes(room) == (0, 2, 2)
+    assert room.files.held_bytes <= 2 * FILE
+    hidden.unlink()
+    room.check()
+
+
+@pytest.mark.parametrize("reads", ["raise", "tell of damage"])
+def test_a_file_that_cannot_be_read_costs_its_node_and_none_that_follow(room, monkeypatch, reads):
+    for last in (C, D):
+        room.ask([A, B, last])
+    room.restart()
+    room.set_budgets(0, PLENTY, PLENTY)
+    first = room.keeper._bytes.disk[next(node for node in room.keeper.tree if node.start == 0)].path
+    if reads == "raise":
+        with monkeypatch.context() as patched:
+            patched.setattr(cache_io, "_read_header", broken_for(first))
+            assert room.find([A, B, C]).num_tokens == 96
+            abandon_all(room)
+    else:
+        first.write_bytes(first.read_bytes()[:-5])
+        room.find([A, B, C])
+        abandon_all(room)
+    assert homes(room)[2] == 3
+    assert room.keeper.peek([A, B, D]) == 0
+    assert room.keeper.trail().then(A) is None
+    room.ask([A])
+    assert room.ask([A, B, D]) == 96
+    flush(room)
+    room.check()
+    room.restart()
+    room.set_budgets(0, PLENTY, PLENTY)
+    assert room.ask([A, B, C]) == 96
+
+
+def test_what_is_missing_before_others_goes_with_the_last_of_them(room):
+    room.ask([A, B, C])
+    room.restart()
+    room.set_budgets(0, PLENTY, PLENTY)
+    for node in [node for node in room.keeper.tree if node.start < 64]:
+        room.keeper._bytes.disk[node].path.unlink()
+    room.find([A, B])
+    abandon_all(room)
+    assert [node.start for node in room.keeper.tree] == [0, 32, 64]
+    room.check()
+    room.set_budgets(0, PLENTY, 0)
+    assert len(room.keeper.tree) == 0
+    room.check()
+
+
+def test_what_follows_a_missing_node_leaves_cells_though_it_cannot_be_saved(room):
+    room.ask([A, B])
+    room.restart()
+    room.set_budgets(PLENTY, 0, PLENTY)
+    room.passing_room_bytes = BLOB
+    assert room.ask([A, B, C]) == 64
+    (first,) = (node for node in room.keeper.tree if node.start == 0)
+    room.keeper._cells.release(first)
+    room.keeper._bytes._lose_file(first)
+    assert homes(room) == (2, 0, 1)
+    room.keeper.leave_cells()
+    assert homes(room) == (0, 0, 1)
     room.check()
 
 
