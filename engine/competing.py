@@ -20,6 +20,7 @@ from engine.generation.model_leases import SET_ASIDE
 from engine.memory.amounts import in_words
 from engine.memory.demand import Demand, Wishes, undecided
 from engine.memory.ledger import Ledger
+from engine.memory.ledger_share import is_named
 from engine.memory.placement import Placement
 from engine.memory.recent import OfLate
 from engine.memory.room import LOOK_SECONDS
@@ -113,7 +114,7 @@ class Competitors:
     @property
     def set_aside_bytes(self) -> int:
         """What memory holds of answers that wait for cells."""
-        return sum(span.num_bytes for span in self._ledger.spans("ram") if span.what == SET_ASIDE)
+        return sum(span.num_bytes for span in self._ledger.spans("ram") if is_named(span, "kv", SET_ASIDE))
 
     def _movable_bytes(self) -> int:
         """What of the embedder a graphics card can take; 0 before it is loaded."""

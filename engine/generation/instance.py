@@ -138,10 +138,11 @@ class ModelInstance:
         self.loaded = replace(self.loaded, wants_ahead=self._in_force.plan.reads_ahead(settings))
 
     def obey(self) -> None:
-        """Has it do without what all models do without just now, unless its context has left memory."""
+        """Has it do without what all models do without just now; cells only while its context is in memory."""
+        premises, room = self._planner.premises, self._in_force.room
+        self.loaded.loop.save_to(premises.kept_folder if premises.sets_aside_on_disk else None)
         if self.standby.is_folded:
             return
-        premises, room = self._planner.premises, self._in_force.room
         if self.loaded.keeps_in_cells != premises.keeps_in_cells:
             self.loaded = replace(self.loaded, keeps_in_cells=premises.keeps_in_cells)
             self.loaded.apply(room.ram_bytes)

@@ -16,6 +16,17 @@ from engine.memory.ledger import Lease, Ledger, Measure, Reservation
 WAITING_OWNER = "pool"
 
 
+def is_named(span: Span, owner: str, what: str) -> bool:
+    """Whether bytes were taken under this name, also while their model waits and they have another."""
+    if span.owner == WAITING_OWNER:
+        return span.what.endswith(_waiting_name("", what))
+    return (span.owner, span.what) == (owner, what)
+
+
+def _waiting_name(model: str, what: str) -> str:
+    return f"{model}: {what}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """How bytes are called as long as the model does not wait."""
@@ -122,5 +133,8 @@ class LedgerShare(Ledger):
         is_spare = self._is_away and entry.owner == "weights" and lease.span.tier == "ram"
         is_counted = entry.is_counted and not is_spare
         self._whole.rename(
-            lease, SPARE_OWNER if is_spare else WAITING_OWNER, f"{self._name}: {entry.what}", is_counted=is_counted
+            lease,
+            SPARE_OWNER if is_spare else WAITING_OWNER,
+            _waiting_name(self._name, entry.what),
+            is_counted=is_counted,
         )

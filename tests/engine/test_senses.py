@@ -12,11 +12,13 @@ from engine.competing import Competitors, coarse, place_index
 from engine.config import GIB, MIB, MemorySettings, Settings
 from engine.core import Span
 from engine.foreseen import USUAL_BYTES, Foreseen
+from engine.generation.model_leases import SET_ASIDE
 from engine.generation.weights.layer_leases import LayerLeases
 from engine.memory.backlog import BacklogWatch
 from engine.memory.demand import Budgets
 from engine.memory.hardware import Device
 from engine.memory.ledger import Ledger
+from engine.memory.ledger_share import LedgerShare
 from engine.memory.placement import Placement
 from engine.memory.runtime import FREED, LIBRARIES
 from engine.senses import EngineHands, EngineSenses
@@ -185,6 +187,18 @@ def test_only_what_is_in_use_can_be_given_back(tmp_path: Path):
     generation.counters = {"kv_kept_in_memory_bytes": 9.0, "kv_kept_in_cells_bytes": 8.0}
     use = seen.use()
     assert (use.index_bytes, use.tree_bytes, use.kept_cells_bytes, use.set_aside_bytes) == (500, 9, 8, 70)
+
+
+def test_what_is_set_aside_of_models_that_wait_can_be_given_back_as_well(tmp_path: Path):
+    ledger = Ledger()
+    for name, num_bytes in (("small", 70), ("smaller", 5)):
+        share = LedgerShare(ledger)
+        share.take("kv", SET_ASIDE, "ram", num_bytes)
+        share.take("kv", "64 cells", "ram", 900)
+        share.wait(name, is_away=True)
+    ledger.take("kv", SET_ASIDE, "ram", 1)
+    seen, _ = senses(tmp_path, ledger, FakeStores(None))
+    assert seen.use().set_aside_bytes == 76
 
 
 def test_hands_reach_the_parts():
