@@ -14,6 +14,8 @@ from engine.memory.ledger import Lease, Ledger, Measure, Reservation
 
 # The owner of what a model that waits keeps.
 WAITING_OWNER = "pool"
+# Of fewer nobody minds how many have been given back.
+_MANY_ENTRIES = 64
 
 
 def is_named(span: Span, owner: str, what: str) -> bool:
@@ -44,6 +46,7 @@ class LedgerShare(Ledger):
         super().__init__(whole.on_change, whole.growing)
         self._whole, self._name = whole, ""
         self._entries: dict[Lease, _Entry] = {}
+        self._num_entries_to_look_at = _MANY_ENTRIES
         self._is_waiting = self._is_away = False
 
     def take(
@@ -111,21 +114,31 @@ class LedgerShare(Ledger):
     def _entered(self, lease: Lease) -> Lease:
         with self._lock:
             self._entries[lease] = _Entry(lease.span.owner, lease.span.what, lease.is_counted)
+            if len(self._entries) >= self._num_entries_to_look_at:
+                # Some are taken for a moment, many times a second, and nobody tells of their end.
+                self._drop_given_back()
         if self._is_waiting:
             self._rename(lease)
         return lease
 
     def _held_leases(self) -> tuple[Lease, ...]:
         with self._lock:
-            self._entries = {lease: entry for lease, entry in self._entries.items() if self._whole.holds(lease)}
+            self._drop_given_back()
             return tuple(self._entries)
+
+    def _drop_given_back(self) -> None:
+        self._entries = {lease: entry for lease, entry in self._entries.items() if self._whole.holds(lease)}
+        self._num_entries_to_look_at = max(_MANY_ENTRIES, 2 * len(self._entries))
 
     def _rename_all(self) -> None:
         for lease in self._held_leases():
             self._rename(lease)
 
     def _rename(self, lease: Lease) -> None:
-        entry = self._entries[lease]
+        entry = self._entries.get(lease)
+        if entry is None:
+            # It has been given back meanwhile.
+            return
         if not self._is_waiting:
             self._whole.rename(lease, entry.owner, entry.what, is_counted=entry.is_counted)
             return

@@ -74,3 +74,14 @@ def test_what_is_counted_in_no_budget_stays_so():
     share.wait("small", is_away=False)
     share.go_on()
     assert whole.counted_bytes("ram") == 0
+
+
+def test_what_was_taken_for_a_moment_is_not_remembered():
+    whole = Ledger()
+    share = LedgerShare(whole)
+    share.take("kv", "64 cells", "ram", 3)
+    for _ in range(1000):
+        share.take("kv", "for a moment", "ram", 1).release()
+    assert len(share._entries) < 100
+    share.wait("small", is_away=True)
+    assert names(whole) == [("pool", "small: 64 cells")]
