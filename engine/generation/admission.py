@@ -65,7 +65,7 @@ class Admission:
         self._max_running, self._swap_budget_bytes, self._swap_room = max_running, swap_budget_bytes, swap_room
         self._pays_by_pass = pays_by_pass
         self._step_tokens, self.most_cells = step_tokens, cells.num_cells
-        self._queue = Queueing(groups, keeper, residence.keeps, clock)
+        self._queue = Queueing(groups, keeper, residence.keeps, clock, profile)
         self._held: list[SequenceGroup] = []
         self.lacks_cells = self._is_held_back = False
         self._sharing: Sharing | None = None
@@ -404,6 +404,7 @@ class Admission:
         self._groups.running.append(group)
         self._groups.running.sort(key=lambda each: each.arrival)
         now = self._clock()
+        group.awaits_disk_since = None
         group.waited_seconds += self._queue.starved_seconds(group)
         group.status = SequenceStatus.RUNNING
         if not group.has_read_prompt:

@@ -31,9 +31,9 @@ class SequenceGroup:
     `arrival` counts requests. `times_passed` is how often a later request was admitted first because more of it was
     kept. `has_forked`: the sequences have their own cells behind the prompt that they share. `is_swapped`: it left
     the cells, and what was only its own is saved. `prefill_seconds` is its share of the steps that computed its
-    prompt, `read_since` when the first of them began, less what it waited in between. With `beams`, its sequences are
-    the beams, without samplers. `makes_do`: there was no room for the cells that it lacked, so it ends with those there
-    are.
+    prompt, `read_since` when the first of them began, less what it waited in between. `awaits_disk_since`: from then on
+    it has had to wait for what is kept of it. With `beams`, its sequences are the beams, without samplers. `makes_do`:
+    there was no room for the cells that it lacked, so it ends with those there are.
     """
 
     request: Request
@@ -52,6 +52,7 @@ class SequenceGroup:
     computed_tokens: int = 0
     prefill_seconds: float = 0.0
     read_since: float = 0.0
+    awaits_disk_since: float | None = None
     makes_do: bool = False
 
     @property

@@ -48,6 +48,10 @@ class Keeper(Protocol):
         """Whether everything has been read from disk (or failed to be, which `restore` will tell)."""
         ...
 
+    def read_by_now(self, found: Found) -> Found:
+        """What of it need not be waited for, pinned in place of all that was found."""
+        ...
+
     def restore(self, found: Found, sequence: CellSequence) -> int:
         """Fills the empty `sequence` with what was found; returns how many tokens it holds now.
 
@@ -103,6 +107,9 @@ class KeepsNothing:
 
     def is_ready(self, found: Found) -> bool:
         return True
+
+    def read_by_now(self, found: Found) -> Found:
+        return found
 
     def restore(self, found: Found, sequence: CellSequence) -> int:
         return 0

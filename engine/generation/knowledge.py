@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import takewhile
 
 from engine.errors import NoCells
 from engine.generation.cache_files import CacheFiles
@@ -114,17 +115,19 @@ class KnowledgeKeeper:
             path.append(node)
         for node in walked[len(path) :]:
             node.pins -= 1
-        found = Found(
-            path[-1].end if path else 0,
-            sum(node.num_tokens for node in path if node not in self._cells),
-            tuple(path),
-        )
-        self._holds[id(found)] = found
-        return found
+        return self._held(path)
 
     def is_ready(self, found: Found) -> bool:
         self._bytes.collect()
         return not any(self._bytes.is_reading(node) for node in found.path)
+
+    def read_by_now(self, found: Found) -> Found:
+        if self._holds.pop(id(found), None) is None:
+            return found
+        path = list(takewhile(lambda node: not self._bytes.is_reading(node), found.path))
+        for node in found.path[len(path) :]:
+            node.pins -= 1
+        return self._held(path)
 
     def restore(self, found: Found, sequence: CellSequence) -> int:
         self._catch_up()
@@ -272,6 +275,13 @@ class KnowledgeKeeper:
             self._counts.computed_tokens,
             self._slabs.waste_bytes,
         )
+
+    def _held(self, path: Sequence[Node]) -> Found:
+        """What was found, of nodes that are pinned."""
+        num_cells = sum(node.num_tokens for node in path if node not in self._cells)
+        found = Found(path[-1].end if path else 0, num_cells, tuple(path))
+        self._holds[id(found)] = found
+        return found
 
     def _catch_up(self) -> None:
         """Takes in what the disk has done, and keeps the budgets where pins were in the way."""

@@ -7,11 +7,14 @@ from typing import get_args
 
 from engine.core import Priority
 from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
-from engine.generation.keeping import Keeper
+from engine.generation.keeping import Found, Keeper
+from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.scheduler import Candidate, next_admission, passed_over, rank
 
 # How many may overtake the one whose turn it is because more of their prompt is kept, and how often.
 LOOKAHEAD = 4
+# A disk is waited for at least so long, and as long as reading the text again would take.
+DISK_PATIENCE_SECONDS = 2.0
 
 
 # Whether a waiting group would begin now, and so many tokens of it are kept.
@@ -29,9 +32,12 @@ class Queueing:
     `awaits_disk`: at the last look, somebody was passed over because what is kept of it was still being read.
     """
 
-    def __init__(self, groups: Groups, keeper: Keeper, keeps: bool, clock: Callable[[], float]) -> None:
-        """Where nobody `keeps` anything nothing is looked for."""
+    def __init__(
+        self, groups: Groups, keeper: Keeper, keeps: bool, clock: Callable[[], float], profile: PrefillProfile
+    ) -> None:
+        """Where nobody `keeps` anything nothing is looked for. `profile`: how long reading a prompt takes."""
         self._groups, self._keeper, self._keeps, self._clock = groups, keeper, keeps, clock
+        self._profile = profile
         self._served_at: dict[Priority, float] = {}
         self.awaits_disk = False
 
@@ -100,7 +106,22 @@ class Queueing:
             self.let_go(group)
         if group.found is None:
             group.found = self._keeper.find(segments)
-        return self.is_ready(group)
+        if self._keeper.is_ready(group.found):
+            group.awaits_disk_since = None
+            return True
+        if self._waits_on(group, group.found):
+            return False
+        # A disk that hangs may do so for minutes. What has come by now is of use.
+        group.found = self._keeper.read_by_now(group.found)
+        return True
+
+    def _waits_on(self, group: SequenceGroup, found: Found) -> bool:
+        """Whether a group has not waited yet for as long as computing all that was found would take."""
+        now = self._clock()
+        if group.awaits_disk_since is None:
+            group.awaits_disk_since = now
+        patience_s = max(DISK_PATIENCE_SECONDS, self._profile.seconds(0, found.num_tokens))
+        return now - group.awaits_disk_since < patience_s
 
     def is_ready(self, group: SequenceGroup) -> bool:
         """Whether nothing that was found of a group is still being read."""

@@ -141,12 +141,20 @@ class DiskKeeper(FakeKeeper):
         for node in path:
             if self.away.get(node) == "disk":
                 self.away[node] = "coming"
-        num_away = sum(len(node[-1].tokens) for node in path if node in self.away)
-        self.pins.append(Found(super().peek(segments), num_away, tuple(path)))
-        return self.pins[-1]
+        return self._pinned(path)
 
     def is_ready(self, found: Found) -> bool:
         return all(self.away.get(node) != "coming" for node in found.path)
+
+    def read_by_now(self, found: Found) -> Found:
+        self.let_go(found)
+        return self._pinned(list(takewhile(lambda node: self.away.get(node) != "coming", found.path)))
+
+    def _pinned(self, path: Sequence[Path]) -> Found:
+        num_tokens = sum(len(node[-1].tokens) for node in path)
+        num_away = sum(len(node[-1].tokens) for node in path if node in self.away)
+        self.pins.append(Found(num_tokens, num_away, tuple(path)))
+        return self.pins[-1]
 
     def arrives(self) -> None:
         """What is on its way from disk is in memory now."""

@@ -570,6 +570,28 @@ def test_a_read_is_not_ready_until_it_is(room):
     room.keeper.let_go(found)
 
 
+def test_what_was_read_by_now_is_given_without_what_the_disk_is_still_busy_with(room):
+    room.ask([A, B])
+    room.restart()
+    room.set_budgets(0, PLENTY, PLENTY)
+    room.keeper.let_go(room.find([A]))
+    with holding_the_disk(room.files):
+        found = room.keeper.find([A, B])
+        assert not room.keeper.is_ready(found)
+        sooner = room.keeper.read_by_now(found)
+        assert (sooner.num_tokens, sooner.num_cells) == (32, 32)
+        assert room.keeper.is_ready(sooner)
+        assert [node.pins for node in room.keeper.tree] == [1, 0]
+        sequence = room.cells.open()
+        assert room.keeper.restore(sooner, sequence) == 32
+        room.release(sequence)
+        room.keeper.let_go(found)
+        room.keeper.let_go(sooner)
+    room.settle()
+    assert room.ask([A, B]) == 64
+    room.check()
+
+
 def test_two_prompts_wait_for_one_read(room):
     room.ask([A])
     room.restart()

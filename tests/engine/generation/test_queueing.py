@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from engine.generation.groups import SequenceGroup, SequenceStatus
-from engine.generation.queueing import LOOKAHEAD, Queueing
+from engine.generation.queueing import DISK_PATIENCE_SECONDS, LOOKAHEAD, Queueing
 from engine.generation.scheduler import AGEING_SECONDS
 from tests.helpers.loop_parts import Parts, prompt
 
 
 def queue_of(parts: Parts, can_share: bool = True) -> Queueing:
-    return Queueing(parts.groups, parts.keeper, can_share, parts.time)
+    return Queueing(parts.groups, parts.keeper, can_share, parts.time, parts.profile)
 
 
 def test_nobody_is_next_where_nobody_waits() -> None:
@@ -48,6 +48,55 @@ def test_where_all_are_being_read_nobody_is_next() -> None:
     queue = queue_of(parts)
     assert queue.next() is None
     assert queue.awaits_disk
+
+
+def half_on_disk() -> Parts:
+    """Of a prompt of 40 tokens that are kept, the second half is on disk."""
+    parts = Parts()
+    parts.keep(*prompt(1, 20, 20))
+    parts.keeper.free_cells(20)
+    return parts
+
+
+def test_a_disk_that_hangs_is_waited_for_for_a_while_and_what_came_before_is_used() -> None:
+    parts = half_on_disk()
+    group, queue = parts.waiting(prompt(1, 20, 20, 10)), queue_of(parts)
+    assert queue.next() is None
+    parts.time.now += DISK_PATIENCE_SECONDS - 0.5
+    assert queue.next() is None
+    parts.time.now += 1.0
+    # However often it is looked at meanwhile.
+    for _ in range(3):
+        assert queue.next() is group
+        assert group.found is not None
+        assert group.found.num_tokens == 20
+        assert parts.keeper.pins == [group.found]
+    assert not queue.awaits_disk
+    parts.keeper.arrives()
+    assert queue.next() is group
+    assert group.found.num_tokens == 40
+
+
+def test_a_disk_is_waited_for_as_long_as_reading_the_text_would_take() -> None:
+    parts = half_on_disk()
+    parts.profile.note(0, 40, 400.0)
+    group, queue = parts.waiting(prompt(1, 20, 20, 10)), queue_of(parts)
+    assert queue.next() is None
+    parts.time.now += 100.0
+    assert queue.next() is None
+    parts.time.now += 400.0
+    assert queue.next() is group
+
+
+def test_who_has_begun_without_the_disk_waits_for_it_another_time() -> None:
+    parts = half_on_disk()
+    group = parts.waiting(prompt(1, 20, 20, 10))
+    parts.admission.admit()
+    parts.time.now += DISK_PATIENCE_SECONDS
+    parts.admission.admit()
+    assert parts.groups.running == [group]
+    assert (group.cached_tokens, group.awaits_disk_since) == (20, None)
+    parts.check()
 
 
 def test_what_was_kept_since_the_last_look_is_found_and_what_was_removed_is_not() -> None:
