@@ -199,7 +199,8 @@ class Adapting:
         in_force = replace(in_force, demand=demand)
         over = self._shortage.look(hardware, self._changed_at, now)
         # What is on its way gives memory back, too.
-        has_moved = self._over is None and self._shortage.climb(in_force, now)
+        may_fall = now - self._refused_at >= SETTLING_SECONDS
+        has_moved = self._over is None and self._shortage.climb(in_force, now, may_fall=may_fall)
         wanted = self._wanted(hardware, in_force, now)
         if self._is_loading:
             # What is given back for a model that is on its way (making_room.py) is nobody else's.
@@ -210,10 +211,12 @@ class Adapting:
         must = is_told or (shrinks and (has_moved or self._must_shrink(in_force.here, wanted, over)))
         # As long as it takes, whatever came between; but what answers paused for in vain is not tried all the time.
         insists = bool(in_force.here.placement.num_concessions) and not (wanted.num_concessions or self._may_lose)
-        patience_s = SETTLING_SECONDS if must else self._calm_s
+        # Nothing more is lost before that is.
+        awaits = shrinks and self._shortage.awaits_loss(in_force)
+        patience_s = SETTLING_SECONDS if must or (awaits and self._calm_s <= CALM_SECONDS) else self._calm_s
         loses_more = wanted.num_concessions > in_force.here.placement.num_concessions
         is_said = has_moved and not loses_more
-        self._aim(in_force, wanted, now, must=must or insists, patience_s=patience_s, is_said=is_said)
+        self._aim(in_force, wanted, now, must=must or insists or awaits, patience_s=patience_s, is_said=is_said)
         self._hand_over(in_force, now)
         self._limit(in_force)
         if self._observer is not None and not self._is_loading:

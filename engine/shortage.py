@@ -12,7 +12,7 @@ from engine.memory import reasons
 from engine.memory.allowance import TIERS, Allowance, chosen_of
 from engine.memory.decisions import Decisions
 from engine.memory.hardware import Hardware
-from engine.memory.ladder import LadderState, Rung
+from engine.memory.ladder import LadderState, Rung, awaits_loss
 from engine.memory.ledger import Ledger
 from engine.memory.pressure import PressureGauge
 from engine.memory.runtime import in_other_processes, remainder
@@ -98,13 +98,27 @@ class Shortage:
         self.levels = levels | dict.fromkeys(self._by_budget, "some")
         return over
 
-    def climb(self, in_force: InForce, now: float) -> bool:
-        """Gives up one thing in each tier that is short, or takes one back; whether anything was done."""
-        moves = [self._standing.move(tier, self.levels[tier], lambda: self._state(in_force), now) for tier in TIERS]
+    def climb(self, in_force: InForce, now: float, *, may_fall: bool = True) -> bool:
+        """Gives up one thing in each tier that is short, or takes one back; whether anything was done.
+
+        Args:
+            in_force: How things lie.
+            now: Seconds of the clock of `look`.
+            may_fall: Whether something may be given up now.
+        """
+        moves = [
+            self._standing.move(tier, self.levels[tier], lambda: self._state(in_force), now, may_fall=may_fall)
+            for tier in TIERS
+        ]
         for move in moves:
             if move is not None:
                 self._act(move)
         return any(move is not None for move in moves)
+
+    def awaits_loss(self, in_force: InForce) -> bool:
+        """Whether memory is short, and what is to be lost for it is not lost yet."""
+        is_short = any(level != "none" for level in self.levels.values())
+        return is_short and awaits_loss(self.given_up, in_force.here.placement)
 
     def adopt(self, given_up: tuple[Rung, ...], now: float) -> None:
         """What the generation thread had to give up on its own is taken back here, like everything else."""

@@ -107,6 +107,17 @@ def next_loss(tier: Tier, state: LadderState) -> Rung | None:
     return next((rung for offered in _LOSSES if (rung := offered(tier, state)) is not None), None)
 
 
+def awaits_loss(given_up: Iterable[Rung], placement: Placement) -> bool:
+    """Whether something that costs quality was given up, and what is in force still has it."""
+    return any(rung.is_lossy and not _is_without(placement, rung) for rung in given_up)
+
+
+def _is_without(placement: Placement, rung: Rung) -> bool:
+    if rung.kind == "kv_8bit":
+        return placement.kv_type == "q8_0"
+    return (placement.context_tokens or placement.num_cells) <= rung.bound
+
+
 def rung_to_climb(tier: Tier, state: LadderState) -> Rung | None:
     """What to take back first: the one of this tier that was given up last."""
     return next((rung for rung in reversed(state.given_up) if rung.tier == tier), None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.core import Tier
-from engine.memory.ladder import ACTS, LOSSY, LadderState, Rung, next_rung, rung_to_climb
+from engine.memory.ladder import ACTS, LOSSY, LadderState, Rung, awaits_loss, next_rung, rung_to_climb
 from engine.protocol import PressureLevel
 
 TIERS: tuple[Tier, ...] = ("gpu", "ram", "disk")
@@ -78,7 +78,15 @@ class Standing:
         # Taken back, the oldest first, and not known to be there yet.
         self._on_trial: tuple[Rung, ...] = ()
 
-    def move(self, tier: Tier, level: PressureLevel, state: Callable[[], LadderState], now: float) -> Move | None:
+    def move(
+        self,
+        tier: Tier,
+        level: PressureLevel,
+        state: Callable[[], LadderState],
+        now: float,
+        *,
+        may_fall: bool = True,
+    ) -> Move | None:
         """The one rung to go down or up in a tier now, which is noted as done; None for none.
 
         Args:
@@ -86,9 +94,10 @@ class Standing:
             level: How short memory is there.
             state: Where one stands; asked only when there is a step to take.
             now: Seconds of any clock.
+            may_fall: Not while what was given up last is refused: the next rung would be refused with it.
         """
         pace = self._paces[tier] = self._paces[tier].seen(level, now)
-        if pace.may_fall(level, now) and (rung := next_rung(tier, state())) is not None:
+        if may_fall and pace.may_fall(level, now) and (rung := _next_down(tier, state())) is not None:
             self._paces[tier] = pace.fallen(now)
             return self._down(rung)
         if self.holds(tier) and pace.may_climb(now) and (rung := rung_to_climb(tier, state())) is not None:
@@ -137,3 +146,11 @@ class Standing:
         if rung.kind not in ACTS:
             self._on_trial = (*self._on_trial, rung)
         return Move("taken_back", rung)
+
+
+def _next_down(tier: Tier, state: LadderState) -> Rung | None:
+    """The next rung of a tier; nothing more is lost before what was to be lost already is."""
+    rung = next_rung(tier, state)
+    if rung is not None and rung.is_lossy and awaits_loss(state.given_up, state.placement):
+        return None
+    return rung

@@ -125,6 +125,21 @@ def test_pressure_takes_one_thing_after_the_other_in_the_designed_order_and_give
     assert machine.index_bytes == PARTITIONS * PARTITION_BYTES
 
 
+def test_nothing_more_is_lost_while_what_is_to_be_lost_is_refused():
+    machine = ScriptedMachine(may_lose=True, backlog=Backlog(waiting=3, running=1))
+    machine.run(40)
+    machine.stalls, machine.fails = SHORT, "The context cannot shrink to 4,096 cells yet."
+    machine.run(300)
+    assert [rung.kind for rung in machine.loop.given_up if rung.is_lossy] == ["kv_8bit"]
+    assert machine.placement.kv_type == "f16"
+    # The answer that was in the way has ended.
+    machine.fails = ""
+    machine.run(8)
+    assert machine.placement.kv_type == "q8_0"
+    machine.run(60)
+    assert "smaller_context" in [rung.kind for rung in machine.loop.given_up]
+
+
 def test_climbing_is_slow_and_slower_after_a_relapse():
     machine = ScriptedMachine(backlog=Backlog(running=1))
     machine.run(10)

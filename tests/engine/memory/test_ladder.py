@@ -9,7 +9,7 @@ import pytest
 from engine.config import GIB, MIB
 from engine.core import ModelShape
 from engine.memory.demand import Demand, Wishes
-from engine.memory.ladder import LadderState, Rung, constrained, next_loss, next_rung, rung_to_climb
+from engine.memory.ladder import LadderState, Rung, awaits_loss, constrained, next_loss, next_rung, rung_to_climb
 from engine.memory.placement import Placement
 
 SHAPE = ModelShape(
@@ -233,3 +233,17 @@ def test_cells_for_one_long_prompt_stay_beside_layers_on_a_device_and_else_come_
     assert "fewer_cells" not in [rung.kind for rung in walked_down("gpu", LadderState(DEMAND, shared)).given_up]
     without = replace(shared, n_gpu_layers=0)
     assert next_rung("ram", LadderState(DEMAND, without)).kind == "fewer_cells"
+
+
+def test_a_loss_is_awaited_until_a_placement_is_without_what_is_to_be_lost():
+    exact, small = (
+        Rung("ram", "kv_8bit", "Less.", "More."),
+        Rung("ram", "smaller_context", "Less.", "More.", bound=2048),
+    )
+    lossless = Rung("ram", "more_streamed", "Less.", "More.", bound=1)
+    assert not awaits_loss((lossless,), PLACEMENT)
+    assert awaits_loss((lossless, exact), PLACEMENT)
+    assert not awaits_loss((exact,), replace(PLACEMENT, kv_type="q8_0"))
+    assert awaits_loss((small,), PLACEMENT)
+    assert awaits_loss((small,), replace(PLACEMENT, context_tokens=4096))
+    assert not awaits_loss((small,), replace(PLACEMENT, context_tokens=2048))

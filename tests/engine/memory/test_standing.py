@@ -56,6 +56,13 @@ def test_one_goes_down_every_other_second_and_faster_when_nothing_goes_on():
     assert [hurried.move("full", second / 2) for second in range(2)] == ["given_up"] * 2
 
 
+def test_nothing_goes_down_while_what_went_before_is_refused():
+    stairs = Stairs()
+    assert stairs.standing.move("ram", "full", stairs.state, 0.0, may_fall=False) is None
+    assert stairs.standing.given_up == ()
+    assert stairs.move("full", 0.5) == "given_up"
+
+
 def test_one_goes_up_only_after_a_calm_time_and_one_at_a_time():
     stairs = Stairs()
     stairs.move("some", 0.0)
