@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,16 @@ class Transfer:
 Ended = queue.SimpleQueue[Transfer]
 
 
+class Holder(Protocol):
+    """The keeper of a root that is open, which knows what of it is worth least."""
+
+    disk_bytes: int
+
+    def let_one_go(self) -> bool:
+        """Whether it could do without one of its files."""
+        ...
+
+
 class CacheFiles:
     """The files of all models. Lives as long as the engine; usable from any thread.
 
@@ -79,6 +89,7 @@ class CacheFiles:
         self._lock = threading.Lock()
         self._index = CacheIndex()
         self._found: dict[bytes, list[CacheFile]] = {}
+        self._holders: dict[bytes, Holder] = {}
         # Files that are to go, until they have.
         self._doomed: set[Path] = set()
         self._tries_again_at = float("-inf")
@@ -122,11 +133,23 @@ class CacheFiles:
     def open(self, root: bytes) -> list[CacheFile]:
         """The files under a root that are known, parents first; `found` tells of others as they turn up.
 
-        They are not evicted from here until `close_root`.
+        They are not evicted from here until `close_root`, but by whoever holds them.
         """
         with self._lock:
             self._found[root] = []
             return self._index.open(root)
+
+    def share(self, root: bytes, holder: Holder) -> None:
+        """Has the keeper of a root let files go for others until `close_root`; on the thread of all keepers."""
+        self._holders[root] = holder
+
+    def let_one_go(self, asker: Holder) -> bool:
+        """Whether a file of an open root has gone for another, of whoever holds most, and no less than who asks.
+
+        Else the model that came first would keep the whole budget. On the thread of all keepers.
+        """
+        holders = [holder for holder in self._holders.values() if holder.disk_bytes >= asker.disk_bytes]
+        return any(holder.let_one_go() for holder in sorted(holders, key=lambda one: one.disk_bytes, reverse=True))
 
     def found(self, root: bytes, at_most: int) -> list[CacheFile]:
         """Files under an open root that turned up since, in no order; fewer than `at_most` when there are no others."""
@@ -152,6 +175,7 @@ class CacheFiles:
         """The root's keeper has gone; what it left is evicted like that of any model that is not loaded."""
         with self._lock:
             self._found.pop(root, None)
+            self._holders.pop(root, None)
             self._index.close(root)
 
     def set_budget(self, budget_bytes: int) -> None:

@@ -60,6 +60,7 @@ class KeptBytes:
         self._passing_room_bytes = passing_room_bytes
         self._moves = Moves()
         self._found = FoundFiles(tree, files, self._hold_file)
+        files.share(tree.root.key, self)
 
     def __contains__(self, node: Node) -> bool:
         return node in self.ram or node in self.disk
@@ -212,10 +213,14 @@ class KeptBytes:
 
     def fit(self) -> None:
         """Lets nodes leave until the budgets are kept; pinned ones stay, and those that are written first."""
-        while self.files.is_over and self._make_disk_room():
+        while self.files.is_over and (self.files.let_one_go(self) or self._make_disk_room()):
             pass
         while self.slabs.mapped_bytes > self.slabs.budget_bytes and (self._leave_spare() or self._begin_to_leave()):
             pass
+
+    def let_one_go(self) -> bool:
+        """Whether the file that is worth least, of those near, has gone for another."""
+        return self._make_disk_room(LOOKS_AHEAD)
 
     def note_usage(self, node: Node) -> None:
         """Writes into a node's file how often it was used, and that it is younger than those of its children."""
@@ -328,7 +333,7 @@ class KeptBytes:
         path = path_of(node)
         for each in path:
             each.pins += 1
-        while not (has_room := self.files.make_room(num_bytes)) and self._make_disk_room(LOOKS_AHEAD):
+        while not (has_room := self.files.make_room(num_bytes)) and self.files.let_one_go(self):
             pass
         for each in path:
             each.pins -= 1

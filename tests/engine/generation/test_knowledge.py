@@ -16,6 +16,7 @@ from engine.generation.cache_files import CacheFiles
 from engine.generation.cache_thread import Urgency
 from engine.generation.cells import Cells
 from engine.generation.keeping import Found
+from engine.generation.knowledge import KnowledgeKeeper
 from engine.generation.segment import Segment, tokens_of
 from tests.helpers.kept import TOKEN_BYTES, FakeContext, Room, passage, turn
 
@@ -961,6 +962,26 @@ def test_a_disk_too_small_for_all_is_not_written_over_and_over(room):
     before = {path.name: path.stat().st_ino for path in room.folder.rglob("*.kv")}
     flush(room)
     assert {path.name: path.stat().st_ino for path in room.folder.rglob("*.kv")} == before
+
+
+def test_of_two_models_the_one_that_came_first_does_not_keep_the_disk_for_itself(room):
+    room.set_budgets(0, PLENTY, 6 * FILE)
+    for document in range(1, 9):
+        room.ask([passage(document)])
+    flush(room)
+    first, num_files = room.keeper, homes(room)[2]
+    assert num_files >= 6
+    room.keeper = second = KnowledgeKeeper(b"o" * 16, room.context, room.cells, room.ledger, room.files)
+    second.set_budgets(0, PLENTY)
+    for document in range(11, 19):
+        room.ask([passage(document)])
+    flush(room)
+    num_second = homes(room)[2]
+    second.close()
+    room.keeper = first
+    assert min(num_second, homes(room)[2]) >= num_files // 2 - 1
+    assert room.files.held_bytes <= 6 * FILE
+    room.check()
 
 
 @pytest.mark.parametrize("seed", range(6))
