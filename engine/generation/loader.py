@@ -338,7 +338,7 @@ class ModelLoader:
             self._reads_on,
             premises.kept_folder,
             planner.budgets,
-            lambda placement: self._make_room(placement, lambda: self.is_closing),
+            lambda placement: self._make_room(placement, lambda: not self._reads_on(0.0)),
         )
         has_own_layers = n_gpu_layers is not None
         return ModelInstance(loaded, planner, means, self._publish, self._phases, has_own_layers=has_own_layers)
@@ -346,7 +346,7 @@ class ModelLoader:
     def _begin_attempt(self, plan: LoadPlan) -> None:
         self._attempted = plan
         self._publish(ModelStateChanged("loading", str(plan.path), plan.shape.name, sentence=plan.sentence))
-        self._make_room(plan.placement, lambda: self._is_given_up)
+        self._make_room(plan.placement, lambda: not self._goes_on())
 
     def _cache_files(self) -> CacheFiles:
         return self._premises.files(self.planner.disk_room)

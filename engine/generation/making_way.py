@@ -151,7 +151,8 @@ class MakingWay:
             try:
                 instance.leave(num_bytes)
             except NotStreamable as error:
-                log.warning("a model is closed: %s", error.sentence)
+                if not member.loader.is_closing:
+                    log.warning("a model is closed: %s", error.sentence)
                 instance.fold(closes_weights=True)
         elif not member.is_away:
             self._fold(member)

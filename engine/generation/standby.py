@@ -9,12 +9,12 @@ a copy on the disk, made when they first leave (weights/copied.py) or, where lay
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from engine.errors import NotStreamable, WeightsNotRead
 from engine.generation.applying import Applied, Means, fold, unfold
 from engine.generation.load_plan import LoadPlan
 from engine.generation.loaded import LoadedModel
-from engine.generation.model_leases import ModelLeases
 
 
 class Standby:
@@ -62,7 +62,7 @@ class Standby:
             return
         if loaded.copied is not None:
             try:
-                loaded.copied.leave(means.budgets().disk_bytes)
+                loaded.copied.leave(means.budgets().disk_bytes, partial(means.goes_on, 0.0))
             except OSError as error:
                 raise NotStreamable(f"Weights could not be written to the disk: {error.strerror or error}.") from error
             self.is_away = True
@@ -119,7 +119,7 @@ class Standby:
         is_open = loaded.model.is_open
         if is_open:
             # Harmless where nothing left.
-            _bring_weights(loaded, means.leases)
+            _bring_weights(loaded, means)
             self.is_away = False
         if not self.is_folded:
             return None
@@ -128,11 +128,11 @@ class Standby:
         return applied
 
 
-def _bring_weights(loaded: LoadedModel, leases: ModelLeases) -> None:
+def _bring_weights(loaded: LoadedModel, means: Means) -> None:
     if loaded.copied is not None:
-        leases.show_copied(is_there=True)
+        means.leases.show_copied(is_there=True)
         try:
-            loaded.copied.come_back()
+            loaded.copied.come_back(partial(means.goes_on, 0.0))
         except OSError as error:
             raise WeightsNotRead(
                 f"A part of the model could not be read from the disk: {error.strerror or error}.",

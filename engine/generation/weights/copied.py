@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import errno
 import mmap
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import queue
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ from engine.memory.pages import Range
 MOST_AROUND_BYTES = 32 << 10
 PIECE_BYTES = 8 << 20
 NUM_READERS = 4
+# Whoever waits for pieces is asked so often whether that goes on, however slow a disk is.
+LOOK_SECONDS = 0.1
+GoesOn = Callable[[], bool]
 
 
 def range_of(ranges: Sequence[Range], num_bytes: int) -> Range | None:
@@ -55,23 +60,38 @@ class CopiedWeights:
     def num_bytes(self) -> int:
         return self._end - self._start
 
-    def leave(self, disk_budget_bytes: int | None = None) -> None:
+    def leave(self, disk_budget_bytes: int | None = None, goes_on: GoesOn = lambda: True) -> None:
         """Gives their memory back; the file they are read from is not made beyond a budget for all on the disk.
 
+        Args:
+            disk_budget_bytes: That budget; None where there is none.
+            goes_on: Asked between pieces, since writing them may take a minute; False where nobody waits any more.
+
         Raises:
-            OSError: They could not be written; they stay.
+            OSError: They could not be written, or nobody waited for that; they stay.
         """
         if self._file is None:
-            self._file = self._written(disk_budget_bytes)
+            self._file = self._written(disk_budget_bytes, goes_on)
         self.is_there = False
         advise(self._start, self.num_bytes, MADV_DONTNEED)
 
-    def come_back(self) -> None:
-        """Reads them to where they were. Raises OSError; another try may succeed."""
+    def come_back(self, goes_on: GoesOn = lambda: True) -> None:
+        """Reads them to where they were; `goes_on` as for `leave`. Raises OSError; another try may succeed."""
         if self.is_there:
             return
+        places = range(0, self.num_bytes, PIECE_BYTES)
+        ended, num_left = queue.SimpleQueue[Future[None]](), len(places)
         with ThreadPoolExecutor(NUM_READERS) as readers:
-            list(readers.map(self._read, range(0, self.num_bytes, PIECE_BYTES)))
+            try:
+                for at in places:
+                    readers.submit(self._read, at).add_done_callback(ended.put)
+                while num_left:
+                    _check(goes_on)
+                    with suppress(queue.Empty):
+                        ended.get(timeout=LOOK_SECONDS).result()
+                        num_left -= 1
+            finally:
+                readers.shutdown(wait=False, cancel_futures=True)
         self.is_there = True
 
     def close(self) -> None:
@@ -80,7 +100,7 @@ class CopiedWeights:
             self._file.close()
             self._file = None
 
-    def _written(self, disk_budget_bytes: int | None) -> CopiedFile:
+    def _written(self, disk_budget_bytes: int | None, goes_on: GoesOn) -> CopiedFile:
         reservation = self._ledger.reserve("disk", self.num_bytes, disk_budget_bytes)
         if reservation is None:
             raise OSError(errno.EDQUOT, "the disk budget has no room for them")
@@ -88,6 +108,7 @@ class CopiedWeights:
             file = CopiedFile(self._folder, (self._start, self._end), self._ledger)
         try:
             for at in range(0, self.num_bytes, PIECE_BYTES):
+                _check(goes_on)
                 file.write(self._piece(at), at)
         except BaseException:
             file.close()
@@ -100,3 +121,8 @@ class CopiedWeights:
 
     def _piece(self, at: int) -> Any:
         return bytes_at(self._start + at, min(PIECE_BYTES, self.num_bytes - at))
+
+
+def _check(goes_on: GoesOn) -> None:
+    if not goes_on():
+        raise OSError(errno.ECANCELED, "nobody waits for it any more")

@@ -67,6 +67,21 @@ def test_whoever_makes_room_learns_that_nobody_wants_it_any_more(tmp_path: Path,
     loads.loader.end()
 
 
+def test_whoever_cancels_a_question_is_heard_while_room_is_made(tmp_path: Path, tiny_model: Path):
+    heard, looks = list[str](), list[int]()
+
+    def make_room(placement: Placement, is_given_up: Callable[[], bool]) -> None:
+        before = len(heard)
+        assert not is_given_up()
+        looks.append(len(heard) - before)
+
+    loader = loader_in(tmp_path, list[Event]().append, Ledger(), make_room=make_room)
+    loader.while_loading = lambda: heard.append("")
+    loader.load(tiny_model, None)
+    assert looks == [1]
+    loader.end()
+
+
 def test_a_load_that_nobody_wants_any_more_is_told_to_be_over(tmp_path: Path, tiny_model: Path):
     loads = Loads(tmp_path)
     loads.loader.while_loading = loads.loader.abandon_loading

@@ -907,7 +907,7 @@ def test_layers_streamed_from_a_copy_leave_and_come_back_without_another(quantis
 
 @pytest.mark.expects_warnings
 def test_weights_that_cannot_be_put_aside_are_loaded_again(quantised, pool_desk, monkeypatch, caplog):
-    def refuse(self, disk_budget_bytes) -> None:
+    def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(CopiedWeights, "leave", refuse)

@@ -6,6 +6,7 @@ import mmap
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ import pytest
 
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
-from engine.generation.weights.copied import MOST_AROUND_BYTES, CopiedWeights, range_of
+from engine.generation.weights.copied import MOST_AROUND_BYTES, PIECE_BYTES, CopiedWeights, range_of
 from engine.memory.ledger import Ledger
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
 from tests.bench.bench_model import Shape, write_model
@@ -76,6 +77,29 @@ def test_what_leaves_is_no_memory_any_more_and_comes_back_as_it_was(tmp_path: Pa
     assert ledger.held_bytes("disk") == 24 * MIB
     weights.close()
     assert ledger.spans() == ()
+
+
+def test_whoever_waits_is_asked_between_pieces_whether_that_goes_on(tmp_path: Path):
+    held, where = memory(40 * MIB)
+    held[:4] = b"here"
+    weights, asked = CopiedWeights(where, tmp_path, Ledger()), list[str]()
+
+    def goes_on(what: str, times: int) -> Callable[[], bool]:
+        return lambda: asked.append(what) is None and asked.count(what) <= times
+
+    with pytest.raises(OSError, match="nobody waits"):
+        weights.leave(None, goes_on("cut short", 2))
+    assert weights.is_there
+    assert held[:4] == b"here"
+    weights.leave(None, goes_on("leave", 100))
+    with pytest.raises(OSError, match="nobody waits"):
+        weights.come_back(goes_on("given up", 0))
+    assert not weights.is_there
+    weights.come_back(goes_on("come back", 10_000))
+    assert held[:4] == b"here"
+    assert asked.count("leave") == 40 * MIB // PIECE_BYTES
+    assert asked.count("come back") >= 40 * MIB // PIECE_BYTES
+    weights.close()
 
 
 def test_what_cannot_be_written_stays(tmp_path: Path):
