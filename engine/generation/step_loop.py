@@ -224,6 +224,11 @@ class StepLoop:
         self._steps.admission.look_again()
         return True
 
+    def close_answers(self) -> None:
+        """Keeps of answers that have ended what is computed by now: nobody waits for their last tokens any more."""
+        for group in list(self._groups.closing):
+            self._steps.ending.close_answer(group)
+
     def written(self, request_id: str) -> Written | None:
         """What a request with one answer has written so far; None where nothing can be appended to it.
 

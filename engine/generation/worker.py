@@ -333,10 +333,17 @@ class GenerationWorker:
         """Cancels those whose flag rose, also while they wait for their turn, or their model does."""
         for member in self.models.members:
             if (instance := member.instance) is not None:
+                loaded = instance.loaded
+                # One more pass may take longer than there is left for writing what was read.
+                is_hurried = member.loader.is_closing and loaded.context.is_streamed
                 try:
-                    member.under_way.cancel_unwanted(instance.loaded)
-                    if member is not self.models.front:
-                        member.under_way.tell(instance.loaded)
+                    if is_hurried:
+                        member.under_way.end_cancelled(loaded)
+                    member.under_way.cancel_unwanted(loaded)
+                    if is_hurried:
+                        loaded.loop.close_answers()
+                    if is_hurried or member is not self.models.front:
+                        member.under_way.tell(loaded)
                         instance.note_set_aside()
                 except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
                     self.models.start_over(member, error)

@@ -105,6 +105,17 @@ def test_a_cancelled_answer_is_told_and_stays_until_its_last_token_is_computed()
     parts.check()
 
 
+def test_an_answer_that_nobody_waits_for_is_kept_without_its_last_token() -> None:
+    parts = Parts()
+    group = parts.running(prompt(1, 10), ((7, 8, 9),))
+    ends = ending(parts)
+    ends.cancel(group)
+    ends.close_answer(parts.groups.closing[0])
+    assert kept(parts) == [12]
+    assert parts.groups.closing == []
+    parts.check()
+
+
 def test_an_answer_that_went_on_is_kept_as_one() -> None:
     parts = Parts()
     group = parts.running(prompt(1, 10, 3), ((7, 8, 9),), goes_on=True)

@@ -18,7 +18,11 @@ from engine.events import AnswerFinished
 from engine.generation import cache_io, hot_file, idle_time, load_planner, loader, under_way
 from engine.generation.cache_files import CacheFiles
 from engine.generation.commands import UseModel
+from engine.generation.context import Context
 from engine.generation.knowledge import KnowledgeKeeper
+from engine.generation.request import StepEvent
+from engine.generation.step_loop import StepLoop
+from engine.inflight import QuestionInFlight
 from tests.engine.generation.conftest import Desk
 from tests.helpers.tiny_gguf import CHATML, write_tiny_model
 
@@ -246,6 +250,35 @@ def test_whoever_closes_waits_no_longer_for_a_disk_than_there_is_time(start, tin
     desk.model_state("none")
     assert taken == [loader.KEEPING_SECONDS]
     assert loader.KEEPING_SECONDS <= 2
+
+
+def test_whoever_closes_while_a_streamed_model_writes_computes_nothing_more(start, tiny_model, monkeypatch):
+    desk = with_model(start(), tiny_model)
+    monkeypatch.setattr(Context, "is_streamed", property(lambda _: True))
+    asked, steps, kept = list[QuestionInFlight](), list[bool](), list[int]()
+    step, keep = StepLoop.step, KnowledgeKeeper.keep
+
+    def stepped(loop: StepLoop) -> list[StepEvent]:
+        steps.append(desk.loader.is_closing)
+        events = step(loop)
+        if len(steps) >= 10 and asked and not desk.loader.is_closing:
+            desk.loader.close()
+            asked[0].cancelled.set()
+        return events
+
+    def noted(keeper: KnowledgeKeeper, segments: Any, sequence: Any, *rest: Any) -> None:
+        kept.append(sequence.end)
+        keep(keeper, segments, sequence, *rest)
+
+    monkeypatch.setattr(StepLoop, "step", stepped)
+    monkeypatch.setattr(KnowledgeKeeper, "keep", noted)
+    asked.append(desk.ask("How?", max_tokens=200, grammar='root ::= "a" root'))
+    desk.end_of()
+    desk.worker.stop()
+    assert not any(steps)
+    # The prompt, and the answer as far as it was computed.
+    assert len(kept) == 2
+    assert kept[1] > kept[0]
 
 
 def test_whoever_closes_while_a_model_is_freed_for_another_waits_no_second_time(start, tiny_model, monkeypatch):
