@@ -12,6 +12,7 @@ RagdollError
 │   ├── HomeUnusable         our own folders, or a file in them, cannot be used
 │   ├── DiskFull             no room to write what must be durable
 │   ├── EmbedderUnavailable  the embedding model cannot be loaded
+│   ├── EmbedderUntried      nobody knows yet whether it can be: the trial was ended, or a file could not be read
 │   ├── EmbedderMismatch     the library's vectors come from another embedding model
 │   └── DocumentUnreadable   one file cannot be indexed; all others are
 │       ├── DocumentEmpty
@@ -22,6 +23,7 @@ RagdollError
 │       └── ParserGaveUp     the parser ran out of time or memory, or crashed
 ├── ModelError
 │   ├── ModelFileInvalid     not a GGUF file, cut short, or of an unknown architecture
+│   ├── ModelUnreadable      the system did not let us read it; nothing is known of what is in it
 │   ├── ModelNotFound
 │   ├── DownloadFailed       it could not be fetched from the hub; what was fetched of it is kept
 │   │   └── DownloadCut      the connection failed or the hub is busy: it may go on by itself
@@ -126,6 +128,10 @@ class EmbedderUnavailable(LibraryError):
     """The embedding model cannot be loaded, so nothing can be indexed or searched by meaning."""
 
 
+class EmbedderUntried(LibraryError):
+    """Whether an embedding model can be loaded is not known: its trial was ended, or the system had no file for it."""
+
+
 class EmbedderMismatch(LibraryError):
     """The library's vectors come from another embedding model than the settings name; the two do not compare."""
 
@@ -179,6 +185,10 @@ class ModelError(RagdollError):
 
 class ModelFileInvalid(ModelError):
     """The file is not a GGUF model, is cut short, or is of a kind llama.cpp cannot run."""
+
+
+class ModelUnreadable(ModelError):
+    """The system did not let us read a model file, now at least; what is in it may be all right."""
 
 
 class ModelNotFound(ModelError):

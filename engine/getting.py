@@ -15,7 +15,7 @@ from engine.choice import ModelChoice
 from engine.config import Home, ModelsSettings
 from engine.core import Download
 from engine.downloads import Downloads, Pause
-from engine.errors import BadRequest, ModelError, ModelFileInvalid
+from engine.errors import BadRequest, ModelError, ModelFileInvalid, ModelNotFound, ModelUnreadable
 from engine.events import Publish
 from engine.models.catalogue import CATALOGUE, in_repository, named
 from engine.models.deleting import Deletable, deletable
@@ -112,6 +112,7 @@ class Getting:
             DownloadFailed: The hub does not give it, or what came is not what the hub says it has.
             DiskFull: There is no room for it.
             ModelFileInvalid: It came, and cannot be used.
+            ModelUnreadable, ModelNotFound: It came, and could not be read just now.
         """
         source = self._source(name)
         yield from self._fetched(source, pause)
@@ -206,6 +207,9 @@ class Getting:
             for place in places:
                 place.unlink(missing_ok=True)
             raise ModelFileInvalid(f"{error.sentence} It was removed again.", error.way_out) from error
+        except (ModelUnreadable, ModelNotFound) as error:
+            # A disk that did not answer for a moment says nothing of what is on it.
+            raise type(error)(error.sentence, "Get it again: what came is kept, and is not fetched twice.") from error
 
     def _tidy(self, source: Source) -> None:
         """Removes what else was begun of a model that is whole, where the system lets us."""

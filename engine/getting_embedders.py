@@ -16,7 +16,7 @@ from engine.config import EmbedderSettings, Home, ModelsSettings
 from engine.core import Download
 from engine.downloads import Downloads, Pause
 from engine.embedder import catalogue, repository, resolve
-from engine.embedder.loadable import tried
+from engine.embedder.loadable import is_the_systems, tried
 from engine.errors import BadRequest, EmbedderUnavailable, ModelError
 from engine.events import EmbedderDownloadsChanged, Publish
 from engine.models.download import bring, carry, is_as_told
@@ -111,6 +111,7 @@ class GettingEmbedders:
             DownloadFailed: The hub does not give it, or what came is not what the hub says it has.
             DiskFull: There is no room for it.
             EmbedderUnavailable: It is no embedding model.
+            EmbedderUntried: Nobody knows yet whether it is one; what came is kept.
         """
         folder = self._meant(name)
         yield from self._fetched(folder, pause)
@@ -200,8 +201,9 @@ class GettingEmbedders:
             with closing(tried(resolve(EmbedderSettings(model=str(coming))))) as steps:
                 for _ in steps:
                     yield Fetched(num_bytes, num_bytes, is_new=False)
-        except EmbedderUnavailable:
-            shutil.rmtree(coming, ignore_errors=True)
+        except EmbedderUnavailable as error:
+            if not is_the_systems(error):
+                shutil.rmtree(coming, ignore_errors=True)
             raise
 
     def _entry(self, folder: Folder, told: Download) -> EmbedderEntry:

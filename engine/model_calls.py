@@ -109,6 +109,7 @@ class ModelCalls(LifeCycle):
             DownloadFailed: The hub does not give it, or what came is not what the hub says it has.
             DiskFull: There is no room for it.
             ModelFileInvalid: It came, and cannot be used.
+            ModelUnreadable, ModelNotFound: It came, and could not be read just now.
         """
         return self._getting.get(name, pause)
 

@@ -43,7 +43,10 @@ OPEN_AT_ONCE = 64
 _MOST_IN_VAIN = 3
 # What is wrong with a model, whichever file it is asked about.
 MODEL_FAULTS = frozenset(
-    {"ModelError", "ModelFileInvalid", "ModelNotFound", "NotStreamable", "ModelLoadFailed", "NoRoomToLoad"}
+    {
+        *("ModelError", "ModelFileInvalid", "ModelUnreadable", "ModelNotFound"),
+        *("NotStreamable", "ModelLoadFailed", "NoRoomToLoad"),
+    }
 )
 _ANSWER_CHARACTERS = 400
 # What Markdown would not show, in a cell that shows plain text.

@@ -1,10 +1,12 @@
 """Whether an embedding model can be loaded here: tried in a process of its own, which may fail or be killed for it.
 
-`python -m engine.embedder.loadable FOLDER` ends with 0 where it can; else the last line that it says is the reason.
+`python -m engine.embedder.loadable FOLDER` ends with 0 where it can; else the last line that it says is the reason. It
+says nothing of the model where it ends with `NOT_TRIED`, or was ended.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -14,11 +16,13 @@ from pathlib import Path
 from engine.config import EmbedderSettings
 from engine.embedder import backends
 from engine.embedder.spec import EmbedderSpec, resolve
-from engine.errors import EmbedderUnavailable
+from engine.errors import EmbedderUnavailable, EmbedderUntried
 
 _ROOT = str(Path(__file__).parents[2])
 _LOOK_SECONDS = 0.2
+NOT_TRIED = 3
 _WAY_OUT = "Choose another one. If memory was short, get it again when less is open."
+_TRY_AGAIN = "Get it again, when less is open: what came is kept, and is not fetched twice."
 
 
 def tried(spec: EmbedderSpec) -> Generator[None, None, None]:
@@ -26,6 +30,7 @@ def tried(spec: EmbedderSpec) -> Generator[None, None, None]:
 
     Raises:
         EmbedderUnavailable: It cannot be loaded, or makes other vectors than its files say.
+        EmbedderUntried: The trial came to no end, or the system did not let it: nothing is known of the model.
     """
     # Such that it finds this package, wherever we were started.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))}
@@ -45,7 +50,21 @@ def tried(spec: EmbedderSpec) -> Generator[None, None, None]:
             raise
     if process.returncode:
         reason = said.decode(errors="replace").strip().rpartition("\n")[2]
-        raise EmbedderUnavailable(f"{spec.name} came and cannot be used: {reason or 'it was ended'}", _WAY_OUT)
+        # What is killed for want of memory says nothing, and Windows knows no signals.
+        if process.returncode < 0 or process.returncode == NOT_TRIED or not reason:
+            raise EmbedderUntried(f"{spec.name} came and could not be tried: {reason or 'that was ended.'}", _TRY_AGAIN)
+        raise EmbedderUnavailable(f"{spec.name} came and cannot be used: {reason}", _WAY_OUT)
+
+
+def is_the_systems(error: EmbedderUnavailable) -> bool:
+    """Whether the system had no file or no memory for it, rather than that something is wrong with the model."""
+    cause: BaseException | None = error
+    while cause is not None:
+        # Libraries raise some without a number for what they miss.
+        if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno not in (None, errno.ENOENT)):
+            return True
+        cause = cause.__cause__
+    return False
 
 
 def _try(folder: Path) -> None:
@@ -60,4 +79,5 @@ if __name__ == "__main__":
     try:
         _try(Path(sys.argv[1]))
     except EmbedderUnavailable as error:
-        sys.exit(error.sentence)
+        print(error.sentence, file=sys.stderr)
+        sys.exit(NOT_TRIED if is_the_systems(error) else 1)

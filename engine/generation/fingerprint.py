@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.core import KVType
-from engine.errors import ModelFileInvalid, ModelNotFound
+from engine.errors import ModelNotFound, ModelUnreadable
 from engine.generation.knowledge_tree import KEY_BYTES
 from engine.models.gguf import Header, parts_of, read_header
 
@@ -24,6 +24,7 @@ def model_fingerprint(path: Path) -> str:
     Raises:
         ModelNotFound: The file has gone.
         ModelFileInvalid: It is no model any more.
+        ModelUnreadable: The system does not let us read it.
     """
     return _fingerprint(_files(path))
 
@@ -65,7 +66,7 @@ def _fingerprint(files: _Files) -> str:
             with path.open("rb") as stream:
                 _add_samples(digest, stream, header)
         except OSError as error:
-            raise ModelFileInvalid(f"{path.name} cannot be read: {error.strerror or error}.") from error
+            raise ModelUnreadable(f"{path.name} cannot be read: {error.strerror or error}.") from error
     return digest.hexdigest()
 
 

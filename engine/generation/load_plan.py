@@ -201,6 +201,7 @@ def plan_load(
     Raises:
         ModelNotFound: There is no such file.
         ModelFileInvalid: It is no model that can write answers, or it is damaged.
+        ModelUnreadable: The system does not let us read it.
     """
     demand = beside(demand_of(path, settings, n_gpu_layers))
     return LoadPlan(path, settings, demand, (planning or unmeasured)(hardware, demand), n_gpu_layers)

@@ -39,6 +39,7 @@ def demand_of(path: Path, settings: Settings, n_gpu_layers: int | None = None) -
     Raises:
         ModelNotFound: There is no such file.
         ModelFileInvalid: It is no model that can write answers, or it is damaged.
+        ModelUnreadable: The system does not let us read it.
     """
     shape, headers = read_shape(path), [read_header(part) for part in parts_of(path)]
     demand = Demand(

@@ -21,7 +21,7 @@ from typing import Any
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType
 
 from engine.core import ModelShape
-from engine.errors import ModelFileInvalid, ModelNotFound
+from engine.errors import ModelFileInvalid, ModelNotFound, ModelUnreadable
 from engine.models.layer_stages import largest_stage_bytes
 from engine.models.soundness import fault_of, fault_of_vocabulary
 from engine.models.source import pieces_of
@@ -82,8 +82,9 @@ def read_shape(path: Path) -> ModelShape:
     """The shape of the model in `path`, over all files of a split one.
 
     Raises:
-        ModelNotFound: There is no such file.
+        ModelNotFound: There is no such file, or one of several is not beside it.
         ModelFileInvalid: It is no model that can write answers, or it is cut short.
+        ModelUnreadable: The system does not let us read it.
     """
     try:
         status = path.stat()
@@ -120,7 +121,7 @@ def parts_of(path: Path) -> list[Path]:
         return parts
     missing = [part.name for part in parts if not part.is_file()]
     if missing:
-        raise ModelFileInvalid(
+        raise ModelNotFound(
             f"{path.name} is one part of a model in {len(parts)} files, and {missing[0]} is not beside it.",
             "Download all parts into one folder.",
         )
@@ -133,6 +134,7 @@ def read_header(path: Path) -> Header:
     Raises:
         ModelNotFound: There is no such file.
         ModelFileInvalid: Not GGUF, of an unreadable version, damaged or cut short.
+        ModelUnreadable: The system does not let us read it.
     """
     with _mapped(path) as view:
         return _parse(_Cursor(view, path.name), len(view))
@@ -161,7 +163,7 @@ def _mapped(path: Path) -> Iterator[mmap.mmap]:
         raise ModelNotFound(f"There is no model file at {path}.", "Choose another file.") from error
     except OSError as error:
         way_out = "Choose the GGUF file of a model, or look whether its disk is in order."
-        raise ModelFileInvalid(f"{path.name} cannot be read: {error.strerror or error}.", way_out) from error
+        raise ModelUnreadable(f"{path.name} cannot be read: {error.strerror or error}.", way_out) from error
 
 
 def _unusable(name: str, why: str) -> ModelFileInvalid:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import queue
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from engine.core import Download
 from engine.engine import Engine
-from engine.errors import BadRequest, DownloadFailed, ModelError, ModelFileInvalid
+from engine.errors import BadRequest, DownloadFailed, ModelError, ModelFileInvalid, ModelNotFound, ModelUnreadable
 from engine.events import DownloadsChanged, ModelStateChanged
+from engine.models import gguf
 from engine.models.catalogue import CATALOGUE
 from engine.models.deleting import Deletable
 from engine.models.source import Source
@@ -378,6 +382,46 @@ def test_what_cannot_be_used_does_not_stay_where_nobody_finds_it(engine: Engine,
     with pytest.raises(ModelFileInvalid, match="It was removed again"):
         got(engine, source)
     assert list(place(engine, source).parent.iterdir()) == []
+
+
+def test_what_came_whole_stays_though_it_cannot_be_read_just_now(
+    engine: Engine, hub: ModelHub, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENODEV, "No such device")
+
+    with monkeypatch.context() as without_device:
+        without_device.setattr(gguf, "mmap", SimpleNamespace(mmap=refuse, ACCESS_READ=mmap.ACCESS_READ))
+        with pytest.raises(ModelUnreadable, match="cannot be read: No such device") as error:
+            got(engine, "owner/name/other.gguf")
+    assert "not fetched twice" in error.value.way_out
+    hub.asked.clear()
+    got(engine, "owner/name/other.gguf")
+    assert ([Path(one.path).name for one in engine.models()], hub.asked) == (["other.gguf"], [])
+
+
+def test_what_came_in_several_files_stays_though_one_is_not_seen_just_now(
+    engine: Engine, tmp_path: Path, hub: ModelHub, monkeypatch: pytest.MonkeyPatch
+):
+    files = write_split_model(tmp_path)
+    for file in files:
+        hub.put("owner/name", file.name, file.read_bytes())
+    source = f"owner/name/{files[0].name}"
+
+    def see_one(path: Path) -> list[Path]:
+        hidden = path.with_name(files[1].name)
+        hidden.rename(hidden.with_suffix(".hidden"))
+        try:
+            return gguf_parts_of(path)
+        finally:
+            hidden.with_suffix(".hidden").rename(hidden)
+
+    gguf_parts_of = gguf.parts_of
+    with monkeypatch.context() as half:
+        half.setattr(gguf, "parts_of", see_one)
+        with pytest.raises(ModelNotFound, match="is not beside it"):
+            got(engine, source)
+    assert all(place(engine, source).with_name(file.name).is_file() for file in files)
 
 
 def test_what_was_here_before_stays_though_it_cannot_be_used(engine: Engine, tmp_path: Path):

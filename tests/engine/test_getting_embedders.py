@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import queue
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from engine import getting_embedders
 from engine.config import EmbedderSettings
 from engine.core import Download
 from engine.embedder import Embedder, resolve
 from engine.embedder.catalogue import CATALOGUE
 from engine.engine import Engine
-from engine.errors import BadRequest, DiskFull, DownloadFailed, EmbedderUnavailable, ModelError
+from engine.errors import BadRequest, DiskFull, DownloadFailed, EmbedderUnavailable, EmbedderUntried, ModelError
 from engine.events import EmbedderDownloadsChanged
 from engine.memory.ledger import Ledger
 from engine.models import download
@@ -401,6 +403,36 @@ def test_a_model_that_cannot_be_loaded_is_told_and_removed(engine: Engine, hub: 
         got(engine, OTHER)
     assert engine.settings.embedder.model == ""
     assert OTHER not in [one.source for one in engine.getting_embedders.entries()]
+
+
+def test_what_came_is_kept_where_its_trial_was_killed(engine: Engine, hub: ModelHub, monkeypatch: pytest.MonkeyPatch):
+    def killed(_: object) -> Generator[None, None, None]:
+        yield
+        raise EmbedderUntried("It could not be tried.")
+
+    with monkeypatch.context() as short:
+        short.setattr(getting_embedders, "tried", killed)
+        with pytest.raises(EmbedderUntried):
+            got(engine, OTHER)
+    hub.asked.clear()
+    got(engine, OTHER)
+    assert hub.asked_for_files == []
+    assert engine.settings.embedder.model == str(place(engine, OTHER))
+
+
+def test_what_came_is_kept_where_the_system_had_no_file_for_it(
+    engine: Engine, hub: ModelHub, monkeypatch: pytest.MonkeyPatch
+):
+    def refused(_: object) -> None:
+        raise EmbedderUnavailable("It cannot be looked at.") from OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as busy:
+        busy.setattr(getting_embedders, "resolve", refused)
+        with pytest.raises(EmbedderUnavailable):
+            got(engine, OTHER)
+    hub.asked.clear()
+    got(engine, OTHER)
+    assert hub.asked_for_files == []
 
 
 def test_a_model_whose_files_contradict_each_other_is_told(engine: Engine, hub: ModelHub, tiny: Path):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.config import EmbedderSettings
 from engine.embedder import resolve
-from engine.embedder.loadable import tried
-from engine.errors import EmbedderUnavailable
+from engine.embedder.loadable import is_the_systems, tried
+from engine.errors import EmbedderUnavailable, EmbedderUntried
 from tests.helpers.tiny_embedder import write_tiny_embedder
 
 
@@ -31,3 +34,33 @@ def test_weights_that_are_none_are_told_with_a_way_out(tmp_path: Path):
         for _ in tried(resolve(EmbedderSettings(model=str(folder)))):
             pass
     assert "Choose another one" in error.value.way_out
+
+
+def test_a_trial_that_is_killed_says_nothing_of_the_model(monkeypatch: pytest.MonkeyPatch):
+    start = subprocess.Popen
+
+    def killed(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = start(*arguments, **options)
+        process.kill()
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", killed)
+    with pytest.raises(EmbedderUntried, match="could not be tried") as error:
+        for _ in tried(resolve(EmbedderSettings())):
+            pass
+    assert "not fetched twice" in error.value.way_out
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_so"),
+    [
+        *[(OSError(errno.EMFILE, "Too many open files"), True), (MemoryError(), True)],
+        # A file that the model lacks, and what libraries say of one that is none.
+        *[(FileNotFoundError(errno.ENOENT, "No such file"), False), (OSError("no file named model"), False)],
+        *[(ValueError("no weights"), False), (None, False)],
+    ],
+)
+def test_what_the_system_refuses_is_no_fault_of_the_model(cause: Exception | None, is_so: bool):
+    first, error = EmbedderUnavailable("It cannot be loaded."), EmbedderUnavailable("It cannot be loaded.")
+    first.__cause__, error.__cause__ = cause, first
+    assert is_the_systems(error) is is_so

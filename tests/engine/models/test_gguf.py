@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gguf import GGUFReader, GGUFWriter
 
-from engine.errors import ModelFileInvalid, ModelNotFound
+from engine.errors import ModelFileInvalid, ModelNotFound, ModelUnreadable
 from engine.models.gguf import parts_of, read_header, read_shape
 from tests.helpers.shared_data import shared_file
 from tests.helpers.tiny_gguf import write_split_model, write_tiny_model
@@ -75,7 +75,7 @@ def test_what_is_no_model_is_named_as_such(tmp_path: Path, content: bytes, why: 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path):
     with pytest.raises(ModelNotFound, match="no model file"):
         read_shape(tmp_path / "none.gguf")
-    with pytest.raises(ModelFileInvalid, match="cannot be read"):
+    with pytest.raises(ModelUnreadable, match="cannot be read"):
         read_shape(tmp_path)
     with pytest.raises(ModelNotFound, match="no model file"):
         read_shape(Path("with a \0"))
@@ -100,7 +100,7 @@ def test_a_gguf_that_writes_no_answers_is_refused(tmp_path: Path, architecture: 
 def test_all_parts_of_a_split_model_must_be_there(tmp_path: Path):
     first = tmp_path / "big-00001-of-00002.gguf"
     first.write_bytes(b"GGUF")
-    with pytest.raises(ModelFileInvalid, match=r"big-00002-of-00002\.gguf is not beside it"):
+    with pytest.raises(ModelNotFound, match=r"big-00002-of-00002\.gguf is not beside it"):
         parts_of(first)
     second = tmp_path / "big-00002-of-00002.gguf"
     second.write_bytes(b"GGUF")
