@@ -322,7 +322,8 @@ class SamplingParams:
     what is added to their logits (−inf: never).
 
     A model that thinks before it answers may do so for `max_thought_tokens`, which are none of `max_tokens`; one that
-    can be told whether to does if `thinks`.
+    can be told whether to does if `thinks`. An answer that `is_open_ended` may be longer than `max_tokens`, as far as
+    the context has room; that is what is kept free for it.
     `grammar` is GBNF text that forces the answer's form, `json_schema` a JSON schema that does (not both); `stop`
     ends the answer before the string appears in it. `num_answers` are sampled apart; with `beam_width` > 1
     the likeliest of as many beams is the answer, its log-probability divided by length^`length_penalty`.
@@ -358,6 +359,7 @@ class SamplingParams:
     length_penalty: float = 1.0
     max_thought_tokens: int = 1024
     thinks: bool = False
+    is_open_ended: bool = False
 
 
 # The model of questions that are answered by quotes.

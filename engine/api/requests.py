@@ -121,6 +121,11 @@ class _Writing(_Body):
     logit_bias: dict[int, float] | None = None
     grammar: str = ""
 
+    @property
+    def most_tokens(self) -> int | None:
+        """How long an answer may be; None: as long as there is room, as other servers have it."""
+        return _unless_negative(self.max_tokens)
+
     def sampling(self, usual: SamplingParams) -> SamplingParams:
         """How words are chosen: as the request says, and as `usual` where it says nothing.
 
@@ -129,7 +134,8 @@ class _Writing(_Body):
         """
         stop = (self.stop,) if isinstance(self.stop, str) else self.stop
         given: dict[str, Any] = {
-            "max_tokens": _unless_negative(self.max_tokens),
+            "max_tokens": self.most_tokens,
+            "is_open_ended": self.most_tokens is None,
             "temperature": self.temperature,
             "top_p": self.top_p,
             # Elsewhere -1 is all of them, as 0 is.
@@ -159,13 +165,17 @@ class ChatRequest(_Writing):
     logprobs: bool | None = None
     ragdoll: Where = Where()
 
+    @property
+    def most_tokens(self) -> int | None:
+        newer = _unless_negative(self.max_completion_tokens)
+        return super().most_tokens if newer is None else newer
+
     def sampling(self, usual: SamplingParams) -> SamplingParams:
         if self.tools and self.tool_choice != "none":
             raise BadRequest("Models here call no tools.", "Send the request without tools.")
         if self.logprobs:
             raise _no_logprobs()
         given = {
-            "max_tokens": _unless_negative(self.max_completion_tokens),
             "thinks": self.reasoning_effort not in ("none", "minimal") if self.reasoning_effort else None,
             "json_schema": self.response_format.schema_text() or None,
         }
@@ -233,7 +243,7 @@ def _texts(given: str | tuple[Any, ...], name: str) -> tuple[str, ...]:
 
 
 def _unless_negative(value: int | None) -> int | None:
-    """Elsewhere -1 is a fresh seed, and leaves it to the server how long an answer may be."""
+    """Elsewhere -1 is a fresh seed, and an answer that may be as long as there is room."""
     return value if value is None or value >= 0 else None
 
 

@@ -86,9 +86,10 @@ class Answering:
     @property
     def room(self) -> int:
         """How many tokens more can be read, so that as many can be written as were kept free for that."""
-        max_tokens, context_tokens = self.in_flight.question.sampling.max_tokens, self._speaker.context_tokens
-        left = max(0, max_tokens - self.in_flight.timeline.generated_tokens)
-        return context_tokens - self.length - min(left, answer_reserve(max_tokens, context_tokens))
+        sampling, context_tokens = self.in_flight.question.sampling, self._speaker.context_tokens
+        left = max(0, sampling.max_tokens - self.in_flight.timeline.generated_tokens)
+        reserve = answer_reserve(sampling.max_tokens, context_tokens)
+        return context_tokens - self.length - (reserve if sampling.is_open_ended else min(left, reserve))
 
     @property
     def has_text(self) -> bool:
@@ -104,7 +105,7 @@ class Answering:
         if goes_on:
             # Of several answers, one goes on, and what it was begun with is not looked for again.
             sampling = replace(sampling, num_answers=1, stop=(*sampling.stop, *self._speaker.ends_of_answers))
-        sampling = replace(sampling, max_tokens=min(sampling.max_tokens, room))
+        sampling = replace(sampling, max_tokens=room if sampling.is_open_ended else min(sampling.max_tokens, room))
         # What was to be thought before an answer has been, and what others make of a model's marks is theirs.
         is_begun = goes_on or question.is_raw
         thoughts = None if is_begun else self._speaker.thinking(sampling.max_thought_tokens, sampling.max_tokens, room)

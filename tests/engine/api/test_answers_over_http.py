@@ -12,9 +12,11 @@ import requests
 
 from engine.api.server import Server
 from engine.config import ServerSettings
+from engine.core import SamplingParams
 from engine.engine import Engine
 from tests.helpers.tiny_gguf import write_tiny_model
 
+CONTEXT_TOKENS = 1024
 TEXT = "Threads share state through a mutex. The lease ends in May. Rent is due on the third."
 
 
@@ -28,7 +30,7 @@ def address(tmp_path: Path, model: Path) -> Iterator[str]:
     (tmp_path / "notes.md").write_text(TEXT)
     with Engine.open(tmp_path / "home") as engine:
         engine.add([tmp_path / "notes.md"])
-        engine.change_settings({"generation.max_context": 1024})
+        engine.change_settings({"generation.max_context": CONTEXT_TOKENS})
         engine.use_model(model)
         server = Server(engine)
         try:
@@ -60,6 +62,13 @@ def test_a_model_reads_what_was_found(address: str):
     assert reply["scope"]["passages_used"] == 1
     assert reply["usage"]["completion_tokens"] == 8
     assert reply["choices"][0]["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize("limit", [None, -1])
+def test_an_answer_of_which_no_limit_is_said_goes_on_to_the_end_of_the_context(address: str, limit: int | None):
+    reply = chat(address, [asked("Tell me of bees.")], max_tokens=limit)
+    assert reply["usage"]["completion_tokens"] > SamplingParams().max_tokens
+    assert (reply["usage"]["total_tokens"], reply["choices"][0]["finish_reason"]) == (CONTEXT_TOKENS, "length")
 
 
 def test_the_next_question_of_a_conversation_reads_only_what_is_new(address: str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ from engine.core import Filters, SamplingParams
 from engine.errors import BadRequest
 
 USUAL = SamplingParams(max_tokens=77, temperature=0.3, stop=("END",), seed=5)
+# Who says nothing of how long it may be.
+UNSAID = replace(USUAL, is_open_ended=True)
 
 
 def request(**fields: Any) -> ChatRequest:
@@ -28,14 +31,14 @@ def request(**fields: Any) -> ChatRequest:
 
 
 def test_what_is_not_said_is_as_usual():
-    assert request(user="somebody", store=False).sampling(USUAL) == USUAL
+    assert request(user="somebody", store=False).sampling(USUAL) == UNSAID
 
 
 def test_null_says_nothing():
     names = ChatRequest.model_fields.keys() - {"model", "messages"}
     nothing = request(**dict.fromkeys(names))
     assert nothing == request()
-    assert nothing.sampling(USUAL) == USUAL
+    assert nothing.sampling(USUAL) == UNSAID
     of_json = {"type": "json_schema", "json_schema": {"name": "x", "strict": None, "schema": None}}
     assert request(response_format=of_json).sampling(USUAL).json_schema == '{"type": "object"}'
 
@@ -50,7 +53,10 @@ def test_null_says_nothing():
         ({"stop": "\n"}, "stop", ("\n",)),
         ({"stop": ["a", "b"]}, "stop", ("a", "b")),
         ({"stop": []}, "stop", ()),
-        ({"max_tokens": -1}, "max_tokens", 77),
+        ({"max_tokens": 9}, "is_open_ended", False),
+        ({"max_completion_tokens": 9}, "is_open_ended", False),
+        ({"max_tokens": -1}, "is_open_ended", True),
+        ({"max_tokens": 9, "max_completion_tokens": -1}, "max_tokens", 9),
         ({"top_k": -1}, "top_k", 0),
         ({"seed": -1}, "seed", 5),
         ({"seed": 0}, "seed", 0),
@@ -86,7 +92,7 @@ def test_what_is_not_done_here_is_refused(fields: dict[str, Any]):
 
 
 def test_tools_that_are_not_to_be_called_are_none():
-    assert request(tools=[{"type": "function"}], tool_choice="none").sampling(USUAL) == USUAL
+    assert request(tools=[{"type": "function"}], tool_choice="none").sampling(USUAL) == UNSAID
 
 
 def test_a_message_in_parts_is_its_words():
@@ -133,7 +139,7 @@ def completion(**fields: Any) -> CompletionRequest:
 
 
 def test_a_text_is_gone_on_from_as_a_question_is_answered():
-    assert completion(echo=False, logprobs=None, best_of=1, suffix=None).sampling(USUAL) == USUAL
+    assert completion(echo=False, logprobs=None, best_of=1, suffix=None).sampling(USUAL) == UNSAID
     wanted = completion(max_tokens=9, temperature=0, top_p=0.5, stop="\n", seed=3, n=2, best_of=2).sampling(USUAL)
     assert (wanted.max_tokens, wanted.temperature, wanted.top_p) == (9, 0, 0.5)
     assert (wanted.stop, wanted.seed, wanted.num_answers) == (("\n",), 3, 2)
