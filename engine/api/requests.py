@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from engine.core import Filters, PathText, SamplingParams
 from engine.errors import BadRequest
+from engine.library.parsers.sniff import FAMILY_OF_ENDING
+from engine.retrieval.kinds import formats_named
 
 # To be embedded with one request: as many as OpenAI takes, and about as long (8,192 tokens).
 MAX_TEXTS, MAX_TEXT_CHARACTERS = 2048, 32_768
@@ -91,9 +93,10 @@ class Where(_Body):
     passages: int | None = None
 
     def filters(self) -> Filters:
+        """What it is confined to. Raises BadRequest where a word for formats means none."""
         return Filters(
             paths=self.paths,
-            formats=self.formats,
+            formats=formats_named(self.formats, FAMILY_OF_ENDING),
             changed_since=self.changed_since,
             changed_until=self.changed_until,
             reads_question=self.reads_question,

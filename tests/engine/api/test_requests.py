@@ -85,6 +85,20 @@ def test_a_question_is_confined_as_it_says():
     assert SearchRequest.model_validate_json(json.dumps({"query": "rent", **where})).filters() == filters
 
 
+@pytest.mark.parametrize(
+    ("word", "formats"), [("PDF", ("pdf",)), (".docx", ("docx",)), ("md", ("markdown",)), ("pdfs", ("pdf",))]
+)
+def test_formats_are_named_as_people_name_them(word: str, formats: tuple[str, ...]):
+    assert request(ragdoll={"formats": [word]}).ragdoll.filters().formats == formats
+    assert "xlsx" in SearchRequest(query="rent", formats=("spreadsheets",)).filters().formats
+
+
+def test_a_word_for_no_format_is_refused_with_those_there_are():
+    with pytest.raises(BadRequest, match="pfd") as error:
+        request(ragdoll={"formats": ["pdf", "pfd"]}).ragdoll.filters()
+    assert "PDF files" in error.value.way_out
+
+
 @pytest.mark.parametrize("fields", [{"tools": [{"type": "function"}]}, {"logprobs": True}])
 def test_what_is_not_done_here_is_refused(fields: dict[str, Any]):
     with pytest.raises(BadRequest):

@@ -319,6 +319,16 @@ def test_a_refused_question_is_told_before_anything_is_sent(server: Server, engi
     assert engine.listeners == []
 
 
+@pytest.mark.parametrize("path", ["/chat/completions", "/search"])
+def test_a_word_for_no_format_is_refused(server: Server, path: str):
+    where = {"formats": ["pfd"]}
+    response = post(
+        server, path, {"query": "rent", "messages": HELLO, "model": "ragdoll:files", "ragdoll": where, **where}
+    )
+    assert response.status_code == 400
+    assert "'pfd'" in response.json()["error"]["message"]
+
+
 @pytest.mark.expects_warnings
 @pytest.mark.parametrize("stream", [False, True])
 def test_what_nobody_foresaw_is_told_in_the_form_of_errors(server: Server, engine: Answering, stream: bool):
