@@ -46,6 +46,8 @@ class Said:
 def said(messages: Sequence[ChatMessage]) -> Said:
     """Reads the messages of a request; those of one role that follow each other are one.
 
+    An answer without a word at the end is none yet. Where nobody says anything, the last instruction is what is asked.
+
     Raises:
         BadRequest: Nothing is asked, or somebody speaks whom we do not know.
     """
@@ -60,9 +62,14 @@ def said(messages: Sequence[ChatMessage]) -> Said:
             turns[-1] = (message.role, f"{turns[-1][1]}\n\n{text}")
         else:
             turns.append((message.role, text))
+    instructions = list(filter(str.strip, instructions))
+    if turns and turns[-1][0] == "assistant" and not turns[-1][1].strip():
+        turns.pop()
+    if not turns and instructions:
+        turns.append(("user", instructions.pop()))
     if not turns or turns[-1][0] != "user":
         raise BadRequest("The last message has to be the user's: there is nothing to answer.")
-    return Said("\n\n".join(filter(None, instructions)), tuple(turns[:-1]), turns[-1][1])
+    return Said("\n\n".join(instructions), tuple(turns[:-1]), turns[-1][1])
 
 
 @dataclass(frozen=True, slots=True)

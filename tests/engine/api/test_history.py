@@ -30,7 +30,23 @@ def test_messages_of_one_role_that_follow_each_other_are_one():
     assert (told.instructions, told.question, told.before) == ("A.\n\nB.", "This:\n\nWhat is it?", ())
 
 
-@pytest.mark.parametrize("pairs", [(), (("system", "Be brief."),), (("user", "a"), ("assistant", "b"))])
+@pytest.mark.parametrize(
+    ("pairs", "instructions", "question"),
+    [
+        ((("system", "Say hello."),), "", "Say hello."),
+        ((("system", "Be brief."), ("developer", "Say hello."), ("system", " ")), "Be brief.", "Say hello."),
+        ((("system", "Be brief."), ("user", "One?"), ("assistant", "")), "Be brief.", "One?"),
+        ((("system", "Say hello."), ("assistant", " \n")), "", "Say hello."),
+    ],
+)
+def test_what_is_to_be_answered_need_not_be_the_last_message(
+    pairs: tuple[tuple[str, str], ...], instructions: str, question: str
+):
+    told = said(messages(*pairs))
+    assert (told.instructions, told.before, told.question) == (instructions, (), question)
+
+
+@pytest.mark.parametrize("pairs", [(), (("system", " "),), (("assistant", ""),), (("user", "a"), ("assistant", "b"))])
 def test_without_a_question_at_its_end_it_is_refused(pairs: tuple[tuple[str, str], ...]):
     with pytest.raises(BadRequest, match="last message"):
         said(messages(*pairs))
