@@ -36,6 +36,7 @@ from engine.core import Alternative, Answer, Priority, Question
 from engine.engine import Engine
 from engine.errors import BadRequest, Cancelled, ModelNotFound, NothingThere, RagdollError, first_fault
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, ThoughtsGenerated, TokensGenerated
+from engine.library.well_formed import well_formed
 
 # A conversation of a million words.
 MAX_BODY_BYTES = 16 * 2**20
@@ -332,9 +333,23 @@ async def _read(request: Request, kind: type[Body]) -> Body:
         if len(body) > MAX_BODY_BYTES:
             raise BadRequest(f"The request is longer than {MAX_BODY_BYTES // 2**20} MB.", "Send less of it.")
     try:
-        return kind.model_validate_json(bytes(body))
+        return _parsed(bytes(body), kind)
     except ValidationError as error:
         raise BadRequest(f"The request cannot be read: {first_fault(error)}.") from error
+
+
+def _parsed(body: bytes, kind: type[Body]) -> Body:
+    """Raises ValidationError where it is none, also with what others forgive: a mark before it, half a character."""
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        if error.errors()[0]["type"] != "json_invalid":
+            raise
+        try:
+            forgiven = well_formed(json.dumps(json.loads(body.decode("utf-8-sig")), ensure_ascii=False))
+        except (ValueError, RecursionError):
+            raise error from None
+    return kind.model_validate_json(forgiven)
 
 
 async def _until_end(events: AnswerEvents) -> AsyncIterator[Any]:

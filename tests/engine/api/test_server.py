@@ -319,6 +319,31 @@ def test_a_refused_question_is_told_before_anything_is_sent(server: Server, engi
     assert engine.listeners == []
 
 
+@pytest.mark.parametrize(
+    ("body", "question"),
+    [
+        (b'\xef\xbb\xbf{"model": "ragdoll", "messages": [{"role": "user", "content": "Hello?"}]}', "Hello?"),
+        # As JavaScript writes what was cut within a character.
+        (
+            rb'{"model": "ragdoll", "messages": [{"role": "user", "content": "Hello \ud83d"}]}',
+            "Hello \N{REPLACEMENT CHARACTER}",
+        ),
+    ],
+)
+def test_what_others_forgive_is_read(server: Server, engine: Answering, body: bytes, question: str):
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    response = requests.post(f"{server.state.address}/chat/completions", data=body, headers=headers, timeout=PATIENCE_S)
+    assert (response.status_code, engine.asked[0].text) == (200, question)
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"model": "\xff"}', b"[" * 100_000, b'\xef\xbb\xbf{"model": "ragdoll"}'])
+def test_what_is_no_request_is_refused(server: Server, body: bytes):
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    response = requests.post(f"{server.state.address}/chat/completions", data=body, headers=headers, timeout=PATIENCE_S)
+    assert response.status_code == 400
+    assert "cannot be read" in response.json()["error"]["message"]
+
+
 @pytest.mark.parametrize("path", ["/chat/completions", "/search"])
 def test_a_word_for_no_format_is_refused(server: Server, path: str):
     where = {"formats": ["pfd"]}
