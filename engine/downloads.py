@@ -119,14 +119,17 @@ class Downloads(Generic[Wanted]):
     def start(self, source: Wanted) -> None:
         """Fetches it behind those that were asked for before; one under way goes on, at once if it was cut."""
         with self._lock:
+            before = self._told.get(source, Download(str(source)))
             if source in self._jobs:
                 self._jobs[source].due = -math.inf
                 self._changed.notify()
-                return
-            self._jobs[source] = job = _Job(source)
-            self._waiting.append(job)
-            before = self._told.get(source, Download(str(source)))
-            self._told[source] = replace(before, state="waiting", problem="", way_out="")
+                if before.state != "cut":
+                    return
+            else:
+                self._jobs[source] = job = _Job(source)
+                self._waiting.append(job)
+            # Whoever asked hears nothing of what went wrong before.
+            self._told[source] = _in_line(before)
             self._changed.notify()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="downloads", daemon=True)
@@ -197,7 +200,7 @@ class Downloads(Generic[Wanted]):
                 job = next((job for job, wait_s in zip(waiting, pauses_s, strict=True) if wait_s <= 0), None)
                 if job is not None:
                     self._waiting.remove(job)
-                    self._told[job.source] = replace(self._told[job.source], again_at=None)
+                    self._told[job.source] = _in_line(self._told[job.source])
                     return job
                 was_set_back = self._follow_clock(waiting, now, now_at)
                 if not was_set_back:
@@ -275,6 +278,10 @@ def _under_way(step: Fetched, source: Source | Folder, speed: Speed) -> Download
         bytes_per_second=rate,
         seconds_left=(step.total_bytes - step.num_bytes) / rate if rate else None,
     )
+
+
+def _in_line(told: Download) -> Download:
+    return replace(told, state="waiting", problem="", way_out="", again_at=None)
 
 
 def _at_rest(told: Download) -> Download:

@@ -178,7 +178,10 @@ def test_one_that_was_cut_goes_on_by_itself(network: Network, stubborn: Download
     network.wait_for(A, "fetching")
     network.error = CUT
     network.step()
-    cut = network.wait_for(A, "cut")
+    told = network.told
+    # Tried again at once, it need not be the last that is told.
+    assert network.wait_until(lambda: any(one[str(A)].state == "cut" for one in told))
+    cut = next(one[str(A)] for one in told if one[str(A)].state == "cut")
     assert (cut.num_bytes, cut.problem) == (2, CUT.sentence)
     assert "by itself" in cut.way_out
     network.error = None
@@ -204,6 +207,30 @@ def test_one_that_was_cut_says_when_it_tries_again_and_holds_up_no_other(network
     downloads.start(A)
     network.step(10)
     network.wait_for(A, "there")
+
+
+def test_who_asks_again_for_one_that_was_cut_hears_no_more_of_that(network: Network, downloads: Downloads):
+    network.error = CUT
+    downloads.start(A)
+    network.step()
+    network.wait_for(A, "cut")
+    before = len(network.told)
+    network.error = None
+    downloads.start(A)
+    # Before the call returns, whoever asked may look at it.
+    assert len(network.told) > before
+    assert {one[str(A)].problem for one in network.told[before:]} == {""}
+    network.step(10)
+    network.wait_for(A, "there")
+    assert {(one[str(A)].problem, one[str(A)].again_at) for one in network.told[before:]} == {("", None)}
+
+
+def test_one_that_goes_on_by_itself_says_no_more_that_it_was_cut(network: Network, timed: Downloads, clocks: Clocks):
+    cut_once(network, timed)
+    before = len(network.told)
+    clocks.now += 60.0
+    network.wait_for(A, "there")
+    assert {one[str(A)].problem for one in network.told[before:]} == {""}
 
 
 def test_each_try_that_brings_nothing_makes_the_next_pause_longer_and_the_hub_may_ask_for_more(network: Network):
