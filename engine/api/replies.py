@@ -19,7 +19,17 @@ from numpy.typing import NDArray
 
 from engine.core import Answer, Citation, Passage
 from engine.embedding import Embedded
-from engine.errors import BadRequest, EmbedderUnavailable, ModelNotFound, NothingThere, PromptTooLong, RagdollError
+from engine.errors import (
+    BadRequest,
+    Cancelled,
+    EmbedderUnavailable,
+    GenerationError,
+    ModelError,
+    ModelNotFound,
+    NothingThere,
+    PromptTooLong,
+    RagdollError,
+)
 from engine.metrics import Timings
 
 Reply = dict[str, Any]
@@ -166,6 +176,12 @@ def refusal(error: RagdollError) -> tuple[int, Reply]:
     elif isinstance(error, EmbedderUnavailable):
         status = 503
     return status, problem(str(error), _code(error), "server_error" if status >= 500 else "invalid_request_error")
+
+
+def headers(error: RagdollError) -> dict[str, str]:
+    """What goes with it: OpenAI's clients repeat by themselves what failed here, and a model would be loaded thrice."""
+    is_for_good = isinstance(error, ModelError | GenerationError | Cancelled | EmbedderUnavailable)
+    return {"x-should-retry": "false"} if is_for_good and refusal(error)[0] >= 500 else {}
 
 
 def problem(sentence: str, code: str, kind: str = "invalid_request_error") -> Reply:

@@ -72,7 +72,7 @@ def _told(handler: Handler) -> Handler:
             return await handler(service, request)
         except RagdollError as error:
             status, reply = replies.refusal(error)
-            return JSONResponse(reply, status)
+            return JSONResponse(reply, status, replies.headers(error))
         except _Unknown:
             reply = replies.problem("The key is missing or another one.", "invalid_api_key")
             return JSONResponse(reply, 401, {"WWW-Authenticate": "Bearer"})

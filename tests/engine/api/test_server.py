@@ -24,7 +24,7 @@ from engine.api.vectors import SLICE_TEXTS
 from engine.config import ServerSettings, Settings
 from engine.core import Answer, Collection, Evidence, Question, Scope
 from engine.embedding import Embedded, EmbeddingModel
-from engine.errors import BadRequest, DiskFull, ModelNotFound
+from engine.errors import BadRequest, DiskFull, ModelLoadFailed, ModelNotFound, RagdollError
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
 from engine.generation.conversation import Turn
 from engine.generation.transcript import transcript_of, turns_of_transcript
@@ -317,6 +317,20 @@ def test_a_refused_question_is_told_before_anything_is_sent(server: Server, engi
         assert response.status_code == 404
         assert response.json()["error"]["message"] == "There is no such model."
     assert engine.listeners == []
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(ModelLoadFailed("It cannot be loaded."), "false"), (DiskFull("There is no room."), None)],
+)
+def test_what_no_repetition_mends_is_not_to_be_repeated(
+    server: Server, engine: Answering, error: RagdollError, told: str | None
+):
+    engine.end = lambda question_id: AnswerFailed(question_id, error)
+    response = chat(server)
+    assert (response.status_code, response.headers.get("x-should-retry")) == (500, told)
+    engine.refusal = ModelNotFound("There is no such model.")
+    assert "x-should-retry" not in chat(server).headers
 
 
 @pytest.mark.parametrize(
