@@ -169,7 +169,10 @@ class Hub:
         headers = {"Accept-Encoding": "identity", **(headers or {})}
         times = (CONNECT_SECONDS, SILENT_SECONDS)
         try:
-            with requests.get(url, headers=headers, stream=True, timeout=times, auth=_as_nobody) as response:
+            with (
+                _Stranger() as session,
+                session.get(url, headers=headers, stream=True, timeout=times, auth=_as_nobody) as response,
+            ):
                 if not response.ok:
                     raise _refusal(wanted, self._name, response.status_code, _seconds_asked(response.headers))
                 yield response
@@ -194,6 +197,13 @@ class Hub:
             f"What came from {self._name} is something else than {what}.",
             "If your network wants you to sign in, do so in a browser; else the file was just changed. Then try again.",
         )
+
+
+class _Stranger(requests.Session):
+    """Asks as nobody also where a redirect leads."""
+
+    def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
+        prepared_request.headers.pop("Authorization", None)
 
 
 def _as_nobody(request: requests.PreparedRequest) -> requests.PreparedRequest:

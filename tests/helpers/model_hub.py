@@ -32,7 +32,7 @@ class Refusal:
 
 
 class ModelHub:
-    """Serves what was `put`; `asked` are the paths and ranges of all requests.
+    """Serves what was `put`; `asked` are the paths and ranges of all requests, `accounts` whom they named.
 
     `refusals` are answered one after the other, before anything else is; `instead` of files, where it is set. Files
     are sent in pieces, and before each `between` is called with how many bytes of the answer were sent.
@@ -40,6 +40,7 @@ class ModelHub:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
+        self.accounts: list[str] = []
         self.cuts: list[int] = []
         self.refusals: list[Refusal] = []
         self.instead: Refusal | None = None
@@ -99,6 +100,7 @@ class ModelHub:
 
             def do_GET(self) -> None:
                 hub.asked.append((self.path, self.headers.get("Range", "")))
+                hub.accounts.append(self.headers.get("Authorization", ""))
                 if hub.refusals:
                     self._answer(hub.refusals.pop(0))
                 elif self.path.startswith("/api/models/"):

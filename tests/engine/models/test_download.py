@@ -94,6 +94,17 @@ def test_a_cut_connection_is_gone_on_with_where_it_was(
     assert pauses == list(PAUSES_SECONDS[:2])
 
 
+def test_nobody_is_named_to_the_hub_nor_to_where_it_leads(
+    hub: ModelHub, folder: Path, pauses: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    hub.redirects = True
+    fetched(hub, folder, pauses)
+    assert any(path.startswith("/elsewhere") for path, _ in hub.asked)
+    assert set(hub.accounts) == {""}
+
+
 def test_who_stopped_goes_on_where_that_was(hub: ModelHub, folder: Path, pauses: list[float]):
     stopped_at(hub, folder, 400_000)
     assert not SOURCE.below(folder).exists()
