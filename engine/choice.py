@@ -17,6 +17,7 @@ from engine.models import shelf
 from engine.models.catalogue import KnownModel
 from engine.models.gguf import read_shape
 from engine.models.known import named, with_model, without_model
+from engine.models.source import pieces_of
 from engine.protocol import ModelEntry
 
 
@@ -53,7 +54,7 @@ class ModelChoice:
         return tuple(self._entry(Path(path), settings, hardware) for path in settings.models.known)
 
     def add(self, path: Path) -> ModelEntry:
-        path = _writable(path.expanduser().absolute())
+        path = _told_by(_writable(path.expanduser().absolute()))
         read_shape(path)
         with self._lock:
             self._change_settings({"models.known": with_model(self._settings().models.known, path)})
@@ -86,7 +87,7 @@ class ModelChoice:
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         if path is not None:
-            path = _writable(path.expanduser().absolute())
+            path = _told_by(_writable(path.expanduser().absolute()))
             # On a share that hangs that takes minutes, in which another may be chosen.
             read_shape(path)
         with self._lock:
@@ -109,7 +110,7 @@ class ModelChoice:
         """
         if name in ("", QUOTES_ONLY):
             return name
-        path = (self.named(name) or Path(name)).expanduser().absolute()
+        path = _told_by((self.named(name) or Path(name)).expanduser().absolute())
         # A script's thousands of questions name the same one, and reading a header takes milliseconds. A file that
         # has gone since is found missing by whoever loads it.
         if path not in self._checked:
@@ -122,6 +123,11 @@ class ModelChoice:
         if name == QUOTES_ONLY:
             return None
         return named(self._settings().models.known, name) or Path(name)
+
+
+def _told_by(path: Path) -> Path:
+    """The file that a model goes by: of one in several files the first, whichever was named."""
+    return path.with_name(pieces_of(path.name)[0])
 
 
 def _writable(path: Path) -> Path:

@@ -140,7 +140,8 @@ class Getting:
                 f"{path.name} is not in the folder of models, and stays where it is.",
                 "Forget it here, and delete it yourself.",
             )
-        if not self._is_let_go(path):
+        names = self._names_of(path, found)
+        if not all(map(self._is_let_go, names)):
             raise BadRequest(
                 f"{path.name} is in use just now.", "Wait until it is loaded or has answered; then delete it."
             )
@@ -151,7 +152,8 @@ class Getting:
                 f"{path.name} could not be deleted: {error.strerror or error}.",
                 "Look whether another program uses it, and whether the folder may be written to.",
             ) from error
-        self._choice.forget(path)
+        for name in names:
+            self._choice.forget(name)
 
     def stop(self) -> None:
         self._downloads.stop()
@@ -167,6 +169,12 @@ class Getting:
 
     def _deletable(self, path: Path) -> Deletable | None:
         return deletable(path, self._folders)
+
+    def _names_of(self, path: Path, found: Deletable) -> list[Path]:
+        """How it is called here: by links, and by each of its files, one model may have several names."""
+        models = self._settings()
+        others = [Path(one) for one in dict.fromkeys((*models.known, models.current)) if one and Path(one) != path]
+        return [path, *(other for other in others if _leads_to(other, found.files))]
 
     def _is_let_go(self, path: Path) -> bool:
         reply = self._let_go(path)
@@ -258,6 +266,13 @@ class Getting:
             )
             for one, told in zip(entries, self._choice.to_be_had(shapes), strict=True)
         ]
+
+
+def _leads_to(path: Path, files: Sequence[Path]) -> bool:
+    # One that leads in circles, or has a NUL in it, leads to none of them.
+    with suppress(OSError, RuntimeError, ValueError):
+        return path.resolve() in files
+    return False
 
 
 def _where_it_lies(places: Sequence[Path]) -> Path:

@@ -491,6 +491,53 @@ def test_a_model_that_is_being_used_is_not_deleted(engine: Engine, monkeypatch: 
     assert engine.settings.models.current == str(path)
 
 
+def test_a_model_that_is_used_by_another_name_is_let_go_and_forgotten_by_all(engine: Engine, tmp_path: Path):
+    states: queue.Queue[tuple[str, str]] = queue.Queue()
+    engine.subscribe(
+        lambda event: states.put((event.state, event.path)) if isinstance(event, ModelStateChanged) else None
+    )
+    got(engine, KNOWN.name)
+    path = place(engine, KNOWN.source)
+    (tmp_path / "link").symlink_to(path.parent)
+    by_link = tmp_path / "link" / path.name
+    engine.use_model(by_link)
+    while states.get(timeout=PATIENCE_S) != ("loaded", str(by_link)):
+        pass
+    engine.delete_model(str(path))
+    while states.get(timeout=PATIENCE_S)[0] != "none":
+        pass
+    assert engine.models() == ()
+    assert engine.settings.models.current == ""
+
+
+def test_a_model_that_is_being_used_by_another_name_is_not_deleted(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = engine.home.data / "models" / "owner"
+    folder.mkdir(parents=True)
+    first, second = write_split_model(folder)
+    # As settings of before may have it.
+    engine.change_settings({"models.known": (str(first), str(second))})
+
+    def let_go(asked: Path) -> Future[bool]:
+        reply: Future[bool] = Future()
+        reply.set_result(asked != second)
+        return reply
+
+    monkeypatch.setattr(engine._getting, "_let_go", let_go)
+    with pytest.raises(BadRequest, match="in use just now"):
+        engine.delete_model(str(first))
+    assert first.exists()
+    assert len(engine.models()) == 2
+
+
+def test_a_model_in_several_files_goes_by_the_first_of_them(engine: Engine, tmp_path: Path):
+    first, second = write_split_model(tmp_path)
+    assert engine.add_model(second).path == str(first)
+    assert engine.add_model(first).path == str(first)
+    assert [one.path for one in engine.models()] == [str(first)]
+
+
 def test_a_file_that_may_not_be_deleted_stays_on_the_list(engine: Engine, monkeypatch: pytest.MonkeyPatch):
     got(engine, "owner/name/other.gguf")
     path = place(engine, "owner/name/other.gguf")
