@@ -40,7 +40,7 @@ def fetch(
 ) -> Generator[Fetched, None, None]:
     """Brings a model to its place below `folder`, and tells how far it is; closed in between, it keeps what is there.
 
-    One in several files comes one file after the other.
+    One in several files comes one file after the other; of those that are here stays what the hub has still.
 
     Args:
         hub: Where it comes from.
@@ -53,11 +53,28 @@ def fetch(
         DownloadFailed: The hub does not give it, or what came is not what the hub says it has.
         DiskFull: There is no room for it.
     """
-    here = [path.stat().st_size for piece in source.pieces if (path := piece.below(folder)).is_file()]
-    missing = [piece for piece in source.pieces if not piece.below(folder).is_file()]
-    if not missing:
+    if all(place.is_file() for place in source.pieces_below(folder)):
         return
-    yield from bring(hub, hub.look_up(missing), folder, pause, free_bytes, here_bytes=sum(here))
+    told = hub.look_up(source.pieces)
+    here = yield from _still_told(told, folder)
+    # While any is missing, nobody takes files of two revisions for a model: it comes last.
+    wanted = sorted((one for one in told if one not in here), key=lambda one: not one.source.below(folder).is_file())
+    yield from bring(hub, wanted, folder, pause, free_bytes, here_bytes=sum(one.num_bytes for one in here))
+
+
+def _still_told(told: Sequence[HubFile], folder: Path) -> Generator[Fetched, None, list[HubFile]]:
+    """Those that are here as the hub has them now. Reads all that is here, and tells how far that is."""
+    here, here_bytes, total_bytes = list[HubFile](), 0, sum(one.num_bytes for one in told)
+    for one in told:
+        place, found = one.source.below(folder), one.new_sum()
+        if _is_as_large(place, one):
+            with _told_of_the_disk(folder), closing(_summed_up(place, found)) as steps:
+                for num_bytes in steps:
+                    yield Fetched(here_bytes + num_bytes, total_bytes, is_new=False)
+            if found.hexdigest() == one.checksum:
+                here.append(one)
+                here_bytes += one.num_bytes
+    return here
 
 
 def bring(
@@ -192,13 +209,26 @@ def _part_of(target: Path, wanted: HubFile) -> Path:
 
 def is_as_told(target: Path, wanted: HubFile) -> bool:
     """Whether a file that came earlier is what the hub has now. Reads all of it."""
-    if not target.is_file() or target.stat().st_size != wanted.num_bytes:
+    if not _is_as_large(target, wanted):
         return False
     found = wanted.new_sum()
-    with target.open("rb") as file:
-        while piece := file.read(_READ_BYTES):
-            found.update(piece)
+    for _ in _summed_up(target, found):
+        pass
     return bool(found.hexdigest() == wanted.checksum)
+
+
+def _is_as_large(target: Path, wanted: HubFile) -> bool:
+    return target.is_file() and target.stat().st_size == wanted.num_bytes
+
+
+def _summed_up(file: Path, found: Any) -> Generator[int, None, None]:
+    """Adds what a file holds to a checksum, and tells how far that is."""
+    num_bytes = 0
+    with file.open("rb") as source:
+        while piece := source.read(_READ_BYTES):
+            found.update(piece)
+            num_bytes += len(piece)
+            yield num_bytes
 
 
 class _Part:

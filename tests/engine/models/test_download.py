@@ -413,9 +413,30 @@ def test_a_model_in_several_files_is_gone_on_with_in_the_second(hub: ModelHub, f
     job.close()
     first, second = (piece.below(folder) for piece in source.pieces)
     [part] = parts_of(second)
-    there = first.stat().st_size + part.stat().st_size
-    assert fetched(hub, folder, pauses, source)[0] == Fetched(there, len(CONTENT), is_new=False)
+    first_bytes, there = first.stat().st_size, first.stat().st_size + part.stat().st_size
+    looked_at = [Fetched(num_bytes, len(CONTENT), is_new=False) for num_bytes in (first_bytes, there)]
+    hub.asked.clear()
+    assert fetched(hub, folder, pauses, source)[:2] == looked_at
     assert first.read_bytes() + second.read_bytes() == CONTENT
+    assert [wanted for path, wanted in hub.asked if path.endswith(first.name)] == []
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_files_of_two_revisions_are_no_model(hub: ModelHub, folder: Path, pauses: list[float], missing: int):
+    source = split(hub)
+    fetched(hub, folder, pauses, source)
+    places = source.pieces_below(folder)
+    places[missing].unlink()
+    # The other one is another by now, of the same size.
+    other = CONTENT[::-1]
+    for piece, content in zip(source.pieces, (other[:300_000], other[300_000:]), strict=True):
+        hub.put(piece.repo, piece.file, content)
+    stale = places[1 - missing]
+    before = stale.read_bytes()
+    for _ in fetch(Hub(hub.address), source, folder, pauses.append):
+        # Whoever stops here has no mixture that looks whole.
+        assert stale.read_bytes() != before or not places[missing].is_file()
+    assert b"".join(place.read_bytes() for place in places) == other
 
 
 def test_room_is_looked_for_for_all_files_before_the_first_is_asked_for(hub: ModelHub, folder: Path):
