@@ -125,10 +125,17 @@ def test_a_part_that_is_whole_is_only_checked(hub: ModelHub, folder: Path, pause
     assert SOURCE.below(folder).read_bytes() == CONTENT
 
 
-def test_a_hub_that_gives_no_ranges_gives_all_of_it_anew(hub: ModelHub, folder: Path, pauses: list[float]):
+def test_of_a_hub_that_gives_no_ranges_what_is_here_is_passed_over_and_stays(
+    hub: ModelHub, folder: Path, pauses: list[float]
+):
     hub.gives_ranges = False
     stopped_at(hub, folder, 400_000)
-    fetched(hub, folder, pauses)
+    [part] = parts_of(SOURCE.below(folder))
+    there = part.stat().st_size
+    # It is cut before it comes to what is missing.
+    hub.cuts = [100_000]
+    steps = fetched(hub, folder, pauses)
+    assert min(step.num_bytes for step in steps if step.is_new) == there
     assert SOURCE.below(folder).read_bytes() == CONTENT
 
 
