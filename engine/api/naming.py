@@ -4,16 +4,19 @@
 from the library, and `NAME:files/COLLECTION` from one collection of it. `ragdoll` is whichever model is chosen in the
 window. Most applications let people choose from a list of names and nothing else, so all there is to choose is in it,
 the embedding model as well. That one has no such name as `ragdoll`: vectors of two models cannot be compared, so nobody
-is to be given another one's unawares.
+is to be given another one's unawares. Models that have one name are told apart by the folders above them, which the hub
+calls owner and name.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core import QUOTES_ONLY
+from engine.errors import BadRequest
 
 CHOSEN = "ragdoll"
 FILES = ":files"
@@ -37,14 +40,34 @@ def understood(name: str) -> Named:
     return Named("" if model in ("", CHOSEN) else model, bool(files), where[1:] or None)
 
 
-def file_of(model: str, known: Iterable[str]) -> str | None:
+def file_of(model: str, known: Sequence[str]) -> str | None:
     """`Question.model` for that of a name, by its stem, its file's name or its path; None where it is not known.
 
     Other files are not looked at, whoever names them: they are none of whoever asks, and may never end.
+
+    Raises:
+        BadRequest: Several are called so, as files of different owners often are.
     """
-    if model in ("", QUOTES_ONLY):
+    if model in ("", QUOTES_ONLY) or model in known:
         return model
-    return next((path for path in known if model in (path, Path(path).name, Path(path).stem)), None)
+    names = dict(zip(known, names_of(known), strict=True))
+    called = [path for path in known if model in (names[path], Path(path).name, Path(path).stem)]
+    if len(called) > 1:
+        raise BadRequest(
+            f"Several models are called {model}.", f"Name one: {', '.join(map(names.__getitem__, called))}."
+        )
+    return called[0] if called else None
+
+
+def names_of(known: Sequence[str]) -> list[str]:
+    """What each of these files is called: by its stem, or as much of its path as no other has."""
+    ways = [(Path(path).stem, _with_owner(Path(path)), path) for path in known]
+    often = Counter(name for way in ways for name in set(way))
+    return [next((name for name in way if often[name] == 1), way[-1]) for way in ways]
+
+
+def _with_owner(path: Path) -> str:
+    return "/".join((*path.parts[-3:-1], path.stem))
 
 
 def offered(models: Iterable[str], collections: Sequence[str], embedder: str = "") -> list[str]:

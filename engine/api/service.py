@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -230,7 +229,7 @@ class Service:
         return [_Asking(one, replies.Head(one.question_id, created, wanted.model, is_text=True)) for one in questions]
 
     def _file_of(self, named: naming.Named, *, searches: bool) -> str:
-        """`Question.model` for that of a name. Raises ModelNotFound where none answers to it."""
+        """`Question.model` for that of a name. Raises ModelNotFound where none answers to it, BadRequest where many."""
         settings = self._engine.settings.models
         model = naming.file_of(named.model, settings.known)
         if model is None:
@@ -313,7 +312,7 @@ class Service:
             self._conversations.note(words, one.text, conversation, one.segments)
 
     def _names(self) -> list[str]:
-        models = [Path(path).stem for path in self._engine.settings.models.known]
+        models = naming.names_of(self._engine.settings.models.known)
         collections = [collection.name for collection in self._engine.collections()]
         embedder = self._engine.embedding_model()
         return naming.offered(models, collections, embedder.name if embedder is not None else "")

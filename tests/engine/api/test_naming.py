@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.api.naming import Named, file_of, offered, understood
+from engine.api.naming import Named, file_of, names_of, offered, understood
+from engine.errors import BadRequest
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,24 @@ def test_no_other_file_is(name: str):
 
 def test_quotes_and_whoever_is_chosen_need_not_be_known():
     assert [file_of(name, ()) for name in ("", "none")] == ["", "none"]
+
+
+ALIKE = ("/m/one/m-gguf/m.gguf", "/m/other/m-gguf/m.gguf", "/m/mine.gguf")
+
+
+def test_of_files_with_one_name_each_is_offered_with_its_owner_and_meant_by_that():
+    assert names_of(ALIKE) == ["one/m-gguf/m", "other/m-gguf/m", "mine"]
+    assert [file_of(understood(f"{name}:files").model, ALIKE) for name in names_of(ALIKE)] == list(ALIKE)
+
+
+@pytest.mark.parametrize("name", ["m", "m.gguf"])
+def test_where_several_are_called_so_none_is_meant(name: str):
+    with pytest.raises(BadRequest, match="Several models are called m") as error:
+        file_of(name, ALIKE)
+    assert "one/m-gguf/m, other/m-gguf/m" in error.value.way_out
+
+
+def test_where_that_says_nothing_either_the_path_does():
+    known = ("/a/o/n/m.gguf", "/b/o/n/m.gguf")
+    assert names_of(known) == list(known)
+    assert [file_of(name, known) for name in known] == list(known)
