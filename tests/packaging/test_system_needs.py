@@ -62,9 +62,26 @@ def test_llama_cpp_is_compiled_without_what_would_end_the_process(
     assert system_needs.flags_for_llama(tmp_path / "nothing") == ""
 
 
+@pytest.mark.parametrize(
+    ("content", "flags"),
+    [
+        ("flags : fpu avx512f avx512_fp16", "-mno-avx512fp16"),
+        ("flags : amx_tile avx512_fp16", "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16 -mno-avx512fp16"),
+        ("flags : fpu avx512f avx512_bf16", ""),
+    ],
+)
+def test_llama_cpp_is_compiled_without_arithmetic_that_heads_of_64_are_too_small_for(
+    system_needs: ModuleType, tmp_path: Path, content: str, flags: str
+) -> None:
+    (processor := tmp_path / "cpuinfo").write_text(content)
+
+    assert system_needs.flags_for_llama(processor) == flags
+
+
 def test_a_compiler_is_asked_whether_it_knows_a_flag(system_needs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     assert system_needs.known_to_compiler("-O1") == "-O1"
     assert system_needs.known_to_compiler("-mno-such-thing-as-this") == ""
+    assert system_needs.known_to_compiler("-O1 -mno-such-thing-as-this -O2") == "-O1 -O2"
     monkeypatch.setenv("CC", "no-such-compiler")
     assert system_needs.known_to_compiler("-O1") == ""
 
