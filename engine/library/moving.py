@@ -18,6 +18,7 @@ from engine.errors import Cancelled
 from engine.events import IndexProgressed
 from engine.library.chunker import indexed_text
 from engine.library.pace import Before, Clock, Pace
+from engine.library.recording import tidy_up_in_passing
 from engine.library.rows import content_key
 from engine.library.seams import Embedder, Table
 from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS, longest_first
@@ -155,8 +156,7 @@ class Mover:
         for one in same:
             pace.embedded(now[one], len(rows[one]), max(1, len(rows[one])))
             pace.done(now[one])
-        if self._target.is_optimize_due():
-            self._target.optimize()
+        tidy_up_in_passing(self._target)
 
     def _moved(self, row: ChunkRow, vectors: Mapping[str, Vectors]) -> ChunkRow:
         key = self._key(row)

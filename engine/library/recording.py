@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 from engine.catalog import Catalog
 from engine.core import Document
-from engine.errors import Cancelled, ParserGaveUp
+from engine.errors import Cancelled, DiskFull, ParserGaveUp
 from engine.events import IndexProgressed
 from engine.library.embedding import Embedded
 from engine.library.pace import Pace
 from engine.library.reading import Outcome, OutOfReach, Postponed, Ready, Same, Unreadable, Vanished
 from engine.library.rows import CHUNKS_PER_SHARD, rows
-from engine.library.seams import Stores
+from engine.library.seams import Stores, Table
 from engine.library.tally import Tally
 from engine.partitions.rows import Vectors
 
@@ -157,8 +157,7 @@ class Recorder:
             work.tally.stored(one.ready for one in wanted)
         for one in complete:
             work.finished(one.ready)
-        if self._table.is_optimize_due():
-            self._table.optimize()
+        tidy_up_in_passing(self._table)
 
     def _shards(self, documents: Sequence[Ready]) -> list[int]:
         """Where each document's rows go: by arrival, and a document is never spread over two."""
@@ -191,3 +190,12 @@ class Recorder:
         if stored:
             self._table.delete_documents(stored)
             self._stored -= stored
+
+
+def tidy_up_in_passing(table: Table) -> None:
+    """In the midst of a run. Where there is no room for that, there may well be for what the run writes."""
+    if table.is_optimize_due(more_comes=True):
+        try:
+            table.optimize()
+        except DiskFull as error:
+            log.info("the index is tidied up later: %s", error)

@@ -3,12 +3,14 @@
 This package alone knows LanceDB and Arrow; they are imported when a table is opened, not before.
 
 Threads: one writer at a time (a lock sees to it), any number of readers (`TableReader`); all share one handle. Versions
-are kept for an hour, so that a read that began before a clean-up ends on its old one.
+are kept for a while, so that a read that began before a clean-up ends on its old one.
 """
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -35,12 +37,17 @@ __all__ = ["ChunkRow", "ChunkTable", "Hit"]
 # writes all rows anew (3 KB and 45 µs each), so of a large table a fiftieth may be without an index, up to a bound.
 UNINDEXED_ROWS_LIMIT, MOST_UNINDEXED_ROWS, UNINDEXED_SHARE = 1000, 5000, 1 / 50
 COMMITS_LIMIT = 200
+# While a run goes on, which writes so much again and again, a table that grows to a million rows would be written
+# hundreds of times: then a tenth may be without an index, up to a bound of seconds, and commits may be smaller.
+MOST_UNINDEXED_ROWS_MEANWHILE, UNINDEXED_SHARE_MEANWHILE, LEAST_ROWS_OF_COMMITS = 20_000, 1 / 10, 20
 
-# What is dropped under a question's feet is read once more.
-_KEEP_VERSIONS = timedelta(minutes=10)
+# What is dropped under a question's feet is read once more; each version may be a copy of all rows.
+_KEEP_VERSIONS = timedelta(minutes=1)
 _KEEP_ALL_VERSIONS = timedelta(days=3650)
+# Beside a table of one byte, what joining its files needs while it is under way.
+_ROOM_TO_JOIN = 1.25
 # Files are written anew for what was removed, and again when the versions of before can be dropped; then not so soon.
-_SECONDS_BETWEEN_FORGETTING = 3600.0
+_SECONDS_UNTIL_LET_GO, _SECONDS_BETWEEN_FORGETTING = 600.0, 3600.0
 # LanceDB's bound for files that are joined with others.
 _MOST_ROWS_OF_SMALL_FILES = 2**20
 # What a version is made of.
@@ -84,6 +91,8 @@ class ChunkTable(TableReader):
         self._dead_rows = max(_dead_rows(self._table), int(self._has_files_of_before()))
         self._let_go_at: float | None = None
         self._clock, self._forgets_at = time.monotonic, -math.inf
+        # Whether all that is in the indices is in one file, so that the next new rows are joined with no others.
+        self._is_joined = False
         # When it was tidied up last.
         self._num_rows = self._table.count_rows()
         self._followers: list[Follower] = []
@@ -198,10 +207,18 @@ class ChunkTable(TableReader):
             self._mend_indices()
             return change()
 
-    def is_optimize_due(self) -> bool:
-        """Whether so much was written since `optimize` that questions and commits have become slower."""
-        limit = min(MOST_UNINDEXED_ROWS, max(UNINDEXED_ROWS_LIMIT, int(UNINDEXED_SHARE * self._num_rows)))
-        return max(self._rows_to_index, self._dead_rows) >= limit or self._commits >= COMMITS_LIMIT
+    def is_optimize_due(self, *, more_comes: bool = False) -> bool:
+        """Whether so much was written since `optimize` that questions and commits have become slower.
+
+        While `more_comes`, only when they have become much slower.
+        """
+        most, share, commits = MOST_UNINDEXED_ROWS, UNINDEXED_SHARE, COMMITS_LIMIT
+        if more_comes:
+            most, share = MOST_UNINDEXED_ROWS_MEANWHILE, UNINDEXED_SHARE_MEANWHILE
+        limit = min(most, max(UNINDEXED_ROWS_LIMIT, int(share * self._num_rows)))
+        if more_comes:
+            commits = max(commits, limit // LEAST_ROWS_OF_COMMITS)
+        return max(self._rows_to_index, self._dead_rows) >= limit or self._commits >= commits
 
     def optimize(self) -> None:
         """Brings new rows into the indices, joins small files, drops old versions.
@@ -209,7 +226,7 @@ class ChunkTable(TableReader):
         Once the table is closed it does nothing: the next one that opens it sees what is left to do.
 
         Raises:
-            DiskFull: Nothing is lost; it can be done again when there is room.
+            DiskFull: Nothing is lost; it can be done again when there is room. The disk is not filled up to find out.
             LibraryError: Likewise, for the reason in the sentence.
         """
         self._tidy_up(is_thorough=False)
@@ -225,7 +242,7 @@ class ChunkTable(TableReader):
         For that it has to be called again, when it is due. Files of a million rows keep up to a tenth. Raises as
         `optimize`.
         """
-        seconds = _KEEP_VERSIONS.total_seconds() if self._let_go_at is None else _SECONDS_BETWEEN_FORGETTING
+        seconds = _SECONDS_UNTIL_LET_GO if self._let_go_at is None else _SECONDS_BETWEEN_FORGETTING
         self._forgets_at = self._clock() + seconds
         self._tidy_up(is_thorough=True)
 
@@ -243,6 +260,9 @@ class ChunkTable(TableReader):
         with self._writing, reported("The index could not be tidied up"):
             if self._is_closed:
                 return
+            if self._is_joined:
+                self._index_new_rows()
+            self._require_room()
             self._table.optimize(cleanup_older_than=_KEEP_ALL_VERSIONS)
             if is_thorough and _dead_rows(self._table):
                 self._write_anew()
@@ -251,6 +271,7 @@ class ChunkTable(TableReader):
             self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
             # That joins files as well, where something is left to join.
             self._new_files.sync()
+            self._is_joined = True
             self._rows_to_index = self._commits = 0
             now = self._clock()
             if self._dead_rows:
@@ -265,6 +286,30 @@ class ChunkTable(TableReader):
             if not self._is_closed:
                 self._disk_lease.resize(num_bytes)
         self._note_caches()
+
+    def _index_new_rows(self) -> None:
+        """Brings new rows into the indices and drops old versions, which takes little room: no other row is written.
+
+        Joining them with all others takes room for a copy, which old versions may have.
+
+        WORKAROUND LanceDB 0.40.0: nothing but `optimize` drops versions, and it joins files first.
+        """
+        # A version of this minute stays, and is safe on the disk before any older one goes.
+        self._table.delete("false")
+        self._new_files.sync()
+        self._is_joined = False
+        self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
+        self._new_files.sync()
+
+    def _require_room(self) -> None:
+        """What is joined is written once more, and LanceDB leaves for a week what it could not write to the end.
+
+        Raises:
+            OSError: There is no room for it, as if the disk was full.
+        """
+        statistics: Any = self._table.stats()
+        if shutil.disk_usage(self._files).free < _ROOM_TO_JOIN * statistics["total_bytes"]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _write_anew(self) -> None:
         """Also files of which less than a tenth was removed, which LanceDB leaves as they are.

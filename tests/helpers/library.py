@@ -139,7 +139,7 @@ class FakeTable:
     def document_ids(self) -> set[int]:
         return set(self.rows)
 
-    def is_optimize_due(self) -> bool:
+    def is_optimize_due(self, *, more_comes: bool = False) -> bool:
         return False
 
     def optimize(self) -> None:

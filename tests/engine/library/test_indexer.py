@@ -748,6 +748,24 @@ def test_what_was_only_noticed_is_not_worth_tidying_up_for(library: SmallLibrary
     assert library.stores.table.num_optimized == tidied + 1
 
 
+def test_a_run_goes_on_where_there_is_no_room_to_tidy_up_in_passing(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.add()
+    tried: list[bool] = []
+
+    def refuse() -> None:
+        tried.append(True)
+        raise DiskFull("The disk is full.")
+
+    monkeypatch.setattr(library.stores.table, "is_optimize_due", lambda *, more_comes=False: more_comes)
+    monkeypatch.setattr(library.stores.table, "optimize", refuse)
+    new = library.write("new.md", "New.")
+    library.refresh(new)
+    assert tried
+    assert library.known(new).state == "indexed"
+
+
 def test_what_needs_more_than_ocr_is_not_read_at_every_look(library: SmallLibrary) -> None:
     scan = library.write("scan.txt", "SCAN", "The notice period.")
     library.add()

@@ -6,11 +6,13 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import lancedb
 import numpy as np
@@ -130,6 +132,112 @@ def test_of_a_large_table_more_may_be_without_an_index(table: ChunkTable, monkey
     assert not table.is_optimize_due()
     table.put_documents({30: [chunk_row(30, 0, "text 30")]})
     assert table.is_optimize_due()
+
+
+def test_while_more_comes_still_more_may_be_without_an_index(table: ChunkTable, monkeypatch: pytest.MonkeyPatch):
+    for name, value in (
+        ("UNINDEXED_ROWS_LIMIT", 2),
+        ("UNINDEXED_SHARE", 1 / 4),
+        ("UNINDEXED_SHARE_MEANWHILE", 1 / 2),
+        ("MOST_UNINDEXED_ROWS_MEANWHILE", 7),
+        ("COMMITS_LIMIT", 100),
+    ):
+        monkeypatch.setattr(table_module, name, value)
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in range(8)})
+    table.optimize()
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in range(10, 13)})
+    assert (table.is_optimize_due(), table.is_optimize_due(more_comes=True)) == (True, False)
+    table.put_document(13, [chunk_row(13, 0, "Row 13.")])
+    assert table.is_optimize_due(more_comes=True)
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in range(20, 40)})
+    table.optimize()
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in range(40, 47)})
+    assert table.is_optimize_due(more_comes=True)
+
+
+def test_a_run_of_many_small_commits_does_not_write_a_large_table_all_the_time(
+    table: ChunkTable, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(table_module, "COMMITS_LIMIT", 2)
+    monkeypatch.setattr(table_module, "LEAST_ROWS_OF_COMMITS", 250)
+    for number in range(4):
+        table.put_document(number, [chunk_row(number, 0, f"Row {number}.")])
+        assert table.is_optimize_due() == (number >= 1)
+        assert table.is_optimize_due(more_comes=True) == (number >= 3)
+
+
+@dataclass
+class Tidying:
+    """Watches the files of rows while a table is tidied up: `found` are those before each of LanceDB's steps."""
+
+    table: ChunkTable
+    monkeypatch: pytest.MonkeyPatch
+    found: list[set[Path]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        optimize = self.table._table.optimize
+
+        def watched(**options: Any) -> None:
+            self.found.append(self.files())
+            optimize(**options)
+
+        self.monkeypatch.setattr(self.table._table, "optimize", watched)
+
+    def files(self) -> set[Path]:
+        return {*(self.table._files / "data").iterdir()}
+
+    def put(self, number: int) -> None:
+        ids = range(100 * number, 100 * number + 50)
+        self.table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in ids})
+
+
+@pytest.fixture
+def tidying(table: ChunkTable, monkeypatch: pytest.MonkeyPatch) -> Tidying:
+    """A table that was tidied up twice, so that a copy of all rows is kept that nobody needs."""
+    tidying = Tidying(table, monkeypatch)
+    for number in range(2):
+        tidying.put(number)
+        table.optimize()
+    tidying.put(2)
+    return tidying
+
+
+def _versions_are_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_module, "_KEEP_VERSIONS", timedelta(milliseconds=1))
+    time.sleep(0.002)
+
+
+def test_copies_of_before_are_dropped_before_all_rows_are_written_once_more(
+    tidying: Tidying, monkeypatch: pytest.MonkeyPatch
+):
+    before = tidying.files()
+    _versions_are_old(monkeypatch)
+    tidying.found.clear()
+    tidying.table.optimize()
+    joining = tidying.found[1]
+    # What is left is what has all but the newest rows, and these, once more by themselves.
+    assert len(before & joining) <= 2 < len(before)
+    assert tidying.table.count_rows() == 150
+    assert tidying.table._table.stats()["fragment_stats"]["num_fragments"] == 1
+
+
+def test_a_table_that_there_is_no_room_to_copy_fills_no_disk_and_drops_what_nobody_needs(
+    tidying: Tidying, monkeypatch: pytest.MonkeyPatch
+):
+    table, before = tidying.table, tidying.files()
+    _versions_are_old(monkeypatch)
+    with monkeypatch.context() as patched:
+        patched.setattr(table_module.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10_000))
+        for _ in range(3):
+            with pytest.raises(DiskFull):
+                table.optimize()
+            assert len(before & tidying.files()) < len(before)
+            assert len(tidying.files()) <= 3
+        tidying.put(3)
+        assert len(table.matching("row", 500)) == 200
+    table.optimize()
+    assert len(table.matching("row", 500)) == 200
+    assert table._table.stats()["fragment_stats"]["num_fragments"] == 1
 
 
 def test_deleted_documents_leave_no_row(filled: ChunkTable):
@@ -736,6 +844,17 @@ def test_files_are_not_written_anew_all_the_time(table: ChunkTable):
             table.forget_removed()
             num_times += 1
     assert num_times <= 4
+
+
+def test_what_is_joined_with_new_rows_is_not_written_once_more(table: ChunkTable, monkeypatch: pytest.MonkeyPatch):
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in range(30)})
+    table.optimize()
+    table.put_documents({id_: [chunk_row(id_, 0, "Another row.")] for id_ in (1, 2)})
+    assert table_module._dead_rows(table._table)
+    monkeypatch.setattr(table._table, "merge_insert", None)
+    table.forget_removed()
+    assert table_module._dead_rows(table._table) == 0
+    assert {row.text for row in table.rows_of(1)} == {"Another row."}
 
 
 def test_rows_left_unindexed_are_remembered_by_the_next_start(table: ChunkTable, tmp_path: Path):
