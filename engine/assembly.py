@@ -298,6 +298,7 @@ def assemble(
         moving=stores,
         reserve=reserve,
         giving_way=giving_way,
+        can_spare=has_power_to_spare,
     )
     viewer = ParserPool(1, *takes, recognised)
     ledger.measure("parsers", "processes that read files", "ram", lambda: pool.memory_bytes() + viewer.memory_bytes())

@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import TypeVar
 
 from engine.catalog import Catalog, Root
@@ -118,9 +118,12 @@ class Indexer:
             self._table.drop_set_aside()
         return tally.finished(self._clock() - started)
 
-    def is_forgetting_due(self) -> bool:
-        """Whether files hold text of documents that are not in the library, and had better be written anew."""
-        return self._table.is_forgetting_due()
+    def is_forgetting_due(self, can_spare: Callable[[], bool]) -> bool:
+        """Whether files hold text of documents that are not in the library, and had better be written anew.
+
+        What no person removed waits until `can_spare` says that there is power to spare.
+        """
+        return self._table.is_forgetting_due(can_spare)
 
     def _forget_removed(self) -> None:
         try:
@@ -148,7 +151,7 @@ class Indexer:
         """
         outermost = [path for path in paths if not any(path != other and is_below(path, other) for other in paths)]
         removed = self._lent(lambda: self._forget(outermost))
-        self._lent(lambda: self._recorder.delete_rows(removed))
+        self._delete_rows(removed)
         return len(removed)
 
     def _forget(self, paths: Sequence[str]) -> frozenset[int]:
@@ -172,14 +175,19 @@ class Indexer:
             self._catalog.keep_gone(gone)
             return 0
         self._lent(lambda: self._catalog.remove_documents(gone))
-        self._lent(lambda: self._recorder.delete_rows(gone))
+        self._delete_rows(gone)
         return len(gone)
 
     def remove_collection(self, name: str) -> int:
         """Deletes a collection and the documents that are in no other; returns how many. Raises as `remove`."""
         removed = self._lent(lambda: self._catalog.delete_collection(name))
-        self._lent(lambda: self._recorder.delete_rows(removed))
+        self._delete_rows(removed)
         return len(removed)
+
+    def _delete_rows(self, removed: Collection[int]) -> None:
+        """Of what a person removed."""
+        self._table.forget_soon()
+        self._lent(lambda: self._recorder.delete_rows(removed))
 
     def _lent(self, work: Callable[[], T]) -> T:
         return work() if self._reserve is None else self._reserve.lent(work)

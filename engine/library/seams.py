@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -74,7 +74,9 @@ class Table(Protocol):
 
     def optimize(self) -> None: ...
 
-    def is_forgetting_due(self) -> bool: ...
+    def is_forgetting_due(self, can_spare: Callable[[], bool] = ...) -> bool: ...
+
+    def forget_soon(self) -> None: ...
 
     def forget_removed(self) -> None: ...
 

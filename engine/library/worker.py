@@ -49,14 +49,17 @@ class IndexWorker:
         moving: Moving | None = None,
         reserve: Reserve | None = None,
         giving_way: GivingWay | None = None,
+        can_spare: Callable[[], bool] = lambda: True,
     ) -> None:
         """Takes what it works on and with.
 
         `moving` opens what the library is moved to when another embedding model is wanted; `reserve` is what may be
         used of a disk that is full; `giving_way` says whether jobs are slow because somebody waits for an answer, and
-        what that takes of the time counts for nothing in their rates.
+        what that takes of the time counts for nothing in their rates; `can_spare`, whether there is power to spare
+        for what nobody waits for.
         """
         self._catalog, self._reserve, self._queue, self._clock = catalog, reserve, JobQueue(), clock
+        self._can_spare = can_spare
         # After a full disk: from when on it is gone on, and how long that may take the next time.
         self._goes_on_at, self._patience_s = -math.inf, 0.0
         giving_way = giving_way or GivingWay(clock=clock)
@@ -232,7 +235,7 @@ class IndexWorker:
         indexer = self._fulfilment.indexer
         with self._queue.locked:
             has_time = self._queue.is_idle and not (self._queue.is_paused or self._queue.is_stopping)
-            if has_time and indexer is not None and indexer.is_forgetting_due():
+            if has_time and indexer is not None and indexer.is_forgetting_due(self._can_spare):
                 self._queue.put(Forget())
 
     def cancel(self) -> None:

@@ -46,8 +46,10 @@ _KEEP_VERSIONS = timedelta(minutes=1)
 _KEEP_ALL_VERSIONS = timedelta(days=3650)
 # Beside a table of one byte, what joining its files needs while it is under way.
 _ROOM_TO_JOIN = 1.25
-# Files are written anew for what was removed, and again when the versions of before can be dropped; then not so soon.
-_SECONDS_UNTIL_LET_GO, _SECONDS_BETWEEN_FORGETTING = 600.0, 3600.0
+# Files are written anew for what was removed, and again when the versions of before can be dropped; then not so soon,
+# and large ones once a day, for that writes gigabytes.
+_SECONDS_UNTIL_LET_GO = 600.0
+_SECONDS_BETWEEN_FORGETTING, _SECONDS_BETWEEN_FORGETTING_MANY, _MANY_ROWS = 3600.0, 24 * 3600.0, 200_000
 # LanceDB's bound for files that are joined with others.
 _MOST_ROWS_OF_SMALL_FILES = 2**20
 # What a version is made of.
@@ -91,6 +93,8 @@ class ChunkTable(TableReader):
         self._dead_rows = max(_dead_rows(self._table), int(self._has_files_of_before()))
         self._let_go_at: float | None = None
         self._clock, self._forgets_at = time.monotonic, -math.inf
+        # Of forgetting, the steps that a person waits for: files written anew, and old versions dropped.
+        self._steps_hurried = 0
         # Whether all that is in the indices is in one file, so that the next new rows are joined with no others.
         self._is_joined = False
         # When it was tidied up last.
@@ -231,10 +235,18 @@ class ChunkTable(TableReader):
         """
         self._tidy_up(is_thorough=False)
 
-    def is_forgetting_due(self) -> bool:
-        """Whether files hold what was removed, and it is time to write them anew, or to drop those of old versions."""
+    def is_forgetting_due(self, can_spare: Callable[[], bool] = lambda: True) -> bool:
+        """Whether files hold what was removed, and it is time to write them anew, or to drop those of old versions.
+
+        What no person waits for is not due where `can_spare` says that there is no power to spare.
+        """
         now = self._clock()
-        return now >= self._forgets_at and (self._dead_rows > 0 or self._are_versions_old(now))
+        is_due = now >= self._forgets_at and (self._dead_rows > 0 or self._are_versions_old(now))
+        return is_due and (self._steps_hurried > 0 or can_spare())
+
+    def forget_soon(self) -> None:
+        """A person removes something: it leaves the disk as soon as there is time, whatever that costs."""
+        self._steps_hurried, self._forgets_at = 2, -math.inf
 
     def forget_removed(self) -> None:
         """Tidies up so that no file holds removed rows, once the versions of the last minutes are dropped as well.
@@ -242,9 +254,14 @@ class ChunkTable(TableReader):
         For that it has to be called again, when it is due. Files of a million rows keep up to a tenth. Raises as
         `optimize`.
         """
-        seconds = _SECONDS_UNTIL_LET_GO if self._let_go_at is None else _SECONDS_BETWEEN_FORGETTING
-        self._forgets_at = self._clock() + seconds
+        has_let_go = self._let_go_at is not None
+        self._forgets_at = self._clock() + _SECONDS_UNTIL_LET_GO
         self._tidy_up(is_thorough=True)
+        self._steps_hurried = max(0, self._steps_hurried - 1)
+        if has_let_go and not self._steps_hurried:
+            is_many = self._num_rows >= _MANY_ROWS
+            seconds = _SECONDS_BETWEEN_FORGETTING_MANY if is_many else _SECONDS_BETWEEN_FORGETTING
+            self._forgets_at = self._clock() + seconds
 
     def _has_files_of_before(self) -> bool:
         """Whether there may be rows on the disk that only old versions have."""

@@ -116,6 +116,7 @@ class FakeTable:
     went_back_to_ns: int | None = None
     set_aside: tuple[Path, ...] = ()
     is_removed_kept: bool = False
+    is_hurried: bool = False
     is_set_aside_dropped: bool = False
 
     def put_documents(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None:
@@ -145,11 +146,14 @@ class FakeTable:
     def optimize(self) -> None:
         self.num_optimized += 1
 
-    def is_forgetting_due(self) -> bool:
-        return self.is_removed_kept
+    def is_forgetting_due(self, can_spare: Callable[[], bool] = lambda: True) -> bool:
+        return self.is_removed_kept and (self.is_hurried or can_spare())
+
+    def forget_soon(self) -> None:
+        self.is_hurried = True
 
     def forget_removed(self) -> None:
-        self.is_removed_kept = False
+        self.is_removed_kept = self.is_hurried = False
 
     def forget_loss(self) -> None:
         self.went_back_to_ns = None

@@ -160,6 +160,30 @@ def test_what_was_removed_leaves_the_disk_once_there_is_nothing_else_to_do(bench
     check_integrity(bench.catalog, bench.stores.table)
 
 
+def test_what_no_person_removed_leaves_the_disk_when_there_is_power_to_spare(bench: Bench) -> None:
+    path, other, *_ = [bench.write(f"{number}.md") for number in range(9)]
+    bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
+    table, asked = bench.stores.table, list[bool]()
+
+    def forget(*, can_spare: bool) -> None:
+        wait_until(lambda: bench.worker.is_idle)
+        bench.worker._can_spare = lambda: asked.append(can_spare) or can_spare
+        bench.worker.forget_when_idle()
+        bench.worker.refresh([str(bench.docs)]).wait(HANG_SECONDS)
+
+    os.unlink(path)
+    bench.worker.refresh([path]).wait(HANG_SECONDS)
+    forget(can_spare=False)
+    assert table.is_removed_kept
+    forget(can_spare=True)
+    assert not table.is_removed_kept
+    bench.worker.remove([other])
+    asked.clear()
+    forget(can_spare=False)
+    assert not table.is_removed_kept
+    assert asked == []
+
+
 def test_what_was_removed_leaves_the_disk_when_somebody_has_all_looked_at(bench: Bench) -> None:
     path = bench.write("a.md")
     bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)

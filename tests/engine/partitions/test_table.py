@@ -846,6 +846,51 @@ def test_files_are_not_written_anew_all_the_time(table: ChunkTable):
     assert num_times <= 4
 
 
+def test_large_tables_are_written_anew_once_a_day_unless_a_person_removes_something(
+    table: ChunkTable, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(table_module, "_MANY_ROWS", 1)
+    minutes, times = 0, list[int]()
+    table._clock = lambda: 60.0 * minutes
+
+    def pass_to(end: int) -> None:
+        nonlocal minutes
+        for minutes in range(minutes, end, 10):  # noqa: B020 - the clock
+            if not minutes % 60:
+                table.put_document(1, [chunk_row(1, 0, f"Row of minute {minutes}.")])
+            if table.is_forgetting_due():
+                table.forget_removed()
+                times.append(minutes)
+
+    table.put_document(2, [chunk_row(2, 0, "Row 2.")])
+    pass_to(3 * 24 * 60)
+    assert 2 <= len(times) <= 6
+    times.clear()
+    table.forget_soon()
+    table.delete_documents([2])
+    pass_to(minutes + 60)
+    # Files are written anew at once, and old versions are dropped ten minutes later.
+    assert [time - times[0] for time in times] == [0, 10]
+
+
+def test_what_no_person_removed_waits_for_power_to_spare(table: ChunkTable):
+    seconds, can_spare = 0.0, False
+    table._clock = lambda: seconds
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in (1, 2)})
+    table.put_document(1, [chunk_row(1, 0, "Another row.")])
+    assert not table.is_forgetting_due(lambda: can_spare)
+    can_spare = True
+    assert table.is_forgetting_due(lambda: can_spare)
+    can_spare = False
+    table.forget_soon()
+    table.delete_documents([2])
+    for _ in ("files are written anew", "old versions are dropped"):
+        assert table.is_forgetting_due(lambda: can_spare)
+        table.forget_removed()
+        assert not table.is_forgetting_due(lambda: can_spare)
+        seconds += 600.0
+
+
 def test_what_is_joined_with_new_rows_is_not_written_once_more(table: ChunkTable, monkeypatch: pytest.MonkeyPatch):
     table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in range(30)})
     table.optimize()
