@@ -38,6 +38,8 @@ class Coding:
         self._book: Codebook | None = None
         # So many rows there were when a codebook was tried last, whatever came of it.
         self._tried_with = 0
+        # One that the disk did not take; it is written when it does.
+        self._unwritten: Codebook | None = None
 
     @property
     def num_bytes(self) -> int:
@@ -73,19 +75,23 @@ class Coding:
             return 0
 
     def _make_book(self, partitions: Sequence[Partition], num_rows: int) -> None:
-        self._tried_with = num_rows
+        made = self._unwritten or self._made(partitions, num_rows)
+        self._unwritten = made
+        if made is None:
+            log.info("vectors of this embedding model are not coded: too many candidates would be needed")
+        else:
+            made.write(self._folder)
+            self._book = made
+            log.info("codebook of %d rows: %s", made.trained_on, made.calibration)
+        self._tried_with, self._unwritten = num_rows, None
+
+    def _made(self, partitions: Sequence[Partition], num_rows: int) -> Codebook | None:
         num_bytes = 4 * self._origin.dimensions * _SAMPLED_ROWS
         lease = self._ledger.take("index", "codebook, being made", "ram", num_bytes, "loading")
         try:
-            made = codebook.made(_sample(partitions, num_rows), self._origin.embedder, num_rows)
+            return codebook.made(_sample(partitions, num_rows), self._origin.embedder, num_rows)
         finally:
             lease.release()
-        if made is None:
-            log.info("vectors of this embedding model are not coded: too many candidates would be needed")
-            return
-        made.write(self._folder)
-        self._book = made
-        log.info("codebook of %d rows: %s", num_rows, made.calibration)
 
     def _code(self, partitions: Sequence[Partition], book: Codebook, stop: threading.Event) -> int:
         done = 0
