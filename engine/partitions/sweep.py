@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,6 +58,10 @@ class SweepPaused(Exception):
     """Others go first; the same sweep, begun again, goes on where it was."""
 
 
+class SweepForsaken(SweepPaused):
+    """Nobody will begin it again: whoever is asked whether it should pause raises this."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
     """What a sweep is for: only the same can go on from what another has found."""
@@ -95,9 +99,18 @@ class _UnderWay:
 
     def suits(self, asked: _Asked, snapshot: Snapshot) -> bool:
         """Whether it can go on for this: there are no other partitions than when it began."""
+        return self.is_of(snapshot) and self.asked.is_same(asked)
+
+    def is_of(self, snapshot: Snapshot) -> bool:
+        """Whether the partitions are those of the snapshot."""
         before, now = self.snapshot, snapshot
-        is_as_before = before.missing == now.missing and _files(before) == _files(now)
-        return is_as_before and self.asked.is_same(asked)
+        return before.missing == now.missing and _files(before) == _files(now)
+
+    def rest(self) -> None:
+        """Holds nothing of what changes meanwhile, until it goes on."""
+        self.walk.forget_views()
+        self.snapshot = replace(self.snapshot, open=())
+        self.num_since = 0
 
     def has_seen(self, parts: Collection[Wanted]) -> None:
         self.waiting = [part for part in self.waiting if part not in parts]
@@ -153,22 +166,24 @@ class Sweeper:
 
         Raises:
             SweepPaused: Others go first.
+            SweepForsaken: `should_pause` raised it; nothing of the sweep is kept.
         """
         asked = _Asked(queries, limit, documents, cold_slack, max_loads)
         interrupted = next((one for one in self._interrupted if one.suits(asked, snapshot)), None)
         if interrupted is not None:
             self._interrupted.remove(interrupted)
-            interrupted.walk.forget_views()
         under_way = interrupted or self._begun(asked, snapshot)
         for view in snapshot.open:
             under_way.walk.scan_view(view, documents)
         try:
             found = self._found(under_way, should_pause)
+        except SweepForsaken:
+            raise
         except BaseException:
-            under_way.num_since = 0
+            under_way.rest()
             self._interrupted = [*self._interrupted, under_way][-_MOST_INTERRUPTED:]
             raise
-        self._let_go_of_the_forsaken()
+        self._let_go_of_the_forsaken(snapshot)
         walk = under_way.walk
         num_skipped = walk.num_skipped + under_way.num_left_out
         return Swept(
@@ -180,11 +195,11 @@ class Sweeper:
             is_resumed=interrupted is not None,
         )
 
-    def _let_go_of_the_forsaken(self) -> None:
-        """A sweep has come to its end: of those that were interrupted, not all come again."""
+    def _let_go_of_the_forsaken(self, snapshot: Snapshot) -> None:
+        """A sweep has come to its end: of those that were interrupted, not all come again, or can."""
         for one in self._interrupted:
             one.num_since += 1
-        self._interrupted = [one for one in self._interrupted if one.num_since < _MOST_BETWEEN]
+        self._interrupted = [one for one in self._interrupted if one.num_since < _MOST_BETWEEN and one.is_of(snapshot)]
 
     def _begun(self, asked: _Asked, snapshot: Snapshot) -> _UnderWay:
         """What it looks at; partitions of which few rows are wanted take no reading."""

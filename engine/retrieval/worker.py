@@ -21,7 +21,7 @@ from engine.errors import RagdollError
 from engine.events import AnswerStateChanged, Event, PassagesFound, Publish
 from engine.inflight import QuestionInFlight
 from engine.looking_again import LookAgain, TellFound
-from engine.partitions.sweep import SweepPaused
+from engine.partitions.sweep import SweepForsaken, SweepPaused
 from engine.retrieval.batching import MAX_BATCH
 from engine.retrieval.breadth import LookCosts, first_stage
 from engine.retrieval.confining import searched_without
@@ -272,17 +272,22 @@ class RetrievalWorker:
         """Searches for a batch; scripts let people by, and a second try goes on with what is not read yet.
 
         Raises:
-            SweepPaused: All of them were cancelled.
+            SweepForsaken: All of them were cancelled.
         """
         is_for_people = any(in_flight.question.priority == "interactive" for in_flight in batch)
-        pauses = Pauses(lambda: _is_forsaken(batch) or (not is_for_people and self._waiting.has_people))
-        has_failed = False
+
+        def should_pause() -> bool:
+            if _is_forsaken(batch):
+                raise SweepForsaken
+            return not is_for_people and self._waiting.has_people
+
+        pauses, has_failed = Pauses(should_pause), False
         while True:
             try:
                 return searcher.search(queries, pauses)
+            except SweepForsaken:
+                raise
             except SweepPaused:
-                if _is_forsaken(batch):
-                    raise
                 self._let_people_by(batch[0])
             except OSError as error:
                 if has_failed:

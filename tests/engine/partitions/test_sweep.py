@@ -11,7 +11,7 @@ import pytest
 
 from engine.partitions import open_rows
 from engine.partitions.store import PartitionStore
-from engine.partitions.sweep import SweepPaused
+from engine.partitions.sweep import SweepForsaken, SweepPaused
 from tests.helpers.partition_reads import FOR_GOOD, Reads
 from tests.helpers.partitions import FakeTable, document, exact, filled_table, open_store, queries
 
@@ -214,3 +214,31 @@ def test_room_of_a_reading_that_failed_is_given_back(table: FakeTable, tmp_path:
     assert_found(table, vectors, store.search(vectors, LIMIT))
     assert (store._residency.numbers, store._residency.num_bytes) == ((), 0)
     store.close()
+
+
+def test_an_interrupted_sweep_holds_nothing_that_changes(store: PartitionStore, table: FakeTable) -> None:
+    with pytest.raises(SweepPaused):
+        store.search(queries(1), LIMIT, should_pause=lambda: True)
+    [waiting] = store._sweeper._interrupted
+    assert waiting.snapshot.open == ()
+    assert not any(isinstance(found.source, open_rows.View) for found in waiting.walk._candidates)
+
+
+def test_an_interrupted_sweep_of_files_that_were_replaced_is_let_go(store: PartitionStore, table: FakeTable) -> None:
+    with pytest.raises(SweepPaused):
+        store.search(queries(1), LIMIT, should_pause=lambda: True)
+    document_id = next(iter(table.rows.values())).document_id
+    table.delete_documents({row.document_id for row in table.rows.values() if row.document_id <= document_id + 2})
+    for _ in range(3):
+        store.maintain()
+    store.search(queries(1, seed=1), LIMIT)
+    assert store._sweeper._interrupted == []
+
+
+def test_a_sweep_that_nobody_wants_any_more_is_not_kept(store: PartitionStore) -> None:
+    def forsaken() -> bool:
+        raise SweepForsaken
+
+    with pytest.raises(SweepForsaken):
+        store.search(queries(1), LIMIT, should_pause=forsaken)
+    assert store._sweeper._interrupted == []

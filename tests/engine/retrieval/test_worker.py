@@ -628,9 +628,12 @@ class PausingSearcher(FakeSearcher):
     def search(self, queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
         for number in range(3):
             self.between(number)
-            if pauses is not None and pauses.should_pause():
+            try:
+                if pauses is not None:
+                    pauses.let_by()
+            except SweepPaused:
                 self.pauses.append(number)
-                raise SweepPaused
+                raise
         return super().search(queries)
 
     pauses: ClassVar[list[int]] = []
