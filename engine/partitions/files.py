@@ -32,7 +32,11 @@ def next_path(folder: Path, number: int) -> Path:
 
 
 def open_all(folder: Path, origin: Origin) -> dict[int, Partition]:
-    """The files that can be used, by number; what a kill left half written is deleted. Raises OSError."""
+    """The files that can be used, by number; what a kill left half written is deleted.
+
+    Raises:
+        OSError: The folder cannot be used, or the system does not give a file now; it may be as good as ever.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for leftover in folder.glob(f"*{SUFFIX_MEANWHILE}"):
         dropped(leftover)

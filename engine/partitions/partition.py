@@ -7,6 +7,7 @@ Beside it may lie codes of the same rows, which are then scanned instead of its 
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import threading
@@ -31,6 +32,8 @@ from engine.partitions.rows import Vectors
 # Between two pieces a read can be called off.
 _PIECE_BYTES = 4 * 2**20
 _PIECE_ROWS = 4096
+# What the system says of a file that is not there, or lies where the disk has gone bad: that is written anew elsewhere.
+_OF_THE_FILE = (errno.ENOENT, errno.EIO)
 # A row from the page cache takes some 5 µs to map, one from a fast disk 50 µs or more.
 _PROBED_ROWS, _COLD_SECONDS_PER_ROW = 8, 30e-6
 
@@ -64,15 +67,24 @@ class Partition:
 
     @classmethod
     def open(cls, path: Path, origin: Origin) -> Partition:
-        """Opens a file and looks that it is complete and ours. Raises PartitionDamaged."""
+        """Opens a file and looks that it is complete and ours.
+
+        Raises:
+            PartitionDamaged: It is not, or the disk cannot read it.
+            OSError: The system does not give it now, which says nothing of the file.
+        """
         try:
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         except OSError as error:
+            if error.errno not in _OF_THE_FILE:
+                raise
             raise PartitionDamaged(f"{path.name} cannot be opened: {error}") from error
         try:
             header, header_bytes = read_header(descriptor, origin, path.name)
         except (OSError, ValueError, TypeError) as error:
             os.close(descriptor)
+            if isinstance(error, OSError) and error.errno not in _OF_THE_FILE:
+                raise
             raise PartitionDamaged(f"{path.name} cannot be read: {error}") from error
         except PartitionDamaged:
             os.close(descriptor)

@@ -91,7 +91,7 @@ def load(rows: Rows, folder: Path, origin: Origin, quantize: Quantize) -> tuple[
 
     Raises:
         LibraryError: The table cannot be read.
-        OSError: The folder cannot be written.
+        OSError: The folder cannot be written, or the system does not give a file now; nothing is dropped then.
     """
     partitions = open_all(folder, origin)
     note = Note.read(folder)

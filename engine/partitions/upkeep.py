@@ -95,7 +95,7 @@ class Upkeep:
         """A file just written. That it cannot be used is no reason to write it anew at once, and then again."""
         try:
             return Partition.open(path, self._origin)
-        except PartitionDamaged as error:
+        except (PartitionDamaged, OSError) as error:
             # Each try has a name of its own.
             dropped(path)
             raise LibraryError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import threading
 import time
 import weakref
@@ -219,11 +220,12 @@ def test_a_file_that_is_open_is_written_anew_beside_it_and_goes_when_nobody_has_
 
 
 @pytest.mark.expects_warnings
+@pytest.mark.parametrize("error", [PartitionDamaged("it has rotted"), OSError(errno.EMFILE, "Too many open files")])
 def test_files_that_cannot_be_read_after_they_were_written_do_not_fill_the_disk(
-    table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch
+    table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ):
     def rotten(path: Path, origin: Origin) -> Partition:
-        raise PartitionDamaged(f"{path.name} has rotted")
+        raise error
 
     store = open_store(table, folder)
     monkeypatch.setattr(Partition, "open", rotten)
@@ -912,3 +914,32 @@ def test_a_narrow_search_reads_only_the_likeliest_partitions(table: FakeTable, f
         assert store.search(vectors, 5, max_loads=99) == everything
     finally:
         store.close()
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES, errno.ESTALE, errno.ENOMEM])
+def test_files_that_the_system_does_not_give_now_are_used_when_it_does(
+    table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch, number: int
+):
+    store = open_store(table, folder)
+    store.maintain()
+    store.close()
+    really_open = os.open
+
+    def refuse(path: Any, *arguments: Any, **options: Any) -> int:
+        if str(path).endswith(".shard"):
+            raise OSError(number, os.strerror(number))
+        return really_open(path, *arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        again = open_store(table, folder)
+        assert_finds_what_the_table_has(again, table, 50)
+        with pytest.raises(OSError, match=re.escape(os.strerror(number))):
+            again.maintain()
+    assert {*FILES} <= {*names(folder)}
+    again.maintain()
+    assert [sealed.partition.path.name for sealed in again._shards.snapshot().sealed] == FILES
+    again.check_integrity()
+    assert_finds_what_the_table_has(again, table, 50)
+    again.close()
