@@ -18,13 +18,14 @@ class Pauses:
     """Of one search: when others go first, and what was done before, so that the next try does not do it again.
 
     `vectors` are those of some texts, `found` the dense rankings of the texts that share a scope, `by_words` the other
-    rankings.
+    rankings, `reranked` the scores of some rows that were read beside a question.
     """
 
     should_pause: Callable[[], bool] = lambda: False
     vectors: dict[tuple[str, ...], Vectors] = field(default_factory=dict)
     found: dict[tuple[Scoped, int, tuple[str, ...]], list[list[Found]]] = field(default_factory=dict)
     by_words: dict[tuple[str, int, frozenset[int] | None], list[Found]] = field(default_factory=dict)
+    reranked: dict[tuple[str, tuple[str, ...]], list[float]] = field(default_factory=dict)
 
     def let_by(self) -> None:
         """To be called when something was done that will not be done again. Raises SweepPaused where others wait."""

@@ -199,7 +199,7 @@ class Searcher:
             some = ranked[start : start + _READ_AT_ONCE]
             ids = dict.fromkeys(id_ for one in some for id_ in one.scores)
             texts = self._table.hits(ids.keys()) if ids else {}
-            results += [self._result(one, texts, num_chunks) for one in some]
+            results += [self._result(one, texts, num_chunks, pauses) for one in some]
         return results
 
     def _by_words(self, query: Query, confinement: Confinement, pauses: Pauses) -> list[Found]:
@@ -262,10 +262,10 @@ class Searcher:
             best=tuple(best),
         )
 
-    def _result(self, ranked: _Ranked, texts: Mapping[str, Hit], num_chunks: int) -> SearchResult:
+    def _result(self, ranked: _Ranked, texts: Mapping[str, Hit], num_chunks: int, pauses: Pauses) -> SearchResult:
         confinement, documents = ranked.confinement, ranked.documents
         wanted, reading = self._read_through(ranked, texts)
-        chosen = reading.parts if reading is not None else self._chosen(ranked, texts)
+        chosen = reading.parts if reading is not None else self._chosen(ranked, texts, pauses)
         passages = tuple(_passage(hit, documents[hit.document_id]) for hit in chosen)
         scope = Scope(
             passages_used=len(passages),
@@ -305,13 +305,13 @@ class Searcher:
             return self._table.hits_of((document_id,))
         return [hit for step in steps_of(num_chunks) for hit in self._table.hits_at(document_id, step, 1)]
 
-    def _chosen(self, ranked: _Ranked, texts: Mapping[str, Hit]) -> list[Hit]:
+    def _chosen(self, ranked: _Ranked, texts: Mapping[str, Hit], pauses: Pauses) -> list[Hit]:
         """The passages to hand out: read, without repetitions, joined with their neighbours."""
         query, scores = ranked.query, ranked.scores
         limit = self._limit(query)
         hits = distinct(replace(texts[id_], score=scores[id_]) for id_ in scores if id_ in texts)
         if query.breadth is None or query.breadth.reranks:
-            hits = self._reranked(query.together or query.text, hits)
+            hits = self._reranked(query.together or query.text, hits, pauses)
         hits = self._diversified(hits, limit)
         passages = passages_of(hits, limit, self._room)
         num_chunks = {document_id: located.num_chunks for document_id, located in ranked.documents.items()}
@@ -319,11 +319,15 @@ class Searcher:
             passages, num_chunks, self._settings.whole_document_chunks, self._table.hits_of, self._room
         )
 
-    def _reranked(self, question: str, hits: Sequence[Hit]) -> list[Hit]:
+    def _reranked(self, question: str, hits: Sequence[Hit], pauses: Pauses) -> list[Hit]:
         if self._reranker is None or len(hits) < 2:
             return list(hits)
         best, rest = hits[:_MAX_RERANKED], hits[_MAX_RERANKED:]
-        scores = self._reranker.scores(question, [hit.text for hit in best])
+        read = question, tuple(hit.row_id for hit in best)
+        if read not in pauses.reranked:
+            pauses.reranked[read] = self._reranker.scores(question, [hit.text for hit in best])
+            pauses.let_by()
+        scores = pauses.reranked[read]
         order = sorted(range(len(best)), key=lambda index: -scores[index])
         # The fused scores stay in their places, so that they fall from the first passage to the last.
         return [replace(best[index], score=place.score) for index, place in zip(order, best, strict=True)] + list(rest)

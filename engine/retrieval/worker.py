@@ -210,7 +210,7 @@ class RetrievalWorker:
     def _look_up(self, lookup: _Lookup) -> None:
         try:
             searcher = self._open_searcher()
-            found = zip(lookup.queries, searcher.search(lookup.queries), strict=True)
+            found = zip(lookup.queries, self._looked_up(searcher, lookup.queries), strict=True)
             # Only where the words may have been misread is it worth the while to read what was found.
             lookup.results.set_result(
                 [self._widened(searcher, *one) if one[1].is_doubtful else one[1] for one in found]
@@ -218,10 +218,20 @@ class RetrievalWorker:
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
             lookup.results.set_exception(reported(error))
 
+    def _looked_up(self, searcher: Searcher, queries: Sequence[Query]) -> list[SearchResult]:
+        """Searches for a page of results; whoever has asked a question at the window meanwhile goes first."""
+        pauses = Pauses(lambda: self._waiting.has_people)
+        while True:
+            try:
+                return searcher.search(queries, pauses)
+            except SweepPaused:
+                with self._cores.searching():
+                    self._answer_people()
+
     def _widened(self, searcher: Searcher, query: Query, result: SearchResult) -> SearchResult:
         """What was found elsewhere, where the passages that the words confined it to do not tell."""
         try:
-            return self._quoted(searcher, query, result, searcher.search)[0]
+            return self._quoted(searcher, query, result, partial(self._looked_up, searcher))[0]
         except Exception as error:  # noqa: BLE001 - the edge of the thread; what was found is found
             log.info("what was found could not be read: %s", reported(error))
             return result
@@ -246,8 +256,11 @@ class RetrievalWorker:
     def _let_people_by(self, in_flight: QuestionInFlight) -> None:
         """Reading the passages of a whole batch takes a while, and nobody sits in front of a script."""
         if in_flight.question.priority != "interactive":
-            while people := self._waiting.take_people():
-                self._answer(people)
+            self._answer_people()
+
+    def _answer_people(self) -> None:
+        while people := self._waiting.take_people():
+            self._answer(people)
 
     def _searched(
         self, searcher: Searcher, batch: Sequence[QuestionInFlight]

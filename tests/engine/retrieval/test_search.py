@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -741,3 +741,27 @@ def test_a_look_is_confined_by_the_question_before_and_searches_for_its_window_a
     [result] = searcher.search([look])
     assert {passage.document for passage in result.passages} == {"/docs/2.txt"}
     assert searcher._index.sweeps == [1]  # type: ignore[attr-defined]
+
+
+def test_a_search_lets_others_by_between_two_readings_of_the_cross_encoder_and_reads_nothing_twice(
+    table: ChunkTable, documents: Documents
+):
+    class Counting:
+        asked: ClassVar[list[str]] = []
+
+        def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+            self.asked.append(question)
+            return [float(len(text)) for text in texts]
+
+    searcher, queries = make_searcher(table, documents), [Query("threads"), Query("flour dough")]
+    searcher._reranker = Counting()
+    wanted = searcher.search(queries)
+    Counting.asked.clear()
+    pauses, num_read = Pauses(lambda: len(Counting.asked) > num_read), 0
+    for num_read in (0, 1):
+        with pytest.raises(SweepPaused):
+            searcher.search(queries, pauses)
+        assert len(Counting.asked) == num_read + 1
+    num_read = 2
+    assert searcher.search(queries, pauses) == wanted
+    assert Counting.asked == ["threads", "flour dough"]

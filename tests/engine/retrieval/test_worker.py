@@ -931,3 +931,24 @@ def test_while_questions_are_searched_for_steps_know_of_it():
     desk.worker.stop()
     assert during == [False]
     assert cores.may_step()
+
+
+def test_somebody_who_comes_while_a_script_looks_something_up_is_next():
+    searcher = PausingSearcher()
+    searcher.gate.set()
+    searcher.pauses.clear()
+    desk = Desk(searcher)
+    handed: list[list[str]] = []
+
+    def between(number: int) -> None:
+        if number == 1 and "a person" not in desk.asked:
+            desk.ask("a person")
+
+    searcher.between = between
+    desk.worker.start()
+    [found] = desk.worker.search(["looked up"], 5)
+    handed.append([question_id for question_id, _ in desk.handed])
+    assert handed == [["a person"]]
+    assert found.passages[0].text == "It is said that looked up."
+    assert searcher.pauses == [1]
+    desk.worker.stop()
