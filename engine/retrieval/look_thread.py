@@ -27,9 +27,15 @@ log = logging.getLogger(__name__)
 class LookThread:
     """Starts with the first look; each is told of, unless its answer has ended before."""
 
-    def __init__(self, open_searcher: Callable[[], Searcher], costs: LookCosts, tell: TellFound) -> None:
+    def __init__(
+        self,
+        open_searcher: Callable[[], Searcher],
+        costs: LookCosts,
+        tell: TellFound,
+        do_people_wait: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._open_searcher, self._tell = open_searcher, tell
-        self._looks = Looks(costs, tell)
+        self._looks = Looks(costs, tell, do_people_wait)
         self._queue: queue.Queue[LookAgain | None] = queue.Queue()
         self._changing = threading.Lock()
         self._thread: threading.Thread | None = None

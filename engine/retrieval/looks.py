@@ -1,19 +1,22 @@
 """Looks: searches for answers that are being written, by the end of their text.
 
 PipeRAG (https://arxiv.org/abs/2403.05676): the text has grown by the time they are back, and the passages that fitted
-it still fit. Whatever becomes of a look, whoever asked hears of it, and an answer that ended meanwhile is let be.
+it still fit. Whatever becomes of a look, whoever asked hears of it, and an answer that ended meanwhile is let be. One
+search at a time reads the index, so a look is given up where somebody waits for a search: the next one comes soon.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.looking_again import FoundAgain, LookAgain, TellFound
+from engine.partitions.sweep import SweepForsaken
 from engine.retrieval.breadth import Breadth, LookCosts, broadest
 from engine.retrieval.followups import Subject, subject_of
 from engine.retrieval.newness import new_passages
+from engine.retrieval.pauses import Pauses
 from engine.retrieval.query import Query
 from engine.retrieval.search import Searcher
 
@@ -23,8 +26,8 @@ log = logging.getLogger(__name__)
 class Looks:
     """Carries looks out, those that wait together in one search; on the thread of the looks."""
 
-    def __init__(self, costs: LookCosts, tell: TellFound) -> None:
-        self._costs, self._tell = costs, tell
+    def __init__(self, costs: LookCosts, tell: TellFound, do_people_wait: Callable[[], bool] = lambda: False) -> None:
+        self._costs, self._tell, self._do_people_wait = costs, tell, do_people_wait
 
     def carry_out(self, searcher: Searcher, looks: Sequence[LookAgain]) -> None:
         """Searches for all that are still wanted, and tells what is new.
@@ -40,7 +43,19 @@ class Looks:
         since = time.perf_counter()
         steps = searcher.breadths()
         breadth = min((self._breadth(steps, look, len(wanted)) for look in wanted), key=steps.index)
-        results = searcher.search([_query(look, breadth) for look in wanted])
+
+        def should_pause() -> bool:
+            if self._do_people_wait() or all(look.cancelled.is_set() for look in wanted):
+                raise SweepForsaken
+            return False
+
+        try:
+            results = searcher.search([_query(look, breadth) for look in wanted], Pauses(should_pause))
+        except SweepForsaken:
+            log.debug("a search for %d answers was given up: others go first", len(wanted))
+            for look in wanted:
+                self._tell(FoundAgain(look.question_id, look.number, (), time.perf_counter() - since))
+            return
         found = [
             new_passages(result.passages, look.evidence, searcher.following, look.limit)
             for look, result in zip(wanted, results, strict=True)

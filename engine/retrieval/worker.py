@@ -109,7 +109,11 @@ class RetrievalWorker:
         self._sentence_vectors, self._lookup_size = sentence_vectors, lookup_size
         self._expect, self._reads_ahead = expect, reads_ahead
         self._costs = look_costs or LookCosts(CostModel().predict)
-        self._looks = LookThread(open_searcher, self._costs, found_again)
+        # Whether somebody at the window waits for the search that is under way.
+        self._do_people_wait = False
+        self._looks = LookThread(
+            open_searcher, self._costs, found_again, lambda: self._do_people_wait or self._waiting.has_people
+        )
         self._waiting: WaitingRoom[_Lookup | _WarmUp | _Rehearse] = WaitingRoom(lambda: MAX_BATCH)
         self._thread = threading.Thread(target=self._run, name="retrieval", daemon=True)
 
@@ -297,6 +301,7 @@ class RetrievalWorker:
         pauses, has_failed = Pauses(should_pause), False
         while True:
             try:
+                self._do_people_wait = is_for_people
                 return searcher.search(queries, pauses)
             except SweepForsaken:
                 raise
@@ -307,6 +312,8 @@ class RetrievalWorker:
                     raise
                 has_failed = True
                 log.warning("a search goes on after an error: %s", error)
+            finally:
+                self._do_people_wait = False
 
     def _expect_early(self, searcher: Searcher, batch: Sequence[QuestionInFlight]) -> None:
         """What memory alone has for a question that nobody waits behind, while the rest of the index is being read."""

@@ -229,3 +229,57 @@ def test_looks_that_wait_when_the_worker_stops_are_let_be(desk: Desk):
     stopping.join(TIMEOUT)
     desk.worker.look_again(look(number=3))
     assert desk.told == ["look 1"]
+
+
+class PausingSearcher(FakeSearcher):
+    """Asks before it finds anything whether it may go on."""
+
+    def search(self, queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
+        found = super().search(queries)
+        if pauses is not None:
+            pauses.let_by()
+        return found
+
+
+@pytest.mark.parametrize("reason", ["people", "cancelled", ""])
+def test_a_look_is_given_up_where_others_go_first_and_that_is_told(reason: str):
+    told, wanted = list[FoundAgain](), look()
+    searcher = PausingSearcher()
+
+    def do_people_wait() -> bool:
+        if reason == "cancelled":
+            wanted.cancelled.set()
+        return reason == "people"
+
+    Looks(costs(), told.append, do_people_wait).carry_out(searcher, [wanted])  # type: ignore[arg-type]
+    [found] = told
+    assert (found.number, found.error) == (1, None)
+    assert found.passages == (() if reason else (NEW,))
+
+
+def test_a_look_lets_a_question_by_whose_search_waits_for_it():
+    """Both want the index, of which one search at a time is carried out."""
+    index, asked = threading.Lock(), threading.Event()
+
+    class OneAtATime(FakeSearcher):
+        def search(self, queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
+            is_look = queries[0].breadth is not None
+            if not is_look:
+                asked.set()
+            with index:
+                self.began.release()
+                while is_look and pauses is not None and not self.gate.wait(0.001):
+                    pauses.let_by()
+            return super().search(queries)
+
+    searcher = OneAtATime()
+    searcher.gate.clear()
+    desk = Desk(searcher)
+    desk.worker.look_again(look())
+    assert searcher.began.acquire(timeout=TIMEOUT)
+    desk.ask("question")
+    assert asked.wait(TIMEOUT)
+    assert sorted(desk.wait(2)) == ["look 1", "question"]
+    assert desk.found[0].passages == ()
+    searcher.gate.set()
+    desk.worker.stop()
