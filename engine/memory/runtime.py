@@ -18,6 +18,9 @@ from engine.memory.ledger import Growth, Lease, Ledger
 
 OWNER = "runtime"
 BASE, LIBRARIES, FREED = "interpreter and libraries", "libraries' files", "freed, kept for the next use"
+# What could not be told from something else is taken for the least of so many looks: at the first there may be
+# something that passes.
+_LOOKS_TO_SETTLE = 10
 # These hold memory of theirs, in processes beside ours.
 OTHER_PROCESSES = ("parsers",)
 
@@ -28,6 +31,14 @@ class _Growing:
 
     before_bytes: int
     num_bytes: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Settling:
+    """What grew while it could not be told from something else, and how many looks may still find it to be less."""
+
+    num_bytes: int = 0
+    looks_left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +89,7 @@ class Runtime:
         ledger.look()
         ledger.measure(OWNER, LIBRARIES, "ram", self._library_bytes, is_mapped=True)
         self._unmeasured: list[str] = []
+        self._settling = _Settling()
         # Whatever more there is belongs to the one that began last.
         self._growing: tuple[_Growing, ...] = ()
         ledger.growing = self.growing
@@ -109,16 +121,27 @@ class Runtime:
                 lease.release()
 
     def settle(self) -> bool:
-        """Enters what grew while it could not be told from something else; False where it still cannot."""
+        """Enters what grew while it could not be told from something else; False where it still cannot.
+
+        To be called again and again: what was only passing when it was entered is taken out again.
+        """
         with self._lock:
             if self._unmeasured and self._is_quiet:
                 unmeasured, self._unmeasured = self._unmeasured, []
-                self._enter(OWNER, ", ".join(unmeasured), self._unknown_bytes())
+                self._settling = _Settling(self._unknown_bytes(), _LOOKS_TO_SETTLE)
+                self._measure_settled(", ".join(unmeasured), self._settling)
+            elif self._settling.looks_left and self._is_quiet:
+                self._settling.looks_left -= 1
+                self._settling.num_bytes = max(0, self._settling.num_bytes + min(0, self._unknown_bytes()))
             return not self._unmeasured
 
     def unnamed_bytes(self) -> int:
         """What the process keeps and the ledger does not know, by its last look; less than 0 where it says too much."""
         return remainder(self._ledger, self._process()).kept_bytes
+
+    def _measure_settled(self, what: str, settling: _Settling) -> None:
+        if settling.num_bytes > 0:
+            self._ledger.measure(OWNER, what, "ram", lambda: self._less_lacking(settling.num_bytes))
 
     def _begin(self, growing: _Growing, what: str) -> Lease:
         def so_far() -> int:

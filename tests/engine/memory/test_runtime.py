@@ -257,3 +257,36 @@ def test_a_real_process_begins_with_everything_accounted_for():
     from engine.memory.process import process_memory
 
     assert abs(remainder(ledger, process_memory()).kept_bytes) < held / 20
+
+
+def test_what_only_passes_at_the_first_quiet_look_is_not_taken_for_the_runtimes(machine: Machine):
+    ledger, runtime = started(machine)
+    weights = ledger.take("weights", "layer 0", "ram", 1000, "loading")
+    with ledger.growing("runtime", "torch"):
+        machine.anonymous += 50
+    weights.mark("resident")
+    machine.anonymous += 1000 + 300
+    assert runtime.settle()
+    assert told(ledger)["torch"] == 350
+    machine.anonymous -= 300
+    assert runtime.settle()
+    ledger.look()
+    assert (told(ledger)["torch"], unknown(ledger, machine)) == (50, 0)
+    machine.anonymous += 20
+    runtime.settle()
+    assert unknown(ledger, machine) == 20
+
+
+def test_what_was_settled_stays_as_it_is_after_some_looks(machine: Machine):
+    ledger, runtime = started(machine)
+    weights = ledger.take("weights", "layer 0", "ram", 1000, "loading")
+    with ledger.growing("runtime", "torch"):
+        machine.anonymous += 50
+    weights.mark("resident")
+    machine.anonymous += 1000
+    for _ in range(20):
+        runtime.settle()
+    ledger.take("kv", "cells", "ram", 70)
+    runtime.settle()
+    ledger.look()
+    assert told(ledger)["torch"] == 50
