@@ -308,20 +308,41 @@ class Embedder:
         Where a card refuses it, it stays in memory, and nobody tries again.
         """
         with self._loading, self._turnstile.keep_out():
-            if not self._movable or to == self._place:
+            if not self._movable or to == self._place or (to == "card" and self._is_refused):
                 return
             try:
                 for model in self._movable:
                     model.move(to)
-            except BackendRefused as error:
+            except (BackendRefused, RuntimeError) as error:
                 log.warning("the graphics card does not take the embedding model: %s", error)
                 self._is_refused = True
-                for model in self._movable:
-                    model.move("memory")
+                self._come_back()
                 return
             self._place = to
             self._leave()
             self._enter(self._models[0])
+
+    def _come_back(self) -> None:
+        """From a card that refuses it. What such a card does not give back is read anew with the next text."""
+        try:
+            for model in self._movable:
+                model.move("memory")
+        except (BackendRefused, RuntimeError) as error:
+            log.info("what lay on the graphics card is lost: %s", error)
+            self._let_go()
+            return
+        if self._place == "card":
+            self._place = "memory"
+            self._leave()
+            self._enter(self._models[0])
+
+    def _give_card_up(self, reason: str) -> None:
+        """The card has failed in the midst of it. It is not tried again, and the next text is computed in memory."""
+        with self._loading, self._turnstile.keep_out():
+            if self._place == "card":
+                log.warning("the graphics card does not compute the embedding model any more: %s", reason)
+                self._is_refused = True
+                self._come_back()
 
     def _enter(self, model: Encoder) -> None:
         """Has the ledger know the weights, wherever they are, and batches while they are here."""
@@ -343,11 +364,14 @@ class Embedder:
     def unload(self) -> None:
         """Gives the memory back; the next text loads the model again."""
         with self._loading, self._turnstile.keep_out():
-            self._models, self._asked, self._place, self._light_seconds = (), None, "memory", 0.0
-            if self._leases:
-                self._leave()
-                close_all(*(growth.release for growth in self._beside), settle, trim_heap)
-                self._beside = ()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._models, self._asked, self._place, self._light_seconds = (), None, "memory", 0.0
+        if self._leases:
+            self._leave()
+            close_all(*(growth.release for growth in self._beside), settle, trim_heap)
+            self._beside = ()
 
     def _leave(self) -> None:
         leases, self._leases = self._leases, []
@@ -449,4 +473,11 @@ class Embedder:
             model = models[place]
             if isinstance(model, Model):
                 backends.set_threads(self._setup.num_threads)
-            return model.encode(texts, is_question=is_question)
+            try:
+                return model.encode(texts, is_question=is_question)
+            except RuntimeError as error:  # torch has one for all that a card refuses
+                if self._place != "card":
+                    raise
+                reason = backends.first_line(error)
+        self._give_card_up(reason)
+        return self._encode(texts, is_question, is_urgent)

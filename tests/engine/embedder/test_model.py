@@ -428,3 +428,58 @@ def test_a_question_that_was_just_searched_for_is_not_computed_again(minilm, mon
     minilm.embed_questions(questions[:1])
     assert computed == [questions[:1]]
     assert minilm.embed_questions([]).shape == (0, minilm.dimensions)
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("can_come_back", [True, False], ids=["out of memory", "lost"])
+def test_a_card_that_fails_while_it_computes_costs_no_text(
+    movable, monkeypatch: pytest.MonkeyPatch, can_come_back: bool
+):
+    embedder, ledger = movable
+    before = embedder.embed_documents(TEXTS)
+    encode, move = backends.BertModel._encode, backends.Model.move
+
+    def failing(model: backends.BertModel, texts: list[str], is_question: bool) -> backends.Vectors:
+        if embedder.place == "card":
+            raise RuntimeError("CUDA error: out of memory")
+        return encode(model, texts, is_question)
+
+    def lost(model: backends.Model, to: backends.Place) -> None:
+        if to == "memory":
+            raise RuntimeError("CUDA error: the device is lost")
+        move(model, to)
+
+    monkeypatch.setattr(backends.BertModel, "_encode", failing)
+    if not can_come_back:
+        monkeypatch.setattr(backends.Model, "move", lost)
+    embedder.move("card")
+    np.testing.assert_allclose(embedder.embed_documents(TEXTS), before, atol=1e-5)
+    ledger.look()
+    assert (embedder.place, embedder.movable_bytes, ledger.held_bytes("gpu")) == ("memory", 0, 0)
+    assert ledger.held_bytes("ram", "embedder") > 40 * 2**20
+    embedder.move("card")
+    assert embedder.place == "memory"
+
+
+@pytest.mark.expects_warnings
+def test_a_card_that_gives_nothing_back_is_left_all_the_same(movable, monkeypatch: pytest.MonkeyPatch):
+    embedder, ledger = movable
+    embedder.move("card")
+
+    def lost(model: backends.Model, to: backends.Place) -> None:
+        raise RuntimeError("CUDA error: the device is lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(backends.Model, "move", lost)
+        embedder.move("memory")
+    assert (embedder.place, ledger.spans()) == ("memory", ())
+    assert embedder.embed_documents(TEXTS).shape == (len(TEXTS), 384)
+
+
+def test_an_error_that_is_no_cards_is_told(movable, monkeypatch: pytest.MonkeyPatch):
+    def failing(model: backends.BertModel, texts: list[str], is_question: bool) -> backends.Vectors:
+        raise RuntimeError("a shape of ours is wrong")
+
+    monkeypatch.setattr(backends.BertModel, "_encode", failing)
+    with pytest.raises(RuntimeError, match="of ours"):
+        movable[0].embed_documents(TEXTS)
