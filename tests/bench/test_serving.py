@@ -480,7 +480,7 @@ def test_full_batches_have_a_token_of_each_answer_and_as_much_of_prompts_as_has_
     times.begin(0.01, 0.0, 0.0)
     reading = parts.running(prompt(1, 600), lacks=600, priority="batch")
     writing = parts.running(prompt(1000, 100), ((7,),), priority="batch")
-    shared = parts.groups, parts.cells, parts.profile, parts.admission, 64, True, False, times
+    shared = parts.groups, parts.cells, parts.profile, parts.admission, 64, True, None, times
     asked = [
         {work.group.request_id: work.num_tokens for work in batching.next()}
         for batching in (FullBatches(*shared), Batching(*shared))
