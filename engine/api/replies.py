@@ -26,6 +26,8 @@ from engine.errors import (
     GenerationError,
     ModelError,
     ModelNotFound,
+    ModelUnreadable,
+    NoCells,
     NothingThere,
     PromptTooLong,
     RagdollError,
@@ -180,7 +182,8 @@ def refusal(error: RagdollError) -> tuple[int, Reply]:
 
 def headers(error: RagdollError) -> dict[str, str]:
     """What goes with it: OpenAI's clients repeat by themselves what failed here, and a model would be loaded thrice."""
-    is_for_good = isinstance(error, ModelError | GenerationError | Cancelled | EmbedderUnavailable)
+    is_for_now = isinstance(error, NoCells | ModelUnreadable)
+    is_for_good = not is_for_now and isinstance(error, ModelError | GenerationError | Cancelled | EmbedderUnavailable)
     return {"x-should-retry": "false"} if is_for_good and refusal(error)[0] >= 500 else {}
 
 

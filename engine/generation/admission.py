@@ -223,6 +223,8 @@ class Admission:
             kept = group.found.num_tokens if group.found is not None else 0
             is_saved = self._is_set_aside(group, kept, room_bytes, disk_folder)
             self._leave(group, is_saved, keeps_found=True)
+            # Nobody waits yet for what is kept of it.
+            group.awaits_disk_since = None
 
     def _is_set_aside(self, group: SequenceGroup, kept: int, room_bytes: int, disk_folder: Path | None) -> bool:
         """As `_is_saved`, where nobody may stay in the cells."""

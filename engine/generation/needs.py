@@ -51,6 +51,11 @@ def cells_soon(group: SequenceGroup) -> int:
 
 
 def _cells_to_the_end(group: SequenceGroup) -> int:
-    """Cells to hold what it has with the next token of each, and to write one of its answers to the end."""
+    """Cells to hold what it has with the next token of each, and to write one of its answers to the end.
+
+    Where nobody said how long that may become, as many as for a while: it would be the whole context.
+    """
+    if group.request.sampling.is_open_ended:
+        return cells_soon(group)
     to_the_end = group.prompt_length + group.lead.num_inserted + max(0, group.lead.max_tokens)
     return max(cells_now(group), to_the_end)

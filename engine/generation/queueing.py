@@ -103,7 +103,7 @@ class Queueing:
         segments = group.request.segments
         # More is kept than was found, or some of that was removed.
         if group.found is not None and self._keeper.peek(segments) != group.found.num_tokens:
-            self.let_go(group)
+            self._unpin(group)
         if group.found is None:
             group.found = self._keeper.find(segments)
         if self._keeper.is_ready(group.found):
@@ -120,7 +120,9 @@ class Queueing:
         now = self._clock()
         if group.awaits_disk_since is None:
             group.awaits_disk_since = now
-        patience_s = max(DISK_PATIENCE_SECONDS, self._profile.seconds(0, found.num_tokens))
+        # What was saved of an answer goes on behind what was found of its prompt, and is lost with that.
+        lost_tokens = group.num_tokens if group.is_swapped else found.num_tokens
+        patience_s = max(DISK_PATIENCE_SECONDS, self._profile.seconds(0, lost_tokens))
         return now - group.awaits_disk_since < patience_s
 
     def is_ready(self, group: SequenceGroup) -> bool:
@@ -128,7 +130,11 @@ class Queueing:
         return group.found is None or self._keeper.is_ready(group.found)
 
     def let_go(self, group: SequenceGroup) -> bool:
-        """Ends the pins on what is kept of a group; False where there were none."""
+        """Ends the pins on what is kept of a group; False where there were none. It is waited for anew."""
+        group.awaits_disk_since = None
+        return self._unpin(group)
+
+    def _unpin(self, group: SequenceGroup) -> bool:
         if group.found is None:
             return False
         self._keeper.let_go(group.found)

@@ -21,7 +21,7 @@ from engine.events import IndexFinished, IndexProgressed
 from engine.library.changes import is_below
 from engine.library.jobs import Forget, IndexRoots, Job, ReadNext, Refresh, Reindex, Resume, TooMuch
 from engine.library.pace import Clock
-from engine.library.recording import Recorder
+from engine.library.recording import Recorder, tidy_up_if_there_is_room
 from engine.library.reserve import Reserve
 from engine.library.runs import Runs
 from engine.library.seams import Parser, Stores
@@ -113,7 +113,7 @@ class Indexer:
         if is_of_all and not cuts_in and self._table.is_forgetting_due():
             self._forget_removed()
         elif (tally.indexed or tally.removed) and not cuts_in and (is_asked or self._table.is_optimize_due()):
-            self._lent(self._table.optimize)
+            tidy_up_if_there_is_room(self._table)
         if not self._catalog.documents_by_state()["pending"]:
             self._table.drop_set_aside()
         return tally.finished(self._clock() - started)
@@ -186,7 +186,8 @@ class Indexer:
 
     def _delete_rows(self, removed: Collection[int]) -> None:
         """Of what a person removed."""
-        self._table.forget_soon()
+        if removed:
+            self._table.forget_soon()
         self._lent(lambda: self._recorder.delete_rows(removed))
 
     def _lent(self, work: Callable[[], T]) -> T:

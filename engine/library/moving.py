@@ -18,7 +18,7 @@ from engine.errors import Cancelled
 from engine.events import IndexProgressed
 from engine.library.chunker import indexed_text
 from engine.library.pace import Before, Clock, Pace
-from engine.library.recording import tidy_up_in_passing
+from engine.library.recording import tidy_up_if_there_is_room, tidy_up_in_passing
 from engine.library.rows import content_key
 from engine.library.seams import Embedder, Table
 from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS, longest_first
@@ -77,7 +77,8 @@ class Mover:
         self._agree()
         yield from pace.timed(self._batches(pace, cancelled))
         drop_removed(self._catalog, self._target)
-        self._target.optimize()
+        # The table of before is dropped next, which makes more room than anything else.
+        tidy_up_if_there_is_room(self._target)
 
     def _agree(self) -> None:
         """The next table has nothing that was removed, and what it lost since it was written is moved once more."""

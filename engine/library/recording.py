@@ -195,7 +195,12 @@ class Recorder:
 def tidy_up_in_passing(table: Table) -> None:
     """In the midst of a run. Where there is no room for that, there may well be for what the run writes."""
     if table.is_optimize_due(more_comes=True):
-        try:
-            table.optimize()
-        except DiskFull as error:
-            log.info("the index is tidied up later: %s", error)
+        tidy_up_if_there_is_room(table)
+
+
+def tidy_up_if_there_is_room(table: Table) -> None:
+    """What was written can be found anyhow, and a full disk is told of where something was not written."""
+    try:
+        table.optimize()
+    except DiskFull as error:
+        log.info("the index is tidied up later: %s", error)

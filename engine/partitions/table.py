@@ -93,8 +93,9 @@ class ChunkTable(TableReader):
         self._dead_rows = max(_dead_rows(self._table), int(self._has_files_of_before()))
         self._let_go_at: float | None = None
         self._clock, self._forgets_at = time.monotonic, -math.inf
-        # Of forgetting, the steps that a person waits for: files written anew, and old versions dropped.
-        self._steps_hurried = 0
+        # Of forgetting, the steps that a person waits for: files written anew, and old versions dropped. What is there
+        # at a start may be what a person removed before.
+        self._steps_hurried = 2 if self._dead_rows else 0
         # Whether all that is in the indices is in one file, so that the next new rows are joined with no others.
         self._is_joined = False
         # When it was tidied up last.

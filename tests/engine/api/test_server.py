@@ -24,7 +24,7 @@ from engine.api.vectors import SLICE_TEXTS
 from engine.config import ServerSettings, Settings
 from engine.core import Answer, Collection, Evidence, Question, Scope
 from engine.embedding import Embedded, EmbeddingModel
-from engine.errors import BadRequest, DiskFull, ModelLoadFailed, ModelNotFound, RagdollError
+from engine.errors import BadRequest, DiskFull, ModelLoadFailed, ModelNotFound, NoCells, RagdollError
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
 from engine.generation.conversation import Turn
 from engine.generation.transcript import transcript_of, turns_of_transcript
@@ -321,7 +321,11 @@ def test_a_refused_question_is_told_before_anything_is_sent(server: Server, engi
 
 @pytest.mark.parametrize(
     ("error", "told"),
-    [(ModelLoadFailed("It cannot be loaded."), "false"), (DiskFull("There is no room."), None)],
+    [
+        (ModelLoadFailed("It cannot be loaded."), "false"),
+        (DiskFull("There is no room."), None),
+        (NoCells("The context is full.", "Ask again in a while."), None),
+    ],
 )
 def test_what_no_repetition_mends_is_not_to_be_repeated(
     server: Server, engine: Answering, error: RagdollError, told: str | None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.generation.needs import LEAST_AHEAD, cells_now, cells_soon, needs_of
 from tests.helpers.loop_parts import PLAIN, Parts, prompt
 
@@ -28,6 +30,14 @@ def test_those_who_run_need_cells_now_and_all_who_were_asked_to_their_end() -> N
     needs = needs_of(parts.groups, 4096)
     assert (needs.cells_now, needs.num_cells, needs.num_sequences) == (103, 1400, 1)
     assert needs_of(parts.groups, 1200).num_cells == 1200
+
+
+def test_an_answer_of_which_no_end_is_known_needs_what_it_has_and_a_while() -> None:
+    parts = Parts(num_cells=2048)
+    sampling = replace(PLAIN, max_tokens=3000, is_open_ended=True)
+    waiting = parts.waiting(prompt(2000, 400), sampling=sampling)
+    waiting.lead.max_tokens = 3000
+    assert needs_of(parts.groups, 4096).num_cells == cells_soon(waiting) == 501
 
 
 def test_several_answers_go_on_by_some_tokens_each() -> None:

@@ -88,6 +88,29 @@ def test_a_disk_is_waited_for_as_long_as_reading_the_text_would_take() -> None:
     assert queue.next() is group
 
 
+def test_for_what_was_saved_of_an_answer_a_disk_is_waited_for_as_long_as_all_of_it_would_take() -> None:
+    parts = half_on_disk()
+    parts.profile.note(0, 50, 500.0)
+    group, queue = parts.waiting(prompt(1, 20, 20, 10)), queue_of(parts)
+    group.is_swapped = True
+    assert queue.next() is None
+    parts.time.now += 450.0
+    assert queue.next() is None
+    parts.time.now += 60.0
+    assert queue.next() is group
+
+
+def test_whoever_let_go_of_what_was_found_waits_for_the_disk_anew() -> None:
+    parts = half_on_disk()
+    group, queue = parts.waiting(prompt(1, 20, 20, 10)), queue_of(parts)
+    assert queue.next() is None
+    queue.let_go_of_all()
+    parts.time.now += DISK_PATIENCE_SECONDS
+    assert queue.next() is None
+    parts.time.now += DISK_PATIENCE_SECONDS
+    assert queue.next() is group
+
+
 def test_who_has_begun_without_the_disk_waits_for_it_another_time() -> None:
     parts = half_on_disk()
     group = parts.waiting(prompt(1, 20, 20, 10))

@@ -764,6 +764,12 @@ def test_a_run_goes_on_where_there_is_no_room_to_tidy_up_in_passing(
     library.refresh(new)
     assert tried
     assert library.known(new).state == "indexed"
+    # Nor does one that was asked for fail at its end, when all is written.
+    tried.clear()
+    newer = library.write("newer.md", "Newer.")
+    library.rescan()
+    assert tried
+    assert library.known(newer).state == "indexed"
 
 
 def test_what_needs_more_than_ocr_is_not_read_at_every_look(library: SmallLibrary) -> None:

@@ -63,6 +63,21 @@ def check_moved(library: SmallLibrary, following: FakeStores) -> None:
             assert row.content_key == content_key(row.indexed_text, "fake-2")
 
 
+def test_a_move_is_done_where_there_is_no_room_to_tidy_up(
+    filled: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    following, tried = other_stores(), list[bool]()
+
+    def refuse() -> None:
+        tried.append(True)
+        raise DiskFull("The disk is full.")
+
+    monkeypatch.setattr(following.table, "optimize", refuse)
+    move(filled, following)
+    assert tried
+    check_moved(filled, following)
+
+
 @pytest.fixture
 def filled(library: SmallLibrary) -> SmallLibrary:
     library.catalog.set_active_table(VectorTable("lancedb", "fake-1", "one", 16))
