@@ -82,32 +82,34 @@ class Filling:
 
     def _by_rows(self, batch: Sequence[Extent]) -> float:
         num_tokens = sum(extent.num_tokens for extent in batch)
-        return max(self.pass_cost, num_tokens) + _by_rows(batch, self.row_cost or self.cell_cost)
+        return max(self.pass_cost, num_tokens) + _attention_by_rows(batch, self.row_cost or self.cell_cost)
 
     def _by_tile(self, batch: Sequence[Extent]) -> float:
-        return max(self.pass_cost, TILE_TOKENS) + _of_tile(sum(extent.end for extent in batch), self.cell_cost)
+        return max(self.pass_cost, TILE_TOKENS) + _attention_of_tile(
+            sum(extent.end for extent in batch), self.cell_cost
+        )
 
 
 def computed_tokens(batch: Sequence[Extent], cell_cost: float) -> float:
     """What computing a batch takes, in terms of a token's matrices."""
     num_tokens = sum(extent.num_tokens for extent in batch)
     if num_tokens < TILE_TOKENS:
-        return num_tokens + _by_rows(batch, cell_cost)
+        return num_tokens + _attention_by_rows(batch, cell_cost)
     first, num_cells = 0, [0] * -(-num_tokens // TILE_TOKENS)
     for extent in batch:
         last = first + extent.num_tokens
         for tile in range(first // TILE_TOKENS, -(-last // TILE_TOKENS)):
             num_cells[tile] += extent.end
         first = last
-    return num_tokens + sum(_of_tile(count, cell_cost) for count in num_cells)
+    return num_tokens + sum(_attention_of_tile(count, cell_cost) for count in num_cells)
 
 
-def _by_rows(batch: Sequence[Extent], cell_cost: float) -> float:
+def _attention_by_rows(batch: Sequence[Extent], cell_cost: float) -> float:
     """Attention of each token to the cells of its own sequence."""
     return cell_cost * sum(extent.num_tokens * (extent.end - extent.num_tokens / 2) for extent in batch)
 
 
-def _of_tile(num_cells: int, cell_cost: float) -> float:
+def _attention_of_tile(num_cells: int, cell_cost: float) -> float:
     """Attention of a tile's tokens, each to the cells of all of its sequences."""
     return TILE_TOKENS * _SHARE_BY_TILES * cell_cost * num_cells
 

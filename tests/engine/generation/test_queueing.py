@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.generation.groups import SequenceGroup, SequenceStatus
 from engine.generation.queueing import DISK_PATIENCE_SECONDS, LOOKAHEAD, Queueing
 from engine.generation.scheduler import AGEING_SECONDS
@@ -77,26 +79,19 @@ def test_a_disk_that_hangs_is_waited_for_for_a_while_and_what_came_before_is_use
     assert group.found.num_tokens == 40
 
 
-def test_a_disk_is_waited_for_as_long_as_reading_the_text_would_take() -> None:
-    parts = half_on_disk()
-    parts.profile.note(0, 40, 400.0)
-    group, queue = parts.waiting(prompt(1, 20, 20, 10)), queue_of(parts)
-    assert queue.next() is None
-    parts.time.now += 100.0
-    assert queue.next() is None
-    parts.time.now += 400.0
-    assert queue.next() is group
-
-
-def test_for_what_was_saved_of_an_answer_a_disk_is_waited_for_as_long_as_all_of_it_would_take() -> None:
+# What was saved of an answer goes on behind what was kept of its prompt.
+@pytest.mark.parametrize(("is_swapped", "lost_tokens"), [(False, 40), (True, 50)])
+def test_a_disk_is_waited_for_as_long_as_reading_again_what_is_lost_would_take(
+    is_swapped: bool, lost_tokens: int
+) -> None:
     parts = half_on_disk()
     parts.profile.note(0, 50, 500.0)
     group, queue = parts.waiting(prompt(1, 20, 20, 10)), queue_of(parts)
-    group.is_swapped = True
+    group.is_swapped = is_swapped
     assert queue.next() is None
-    parts.time.now += 450.0
+    parts.time.now += 10.0 * lost_tokens - 5.0
     assert queue.next() is None
-    parts.time.now += 60.0
+    parts.time.now += 10.0
     assert queue.next() is group
 
 

@@ -259,12 +259,18 @@ def test_a_real_process_begins_with_everything_accounted_for():
     assert abs(remainder(ledger, process_memory()).kept_bytes) < held / 20
 
 
-def test_what_only_passes_at_the_first_quiet_look_is_not_taken_for_the_runtimes(machine: Machine):
+def loaded(machine: Machine) -> tuple[Ledger, Runtime]:
+    """A model has been loaded, and torch imported meanwhile, which took 50 bytes."""
     ledger, runtime = started(machine)
     weights = ledger.take("weights", "layer 0", "ram", 1000, "loading")
     with ledger.growing("runtime", "torch"):
         machine.anonymous += 50
     weights.mark("resident")
+    return ledger, runtime
+
+
+def test_what_only_passes_at_the_first_quiet_look_is_not_taken_for_the_runtimes(machine: Machine):
+    ledger, runtime = loaded(machine)
     machine.anonymous += 1000 + 300
     assert runtime.settle()
     assert told(ledger)["torch"] == 350
@@ -278,11 +284,7 @@ def test_what_only_passes_at_the_first_quiet_look_is_not_taken_for_the_runtimes(
 
 
 def test_what_was_settled_stays_as_it_is_after_some_looks(machine: Machine):
-    ledger, runtime = started(machine)
-    weights = ledger.take("weights", "layer 0", "ram", 1000, "loading")
-    with ledger.growing("runtime", "torch"):
-        machine.anonymous += 50
-    weights.mark("resident")
+    ledger, runtime = loaded(machine)
     machine.anonymous += 1000
     for _ in range(20):
         runtime.settle()
