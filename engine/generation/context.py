@@ -8,6 +8,7 @@ streams a partial copy between sequences asserts and kills the process.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -18,12 +19,14 @@ from numpy.typing import NDArray
 
 from engine.core import KVType
 from engine.errors import DecodeFailed, ModelLoadFailed, NoCells, NoRoomToCompute, WeightsChanged, WeightsNotRead
+from engine.generation.fours import Fours
 from engine.generation.model import Model, native_log
-from engine.generation.rows import Extent, Filling, cell_cost
+from engine.generation.rows import TILE_TOKENS, Extent, Filling, cell_cost
 from engine.memory.heap import bytes_in_arenas
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
 
-MAX_SEQUENCES = 256
+# llama.cpp knows 256; what fills batches up is of one that nobody has.
+MAX_SEQUENCES = 255
 # A recurrent model reserves a whole state for each sequence, used or not.
 MAX_WHOLE_STATES = 16
 _NO_CELL_FREE, _NO_MEMORY = 1, -2
@@ -102,8 +105,9 @@ class Context:
         params.n_batch = min(spec.n_batch, spec.num_cells)
         params.n_ubatch = min(spec.n_ubatch, params.n_batch)
         # A batch with fewer tokens than there are sequences trips an assertion while memory is reserved.
-        most = min(MAX_WHOLE_STATES, params.n_batch) if model.is_recurrent else params.n_batch
-        params.n_seq_max = min(spec.num_sequences, most)
+        most = min(MAX_WHOLE_STATES if model.is_recurrent else MAX_SEQUENCES + 1, params.n_batch)
+        has_one_more = _fills_up(model) and spec.num_sequences < most
+        params.n_seq_max = spec.num_sequences + 1 if has_one_more else min(spec.num_sequences, most)
         # Else room is made for the logits of every token of a pass, which nobody asks for: 60 MB for 512 of 32,000.
         params.n_outputs_max = params.n_seq_max
         params.n_threads = params.n_threads_batch = spec.num_threads
@@ -132,11 +136,13 @@ class Context:
         self._handle: Any = handle
         self._memory: Any = llama.llama_get_memory(handle)
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
-        self.num_sequences = int(params.n_seq_max)
+        # What fills batches up is of a sequence behind all others.
+        self._added_slot = spec.num_sequences if has_one_more else None
+        self.num_sequences, self._num_rows = min(spec.num_sequences, most), int(params.n_outputs_max)
         self.window_tokens = model.window_tokens
         # When batches are filled up; whoever learns how long they take may tell it better.
         self.filling, self._trained_tokens = self._filling_here(), int(llama.llama_model_n_ctx_train(model.handle))
-        self._batch = _Batch(self.n_batch)
+        self._batch, self._fours = _Batch(self.n_batch), Fours()
         self._is_spoilt = False
         self._num_threads = spec.num_threads
 
@@ -237,9 +243,9 @@ class Context:
             NoRoomToCompute: An allocation failed; else as DecodeFailed. A smaller context may have room.
             DecodeFailed: Anything else; finished ubatches may remain, and the caller trims every sequence back.
         """
-        if sum(stretch.num_logits for stretch in stretches) > self.num_sequences:
+        if sum(stretch.num_logits for stretch in stretches) > self._num_rows:
             # llama.cpp would end the process.
-            raise ValueError(f"a context of {self.num_sequences} sequences has as many rows of logits")
+            raise ValueError(f"this context has {self._num_rows} rows of logits")
         rows = self._batch.fill(stretches)
         if self._stream is not None:
             self._stream.before_decode()
@@ -262,30 +268,43 @@ class Context:
         return rows
 
     def _filling_here(self) -> Filling:
-        """When batches are filled up here. What is added has to be forgotten again, which not every model can."""
-        model = self.model
-        # Experts are computed token by token, however many there are.
-        if not model.can_share_prefixes or model.window_tokens or model.has_experts:
+        """When batches are filled up here."""
+        if self._added_slot is None:
             return Filling()
-        in_own_order = model.is_in_own_order
+        in_own_order = self.model.is_in_own_order
         if not self.attends_by_tiles:
             return Filling(in_own_order)
         return Filling(in_own_order, self.cell_cost)
 
     def _decode(self, stretches: Sequence[Stretch]) -> int:
-        """Computes the batch, filled up behind its last stretch where that is faster and there are cells."""
-        asked, last = self._batch.struct.n_tokens, stretches[-1]
+        """Computes the batch, filled up where that is faster and there are cells."""
+        asked = self._batch.struct.n_tokens
         extents = [Extent(len(one.tokens), one.position + len(one.tokens)) for one in stretches]
-        added = self.filling.num_to_add(extents, self.n_ubatch)
+        added, since = self._num_to_add(asked, extents), time.perf_counter()
         result = _NO_CELL_FREE
-        # Beyond the context that a model was trained with it may have no positions.
-        if added and asked + added <= self.n_batch and extents[-1].end + added <= self._trained_tokens:
-            self._batch.add(added, last.slot, extents[-1].end)
-            result = int(llama.llama_decode(self._handle, self._batch.struct))
-            self.remove(last.slot, extents[-1].end)
+        if added and self._added_slot is not None:
+            # Of a sequence of their own they look at no cells but theirs.
+            self._batch.add(added, self._added_slot)
+            result = self._computed()
+            self.remove(self._added_slot)
             self._batch.struct.n_tokens = asked
         if result == _NO_CELL_FREE:
-            result = int(llama.llama_decode(self._handle, self._batch.struct))
+            added, since = 0, time.perf_counter()
+            result = self._computed()
+        if result == 0 and asked + added < TILE_TOKENS and self._num_threads == self.spec.num_threads:
+            num_cells = sum(extent.num_tokens * extent.end for extent in extents)
+            self._fours.note(asked, added, num_cells, time.perf_counter() - since)
+        return result
+
+    def _num_to_add(self, num_tokens: int, extents: Sequence[Extent]) -> int:
+        added = self.filling.num_to_tile(extents, self.n_ubatch)
+        if not added and self.filling.in_fours:
+            added = self._fours.num_to_add(num_tokens, self.n_ubatch)
+        # Beyond the context that a model was trained with it may have no positions.
+        return added if num_tokens + added <= self.n_batch and added <= self._trained_tokens else 0
+
+    def _computed(self) -> int:
+        result = int(llama.llama_decode(self._handle, self._batch.struct))
         # A device computes on after the call: what is measured, cancelled or saved now must be behind us.
         llama.llama_synchronize(self._handle)
         return result
@@ -373,13 +392,19 @@ class _Batch:
         self.struct.n_tokens = count
         return rows
 
-    def add(self, count: int, slot: int, position: int) -> None:
-        """Lays tokens that go on in a sequence at `position` behind the others; no logits of them are kept."""
+    def add(self, count: int, slot: int) -> None:
+        """Lays the first tokens of another sequence behind the others; no logits of them are kept."""
         start = self.struct.n_tokens
         end = start + count
-        self._tokens[start:end], self._positions[start:end] = 0, range(position, position + count)
+        self._tokens[start:end], self._positions[start:end] = 0, range(count)
         self._slots[start:end], self._wanted[start:end] = slot, 0
         self.struct.n_tokens = end
+
+
+def _fills_up(model: Model) -> bool:
+    """Whether batches may be filled up. What is added has to be forgotten again, which not every model can."""
+    # Experts are computed token by token, however many there are.
+    return model.can_share_prefixes and not model.window_tokens and not model.has_experts
 
 
 def _pointer(array: State) -> Any:

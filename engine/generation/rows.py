@@ -1,10 +1,8 @@
 """Fuller batches: what a processor computes faster together than the rest of a batch by itself.
 
-Two of llama.cpp's ways on a processor are by blocks of rows. Matrices that were copied into its own order are
-multiplied by four tokens at once, and what is left over token by token, with all weights for each: three answers took
-130 ms where four took 89 (a 3B model on two cores), and 63 tokens of a prompt longer than 64. Attention to 64 tokens
-and more is computed by tiles, at three times the speed of token by token: 48 tokens behind 1,500 took 1.06 s where 64
-took .93. So a batch is filled up by tokens that nobody asked for where that is the faster way. Pure.
+Two of llama.cpp's ways on a processor are by blocks of rows: matrices in its own order by four tokens (fours.py), and
+attention to 64 tokens and more by tiles, at three times the speed of token by token: 48 tokens behind 1,500 took 1.06 s
+where 64 took .93. So a batch is filled up by tokens that nobody asked for where that is the faster way. Pure.
 """
 
 from __future__ import annotations
@@ -54,12 +52,11 @@ class Filling:
     def measured(self, row_cost: float, pass_cost: float) -> Filling:
         return replace(self, row_cost=row_cost, pass_cost=pass_cost)
 
-    def num_to_add(self, batch: Sequence[Extent], n_ubatch: int) -> int:
-        """How many tokens to add to the last sequence of a batch; `n_ubatch` are computed at a time."""
+    def num_to_tile(self, batch: Sequence[Extent], n_ubatch: int) -> int:
+        """How many tokens to add to a batch so that it has a tile; `n_ubatch` are computed at a time."""
         num_tokens = sum(extent.num_tokens for extent in batch)
-        if self.cell_cost and num_tokens < TILE_TOKENS <= n_ubatch and self._is_faster_by_tile(batch):
-            return TILE_TOKENS - num_tokens
-        return num_to_fours(num_tokens, n_ubatch) if self.in_fours else 0
+        is_filled_up = self.cell_cost and num_tokens < TILE_TOKENS <= n_ubatch and self._is_faster_by_tile(batch)
+        return TILE_TOKENS - num_tokens if is_filled_up else 0
 
     def _is_faster_by_tile(self, batch: Sequence[Extent]) -> bool:
         """In terms of a token's matrices. A tile's tokens are computed against the cells of all its sequences."""
@@ -112,18 +109,6 @@ def _attention_by_rows(batch: Sequence[Extent], cell_cost: float) -> float:
 def _attention_of_tile(num_cells: int, cell_cost: float) -> float:
     """Attention of a tile's tokens, each to the cells of all of its sequences."""
     return TILE_TOKENS * _SHARE_BY_TILES * cell_cost * num_cells
-
-
-def num_to_fours(num_tokens: int, n_ubatch: int) -> int:
-    """How many tokens to add so that matrices have fours: none where what is left over is as fast by itself.
-
-    One that is missing always pays, two only beside others that are computed together: two answers take as long as
-    four.
-    """
-    last = num_tokens % n_ubatch
-    missing = -last % AT_ONCE
-    pays = missing == 1 or (missing == 2 and last > AT_ONCE)
-    return missing if pays and last + missing <= n_ubatch else 0
 
 
 def cell_cost(num_parameters: int, num_layers: int, width: int, *, in_own_order: bool) -> float:

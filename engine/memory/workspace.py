@@ -19,10 +19,12 @@ FLOAT_BYTES, MASK_BYTES = 4, 2
 # All answers, and everything that is kept in cells, need a sequence number each; each costs a row of logits, in the
 # output and in the compute buffer. What is kept is passages and conversations, so no more are needed than have so many
 # cells on the average.
-LOGITS_BYTES, MIN_SEQUENCES, MAX_SEQUENCES = 128 * 2**20, 32, 256
+LOGITS_BYTES, MIN_SEQUENCES, MAX_SEQUENCES = 128 * 2**20, 32, 255
 CELLS_OF_A_SEQUENCE = 32
 # A token that is written, and as many as may be drafted behind it.
 ROWS_OF_AN_ANSWER = 1 + 64
+# Behind them a context has one more, of tokens that fill batches up (generation/fours.py).
+ADDED_SEQUENCES = 1
 _UNKNOWN_WIDTH = 4096
 
 
@@ -39,8 +41,8 @@ def _affordable_rows(vocabulary_size: int) -> int:
 
 def compute_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
     """Of the buffer on a device that computes layers."""
-    num_rows = num_sequences(shape.vocabulary_size, num_cells)
-    return _compute(shape, _most_tokens(shape, n_ubatch), num_cells, num_rows)
+    num_tokens = _reserved_tokens(shape, n_ubatch, num_cells)
+    return _compute(shape, num_tokens, num_cells, _rows(shape, num_cells))
 
 
 def written_compute_bytes(shape: ModelShape, n_ubatch: int, num_cells: int, num_slots: int) -> int:
@@ -60,18 +62,23 @@ def _compute(shape: ModelShape, num_tokens: int, num_cells: int, num_rows: int) 
 def input_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
     """What stays in memory where a device computes all layers: the vectors of a pass on their way, and the mask."""
     width = shape.width or _UNKNOWN_WIDTH
-    return _most_tokens(shape, n_ubatch) * (2 * width * FLOAT_BYTES + num_cells * MASK_BYTES)
+    return _reserved_tokens(shape, n_ubatch, num_cells) * (2 * width * FLOAT_BYTES + num_cells * MASK_BYTES)
 
 
-def _most_tokens(shape: ModelShape, n_ubatch: int) -> int:
-    """Of a pass: there is room for a token of as many sequences as a large context has, too.
+def _rows(shape: ModelShape, num_cells: int) -> int:
+    return num_sequences(shape.vocabulary_size, num_cells) + ADDED_SEQUENCES
+
+
+def _reserved_tokens(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
+    """Of a pass: llama.cpp makes room for as many of each sequence, and for one of as many as a large context has.
 
     A small one needs less, but beside layers in memory a device takes more than the activations of its own: what is too
     little there ends a load, where main memory gives way.
     """
-    return max(n_ubatch, _affordable_rows(shape.vocabulary_size))
+    num_rows = _rows(shape, num_cells)
+    return max(-(-n_ubatch // num_rows) * num_rows, _affordable_rows(shape.vocabulary_size) + ADDED_SEQUENCES)
 
 
 def output_bytes(shape: ModelShape, num_cells: int) -> int:
     """Rows of logits that come out, in memory: all of them are written to when they are allocated."""
-    return num_sequences(shape.vocabulary_size, num_cells) * shape.vocabulary_size * FLOAT_BYTES
+    return _rows(shape, num_cells) * shape.vocabulary_size * FLOAT_BYTES

@@ -21,7 +21,7 @@ from engine.errors import RagdollError
 from engine.generation.beam import Beams
 from engine.generation.cache_files import CacheFiles
 from engine.generation.cells import Cells
-from engine.generation.context import Context, ContextSpec
+from engine.generation.context import MAX_SEQUENCES, Context, ContextSpec
 from engine.generation.fingerprint import root_key
 from engine.generation.knowledge import KnowledgeKeeper
 from engine.generation.load_plan import UBATCH_OF_PROCESSOR
@@ -84,7 +84,9 @@ class Kept:
 class OurGeneration:
     """A loaded model that answers in this thread; what is kept is written to its folder at the end of its block."""
 
-    def __init__(self, model: Path, num_cells: int, num_sequences: int = 256, kept: Kept | None = None) -> None:
+    def __init__(
+        self, model: Path, num_cells: int, num_sequences: int = MAX_SEQUENCES, kept: Kept | None = None
+    ) -> None:
         self._path, self._kept = model, kept
         spec = ContextSpec(num_cells, N_BATCH, UBATCH_OF_PROCESSOR, num_threads(), num_sequences)
         with ExitStack() as undo:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.generation.rows import Filling
+from engine.generation.context import Context
 from engine.generation.segment import Segment
 from tests.bench import batching
 from tests.bench.azure import CONVERSATIONS, Length, Scale, read_lengths, sample
@@ -77,7 +77,7 @@ def test_ranges_are_in_one_piece_and_never_overlap() -> None:
 @pytest.mark.parametrize("policy", ["max", "pow2", "oracle"])
 def test_reserved_answers_are_those_of_the_step_loop(model: Path, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Sums of a batch that is filled up are made in another order, and a random model's likeliest words are all but so.
-    monkeypatch.setattr(Filling, "num_to_add", lambda *_: 0)
+    monkeypatch.setattr(Context, "_num_to_add", lambda *_: 0)
     texts = batching.prompts(SMALL, [length.prompt for length in LENGTHS], (1,))
     with OurGeneration(model, 128, num_sequences=8) as ours:
         for number, (text, length) in enumerate(zip(texts, LENGTHS, strict=True)):

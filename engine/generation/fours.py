@@ -1,0 +1,88 @@
+"""Whether a pass of few tokens is filled up to four: tried both ways, as the two kernels differ by processor and model.
+
+Matrices that were copied into llama.cpp's own order are multiplied by four tokens at once, and by another kernel with
+what is left over, token by token. With AVX-512 the first took 138 ms for four tokens of a 3B model where the second
+took 172 for one and 209 for two (two cores): one answer is written a fifth faster beside three tokens that nobody asked
+for, and two by half. Five took 212 ms and eight 259. Where memory is slower than either, or a device computes some of
+the layers, it is another question. So of each number of tokens some passes are computed both ways, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from statistics import median
+
+from engine.generation.rows import AT_ONCE
+
+# Of so many tokens and more, what is left over counts for less than what one such pass differs from the next by.
+MOST_TRIED = 16
+# So many pairs are compared, and others after so many passes: whatever shares the machine comes and goes.
+PAIRS, PASSES_BETWEEN = 3, 512
+_LEAST_GAIN = 0.03
+# What two passes look at is so much alike that the difference says nothing.
+_ALIKE_SHARE, _ALIKE_CELLS = 1 / 8, 64
+
+
+@dataclass(slots=True)
+class _Tried:
+    """Passes of one number of tokens; `ratios` are what they took filled up ÷ what they took as they were asked for."""
+
+    ratios: deque[float] = field(default_factory=lambda: deque(maxlen=PAIRS))
+    pairs_left: int = PAIRS
+    passes_since: int = 0
+    # Seconds and cells of the first half of a pair.
+    filled: tuple[float, int] | None = None
+
+
+class Fours:
+    """Learns from passes with all threads; owned by a context, as another one may compute elsewhere."""
+
+    def __init__(self) -> None:
+        self._tried: dict[int, _Tried] = {}
+
+    def num_to_add(self, num_tokens: int, n_ubatch: int) -> int:
+        """How many tokens to add to a batch of so many; `n_ubatch` are computed at a time."""
+        missing = -num_tokens % AT_ONCE
+        if not missing or num_tokens + missing > min(n_ubatch, MOST_TRIED):
+            return num_to_fours(num_tokens, n_ubatch)
+        tried = self._tried.get(num_tokens, _Tried())
+        if tried.pairs_left:
+            return missing if tried.filled is None else 0
+        if not tried.ratios:
+            return num_to_fours(num_tokens, n_ubatch)
+        return missing if median(tried.ratios) < 1 - _LEAST_GAIN else 0
+
+    def note(self, num_tokens: int, num_added: int, num_cells: int, seconds: float) -> None:
+        """A pass of so many tokens, and of those that were added, took so long; its tokens looked at so many cells."""
+        if num_tokens % AT_ONCE == 0 or num_tokens >= MOST_TRIED:
+            return
+        tried = self._tried.setdefault(num_tokens, _Tried())
+        if not tried.pairs_left:
+            tried.passes_since += 1
+            if tried.passes_since >= PASSES_BETWEEN:
+                tried.pairs_left, tried.passes_since = PAIRS, 0
+        elif num_added:
+            tried.filled = seconds, num_cells
+        else:
+            self._note_pair(tried, num_cells, seconds)
+
+    @staticmethod
+    def _note_pair(tried: _Tried, num_cells: int, seconds: float) -> None:
+        tried.pairs_left -= 1
+        if tried.filled is not None and seconds > 0:
+            filled_seconds, filled_cells = tried.filled
+            if abs(num_cells - filled_cells) <= max(_ALIKE_CELLS, _ALIKE_SHARE * num_cells):
+                tried.ratios.append(filled_seconds / seconds)
+        tried.filled = None
+
+
+def num_to_fours(num_tokens: int, n_ubatch: int) -> int:
+    """How many tokens to add so that matrices have fours, where nothing was tried.
+
+    One that is missing pays everywhere, two only beside others that are computed together.
+    """
+    last = num_tokens % n_ubatch
+    missing = -last % AT_ONCE
+    pays = missing == 1 or (missing == 2 and last > AT_ONCE)
+    return missing if pays and last + missing <= n_ubatch else 0
