@@ -95,7 +95,7 @@ def sharing_of(placement: Placement, profile: Profile, backlog: Backlog, demand:
     each = [courses.of(homes, size, placement.n_ubatch) for size in range(1, most + 1)]
     seconds = tuple(course.step_seconds(disk) for course in each)
     hidden = tuple(course.hidden_seconds(disk) for course in each)
-    return Sharing(backlog.num_answers, backlog.answer_tokens, seconds, backlog.refill, hidden if any(hidden) else ())
+    return Sharing(backlog.num_answers, backlog.answer_tokens, seconds, hidden if any(hidden) else ())
 
 
 def _placement(

@@ -251,7 +251,7 @@ def test_a_script_waits_for_the_one_before_where_nothing_is_gained_by_sharing() 
 def test_a_short_prompt_is_read_beside_others_and_a_long_one_waits() -> None:
     parts = Parts(num_cells=2048)
     parts.profile.note(0, 10, 0.1)
-    parts.profile.note(0, 1000, 10.0)
+    parts.profile.note(0, 1000, 20.0)
     parts.admission.share_steps(Sharing(4, 20.0, (0.1,) * 4))
     running = parts.running(prompt(1, 10), ((7,),), priority="batch")
     long = parts.waiting(prompt(2000, 1000), priority="batch")
