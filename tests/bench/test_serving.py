@@ -16,6 +16,7 @@ import pytest
 
 from engine.core import ModelShape, Question
 from engine.generation.batching import Batching
+from engine.generation.evidence import EvidencePassage
 from engine.generation.pass_times import PassTimes
 from engine.inflight import QuestionInFlight
 from engine.memory import search
@@ -24,6 +25,7 @@ from engine.memory.measured import Measured
 from engine.models.gguf import read_shape
 from tests.bench import report, serving
 from tests.bench.azure import Length
+from tests.bench.plain_retrieval import plain_prompt, under_its_name
 from tests.bench.real_library import Library, Text
 from tests.bench.serving import FULL, SMALL, Step, left, sides_of, steps
 from tests.bench.serving_figures import (
@@ -639,3 +641,10 @@ def test_moments_are_written_line_by_line(tmp_path: Path) -> None:
     ]
     run = Run(served(1.0).served, run.moments)
     assert [panel.most for panel in panels(run)][1:] == [1.0, 4.0, 100 / 2**20, 3.0, 1.0]
+
+
+@pytest.mark.parametrize("page", [None, 3])
+def test_peers_read_passages_as_our_side_does(page: int | None) -> None:
+    ours = EvidencePassage(1, "report.pdf", page, "A passage.").block(1).text
+    theirs = plain_prompt("Why?", [under_its_name("/home/me/report.pdf", page, "A passage.")])
+    assert f"<|im_start|>user\n{ours}Question: Why?" in theirs
