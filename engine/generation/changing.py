@@ -65,7 +65,7 @@ def change_of(current: Placement, wanted: Placement) -> Change:
 def _contexts_differ(current: Placement, wanted: Placement) -> bool:
     def made_with(placement: Placement) -> tuple[object, ...]:
         on_gpu = placement.kv_on_gpu and placement.n_gpu_layers > 0
-        # A context has as many sequences for few answers as for one: who is let in is decided by cells alone.
+        # A context has as many sequences for few answers as for one.
         num_sequences = max(MIN_SEQUENCES, 2 * placement.num_slots)
         where = on_gpu, placement.computes_large_batches_on_device
         return placement.num_cells, num_sequences, placement.kv_type, placement.n_ubatch, *where

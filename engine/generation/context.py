@@ -25,8 +25,9 @@ from engine.generation.rows import TILE_TOKENS, Extent, Filling, cell_cost
 from engine.memory.heap import bytes_in_arenas
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
 
-# llama.cpp knows 256; what fills batches up is of one that nobody has.
-MAX_SEQUENCES = 255
+_MOST_OF_LLAMA = 256
+# What fills batches up is of a sequence that nobody has.
+MAX_SEQUENCES = _MOST_OF_LLAMA - 1
 # A recurrent model reserves a whole state for each sequence, used or not.
 MAX_WHOLE_STATES = 16
 _NO_CELL_FREE, _NO_MEMORY = 1, -2
@@ -105,9 +106,12 @@ class Context:
         params.n_batch = min(spec.n_batch, spec.num_cells)
         params.n_ubatch = min(spec.n_ubatch, params.n_batch)
         # A batch with fewer tokens than there are sequences trips an assertion while memory is reserved.
-        most = min(MAX_WHOLE_STATES if model.is_recurrent else MAX_SEQUENCES + 1, params.n_batch)
-        has_one_more = _fills_up(model) and spec.num_sequences < most
-        params.n_seq_max = spec.num_sequences + 1 if has_one_more else min(spec.num_sequences, most)
+        most = min(MAX_WHOLE_STATES if model.is_recurrent else _MOST_OF_LLAMA, params.n_batch)
+        fills_up = _fills_up(model) and most > 1
+        self.num_sequences = min(spec.num_sequences, most - fills_up)
+        # What fills batches up is of a sequence behind all others.
+        self._added_slot = self.num_sequences if fills_up else None
+        params.n_seq_max = self.num_sequences + fills_up
         # Else room is made for the logits of every token of a pass, which nobody asks for: 60 MB for 512 of 32,000.
         params.n_outputs_max = params.n_seq_max
         params.n_threads = params.n_threads_batch = spec.num_threads
@@ -136,9 +140,7 @@ class Context:
         self._handle: Any = handle
         self._memory: Any = llama.llama_get_memory(handle)
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
-        # What fills batches up is of a sequence behind all others.
-        self._added_slot = spec.num_sequences if has_one_more else None
-        self.num_sequences, self._num_rows = min(spec.num_sequences, most), int(params.n_outputs_max)
+        self._num_rows = int(params.n_outputs_max)
         self.window_tokens = model.window_tokens
         # When batches are filled up; whoever learns how long they take may tell it better.
         self.filling, self._trained_tokens = self._filling_here(), int(llama.llama_model_n_ctx_train(model.handle))
@@ -249,7 +251,9 @@ class Context:
         rows = self._batch.fill(stretches)
         if self._stream is not None:
             self._stream.before_decode()
-        result = self._decode(stretches)
+        extents = [Extent(len(one.tokens), one.position + len(one.tokens)) for one in stretches]
+        computed = self._decode(extents)
+        result = computed.result
         if self._stream is not None:
             try:
                 self._stream.after_decode(result == 0)
@@ -265,6 +269,7 @@ class Context:
             )
         if result != 0:
             raise DecodeFailed(f"The model stopped computing (llama_decode returned {result}).", "Ask again.")
+        self._note(extents, computed)
         return rows
 
     def _filling_here(self) -> Filling:
@@ -276,38 +281,50 @@ class Context:
             return Filling(in_own_order)
         return Filling(in_own_order, self.cell_cost)
 
-    def _decode(self, stretches: Sequence[Stretch]) -> int:
+    def _decode(self, extents: Sequence[Extent]) -> _Computed:
         """Computes the batch, filled up where that is faster and there are cells."""
-        asked = self._batch.struct.n_tokens
-        extents = [Extent(len(one.tokens), one.position + len(one.tokens)) for one in stretches]
-        added, since = self._num_to_add(asked, extents), time.perf_counter()
-        result = _NO_CELL_FREE
+        asked, added = self._batch.struct.n_tokens, self._num_to_add(extents)
         if added and self._added_slot is not None:
             # Of a sequence of their own they look at no cells but theirs.
             self._batch.add(added, self._added_slot)
-            result = self._computed()
+            computed = self._compute(added)
             self.remove(self._added_slot)
             self._batch.struct.n_tokens = asked
-        if result == _NO_CELL_FREE:
-            added, since = 0, time.perf_counter()
-            result = self._computed()
-        if result == 0 and asked + added < TILE_TOKENS and self._num_threads == self.spec.num_threads:
-            num_cells = sum(extent.num_tokens * extent.end for extent in extents)
-            self._fours.note(asked, added, num_cells, time.perf_counter() - since)
-        return result
+            if computed.result != _NO_CELL_FREE:
+                return computed
+        return self._compute(0)
 
-    def _num_to_add(self, num_tokens: int, extents: Sequence[Extent]) -> int:
-        added = self.filling.num_to_tile(extents, self.n_ubatch)
-        if not added and self.filling.in_fours:
-            added = self._fours.num_to_add(num_tokens, self.n_ubatch)
+    def _num_to_add(self, extents: Sequence[Extent]) -> int:
+        num_tokens = self._batch.struct.n_tokens
         # Beyond the context that a model was trained with it may have no positions.
-        return added if num_tokens + added <= self.n_batch and added <= self._trained_tokens else 0
+        most = min(self.n_batch - num_tokens, self._trained_tokens)
+        if 0 < (added := self.filling.num_to_tile(extents, self.n_ubatch)) <= most:
+            return added
+        if not self.filling.in_fours:
+            return 0
+        added = self._fours.num_to_add(num_tokens, self.n_ubatch, may_try=self._has_all_threads)
+        return added if added <= most else 0
 
-    def _computed(self) -> int:
+    def _compute(self, num_added: int) -> _Computed:
+        since = time.perf_counter()
         result = int(llama.llama_decode(self._handle, self._batch.struct))
         # A device computes on after the call: what is measured, cancelled or saved now must be behind us.
         llama.llama_synchronize(self._handle)
-        return result
+        return _Computed(result, num_added, time.perf_counter() - since)
+
+    def _note(self, extents: Sequence[Extent], computed: _Computed) -> None:
+        num_tokens = sum(extent.num_tokens for extent in extents)
+        if self._has_all_threads and num_tokens + computed.num_added < TILE_TOKENS:
+            num_cells = sum(extent.num_tokens * extent.end for extent in extents)
+            self._fours.note(num_tokens, computed.num_added, num_cells, computed.seconds)
+
+    @property
+    def _has_all_threads(self) -> bool:
+        return self._num_threads == self.spec.num_threads
+
+    def is_trying(self, num_tokens: int) -> bool:
+        """Whether passes of so many tokens are computed in two ways in turn for now, to find out which to take."""
+        return self.filling.in_fours and self._has_all_threads and self._fours.is_trying(num_tokens)
 
     def logits(self, row: int) -> NDArray[np.float32]:
         """Logits of a row of the last batch, by token id: a view that the next `decode` overwrites."""
@@ -351,6 +368,15 @@ class Context:
         if self._handle:
             llama.llama_free(self._handle)
             self._handle = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Computed:
+    """What llama.cpp returned of a batch and of the tokens that were added to it, and how long it took."""
+
+    result: int
+    num_added: int
+    seconds: float
 
 
 class _Batch:

@@ -17,9 +17,10 @@ from engine.generation.rows import AT_ONCE
 
 # Of so many tokens and more, what is left over counts for less than what one such pass differs from the next by.
 MOST_TRIED = 16
-# So many pairs are compared, and others after so many passes: whatever shares the machine comes and goes.
-PAIRS, PASSES_BETWEEN = 3, 512
-_LEAST_GAIN = 0.03
+# So many pairs are compared, of so many that are begun at the most, and others after so many passes: whatever shares
+# the machine comes and goes.
+PAIRS, MOST_PAIRS, PASSES_BETWEEN = 3, 12, 512
+_LEAST_GAIN = 0.05
 # What two passes look at is so much alike that the difference says nothing.
 _ALIKE_SHARE, _ALIKE_CELLS = 1 / 8, 64
 
@@ -30,6 +31,7 @@ class _Tried:
 
     ratios: deque[float] = field(default_factory=lambda: deque(maxlen=PAIRS))
     pairs_left: int = PAIRS
+    pairs_begun: int = 0
     passes_since: int = 0
     # Seconds and cells of the first half of a pair.
     filled: tuple[float, int] | None = None
@@ -40,14 +42,22 @@ class Fours:
 
     def __init__(self) -> None:
         self._tried: dict[int, _Tried] = {}
+        self._is_warm = False
 
-    def num_to_add(self, num_tokens: int, n_ubatch: int) -> int:
-        """How many tokens to add to a batch of so many; `n_ubatch` are computed at a time."""
+    def is_trying(self, num_tokens: int) -> bool:
+        """Whether the next passes of so many tokens are computed both ways in turn."""
+        return _is_tried(num_tokens) and self._of(num_tokens).pairs_left > 0
+
+    def num_to_add(self, num_tokens: int, n_ubatch: int, *, may_try: bool = True) -> int:
+        """How many tokens to add to a batch of so many; `n_ubatch` are computed at a time.
+
+        Without `may_try` by what is known: the pass will not be noted.
+        """
         missing = -num_tokens % AT_ONCE
-        if not missing or num_tokens + missing > min(n_ubatch, MOST_TRIED):
+        if not _is_tried(num_tokens) or num_tokens + missing > n_ubatch:
             return num_to_fours(num_tokens, n_ubatch)
-        tried = self._tried.get(num_tokens, _Tried())
-        if tried.pairs_left:
+        tried = self._of(num_tokens)
+        if may_try and tried.pairs_left:
             return missing if tried.filled is None else 0
         if not tried.ratios:
             return num_to_fours(num_tokens, n_ubatch)
@@ -55,26 +65,42 @@ class Fours:
 
     def note(self, num_tokens: int, num_added: int, num_cells: int, seconds: float) -> None:
         """A pass of so many tokens, and of those that were added, took so long; its tokens looked at so many cells."""
-        if num_tokens % AT_ONCE == 0 or num_tokens >= MOST_TRIED:
-            return
-        tried = self._tried.setdefault(num_tokens, _Tried())
+        if not self._is_warm:
+            # The first one touches what all others find.
+            self._is_warm = True
+        elif _is_tried(num_tokens):
+            self._note(self._of(num_tokens), num_added, num_cells, seconds)
+
+    @staticmethod
+    def _note(tried: _Tried, num_added: int, num_cells: int, seconds: float) -> None:
         if not tried.pairs_left:
             tried.passes_since += 1
             if tried.passes_since >= PASSES_BETWEEN:
-                tried.pairs_left, tried.passes_since = PAIRS, 0
+                tried.pairs_left, tried.pairs_begun, tried.passes_since = PAIRS, 0, 0
         elif num_added:
             tried.filled = seconds, num_cells
         else:
-            self._note_pair(tried, num_cells, seconds)
+            _note_pair(tried, num_cells, seconds)
 
-    @staticmethod
-    def _note_pair(tried: _Tried, num_cells: int, seconds: float) -> None:
-        tried.pairs_left -= 1
-        if tried.filled is not None and seconds > 0:
-            filled_seconds, filled_cells = tried.filled
-            if abs(num_cells - filled_cells) <= max(_ALIKE_CELLS, _ALIKE_SHARE * num_cells):
-                tried.ratios.append(filled_seconds / seconds)
-        tried.filled = None
+    def _of(self, num_tokens: int) -> _Tried:
+        return self._tried.setdefault(num_tokens, _Tried())
+
+
+def _is_tried(num_tokens: int) -> bool:
+    return num_tokens < MOST_TRIED and num_tokens % AT_ONCE > 0
+
+
+def _note_pair(tried: _Tried, num_cells: int, seconds: float) -> None:
+    tried.pairs_begun += 1
+    if tried.filled is not None and seconds > 0:
+        filled_seconds, filled_cells = tried.filled
+        if abs(num_cells - filled_cells) <= max(_ALIKE_CELLS, _ALIKE_SHARE * num_cells):
+            tried.ratios.append(filled_seconds / seconds)
+            tried.pairs_left -= 1
+    if tried.pairs_begun >= MOST_PAIRS:
+        # One and the other differ by more than by this.
+        tried.pairs_left = 0
+    tried.filled = None
 
 
 def num_to_fours(num_tokens: int, n_ubatch: int) -> int:

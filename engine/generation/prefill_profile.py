@@ -30,8 +30,15 @@ class PrefillProfile:
 
     def __init__(self) -> None:
         self._rates: dict[_Place, float] = {}
-        # What was asked for since it last changed; a node that was never measured takes the value of the nearest.
+        # What was asked for since it last changed; a node that was never measured takes the value of the nearest, by
+        # what attention to more cells takes.
         self._known: dict[_Place, float] = {}
+        self._cell_cost = 0.0
+
+    def attends_at(self, cell_cost: float) -> None:
+        """From now on, what a token's attention to one cell takes of what its matrices take (rows.py); 0 if unknown."""
+        self._cell_cost = cell_cost
+        self._known.clear()
 
     @property
     def is_measured(self) -> bool:
@@ -59,8 +66,13 @@ class PrefillProfile:
         if not self._rates:
             return _GUESSED_SECONDS_PER_TOKEN
         if place not in self._known:
-            self._known[place] = next(self._rates[near] for near in _NEAREST[place] if near in self._rates)
+            near = next(near for near in _NEAREST[place] if near in self._rates)
+            self._known[place] = self._rates[near] * self._computed(place) / self._computed(near)
         return self._known[place]
+
+    def _computed(self, place: _Place) -> float:
+        """What computing a token takes there, in terms of its matrices."""
+        return 1.0 + self._cell_cost * _CACHED[place[0]]
 
 
 def _nearest(axis: tuple[float, ...], value: float) -> int:

@@ -108,11 +108,10 @@ class Rehearsal:
         try:
             with self._sequences(num_sequences) as sequences:
                 self._begin_behind(sequences, before_tokens)
+                self._settle(sequences, num_tokens, before_tokens)
                 reading_before = self._reading_seconds
                 while not is_enough(taken) and self._is_wanted():
-                    if num_tokens > 1 or self._cells.num_free < num_sequences:
-                        # A prompt is read from its beginning each time.
-                        self._rewind(sequences, before_tokens)
+                    self._make_room(sequences, num_tokens, before_tokens)
                     begun += sequences[0].end
                     taken.append(self._pass(sequences, num_tokens))
         except NoCells:
@@ -151,6 +150,18 @@ class Rehearsal:
             else:
                 self._context.copy(first.slot, other.slot, 0, first.end)
                 self._cells.share(first, other, 0, first.end)
+
+    def _settle(self, sequences: list[CellSequence], num_tokens: int, before_tokens: int) -> None:
+        """Has passes of so many tokens be computed in both ways before any is timed, unless each takes long."""
+        seconds = 0.0
+        while seconds < LONG_SECONDS and self._context.is_trying(len(sequences) * num_tokens) and self._is_wanted():
+            self._make_room(sequences, num_tokens, before_tokens)
+            seconds = self._pass(sequences, num_tokens)
+
+    def _make_room(self, sequences: list[CellSequence], num_tokens: int, before_tokens: int) -> None:
+        if num_tokens > 1 or self._cells.num_free < len(sequences):
+            # A prompt is read from its beginning each time.
+            self._rewind(sequences, before_tokens)
 
     def _is_enough(self, taken: list[float]) -> bool:
         if len(taken) >= MOST_PASSES or (taken and taken[0] >= LONG_SECONDS):

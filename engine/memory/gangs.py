@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 # A difference that is no more than this says nothing.
 _TRIFLE = 1e-9
-# Where others follow, each beside those that are there holds these up and is held up by the next. As if others took the
-# place of half of all that end is the best guess at any load, in simulated runs (.8 to 1.6 of what is managed, steps of
-# 47 ms to 1 s): the mean of all is up to 15 % longer as if none came, and up to 13 % as if all did.
+# Of those that end, this share is taken to be followed by others when one is let in, whatever was seen. In simulated
+# runs of .8 to 1.6 of what is managed, with steps of 47 ms to 1 s, the mean of all is shortest so: it is up to 13 %
+# longer where all are taken to be followed, as with a steady load they are. (A plan goes by what was seen.)
 _REFILLED_SHARE = 0.5
 
 
@@ -74,9 +74,9 @@ class Sharing:
 
         With n under way, one of them ends each p + a·t(n)/n seconds for a prompt p and a tokens; by the end of the
         first, the n − 1 beside it are half done on the average. So N questions wait (N + n)/2 · (p + a·t(n)/n) where
-        nobody follows, and N · (p + a·t(n)/n) where as many stay: few share steps where few wait, or where the next
-        prompt is long, and many where reading takes no time. Of p, as much as a·h(n - 1)/n takes no time: it is read
-        beside the others.
+        nobody follows, and N · (p + a·t(n)/n) where as many stay; the mean of both counts. So few share steps where few
+        wait, or where the next prompt is long, and many where reading takes no time. Of p, as much as a·h(n - 1)/n is
+        read beside the others in no time.
         """
         num_questions = max(self.num_questions, num_known)
         most = max(1, min(num_questions, len(self.step_seconds)))

@@ -55,7 +55,7 @@ def plan(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Demand)
 def predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> Prediction:
     """What a placement that was made for another backlog gives now: only such can be compared.
 
-    With as many answers at once as have all wait least, of those that find cells: these alone decide who is let in.
+    With as many answers at once as have all wait least, of those that find cells.
     """
     sizes = gang_sizes(backlog.num_answers, _most_at_once(placement, backlog, demand))
     found = (_predicted(placement, profile, backlog, demand, size) for size in sizes)

@@ -70,7 +70,7 @@ def _rows(shape: ModelShape, num_cells: int) -> int:
 
 
 def _reserved_tokens(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
-    """Of a pass: llama.cpp makes room for as many of each sequence, and for one of as many as a large context has.
+    """Of a pass: llama.cpp makes room for as many of each sequence. We count one of as many as a large context has.
 
     A small one needs less, but beside layers in memory a device takes more than the activations of its own: what is too
     little there ends a load, where main memory gives way.

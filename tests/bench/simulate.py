@@ -28,7 +28,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.core import ModelShape
-from engine.memory.backlog import LEAST_REFILL
 from engine.memory.cost_model import Course, Courses, Disk
 from engine.memory.demand import Backlog, Demand
 from engine.memory.placement import Placement
@@ -156,7 +155,7 @@ def best_of(placement: Placement, demand: Demand) -> Best:
 
     @lru_cache
     def best(count: int, read_s: float) -> int:
-        backlog = Backlog(max(0, count - 1), 1, PROMPT_TOKENS, ANSWER_TOKENS, refill=LEAST_REFILL)
+        backlog = Backlog(max(0, count - 1), 1, PROMPT_TOKENS, ANSWER_TOKENS)
         return sharing_of(placement, DESKTOP, backlog, demand).best(read_s)
 
     return best

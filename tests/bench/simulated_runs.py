@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from engine.competing import MOST_SLOTS_OF_PROCESSOR
-from engine.memory.backlog import LEAST_REFILL
 from engine.memory.gangs import Sharing
 from engine.memory.measured import Measured
 from tests.bench.peers import PeerFailed
@@ -180,6 +179,6 @@ def _way(side: str, run: Run, stages: Stages) -> Callable[[Sequence[Question], S
     step_seconds, hidden_seconds = [stages.step_s(size) for size in sizes], [stages.hidden_s(size) for size in sizes]
 
     def best(count: int, read_s: float) -> int:
-        return Sharing(count, answer_tokens, step_seconds, LEAST_REFILL, hidden_seconds).best(read_s)
+        return Sharing(count, answer_tokens, step_seconds, hidden_seconds).best(read_s)
 
     return lambda questions, its: pipelined(questions, its, best)

@@ -152,6 +152,14 @@ def test_what_went_as_the_stages_alone_say_is_simulated_without_an_error():
     assert one.error == pytest.approx(0.0)
 
 
+def test_ours_is_simulated_as_the_engine_lets_questions_in() -> None:
+    alone, both = found().values()
+    [one] = compared({Key("fits", "ours", "alone"): alone, Key("fits", "ours", "poisson_0.9"): both}, {})
+    # Nothing is shared by steps that take a second each: one is searched for with the other, and answered behind it.
+    assert one.key.side == "ours"
+    assert 7.0 < one.simulated_s <= 12.0
+
+
 def test_what_steps_waited_for_alone_hides_prompts_of_ours() -> None:
     alone = found()[Key("fits", "serial", "alone")]
     plain, waited = (

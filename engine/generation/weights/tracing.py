@@ -20,6 +20,7 @@ import psutil
 
 from engine.errors import DecodeFailed, NotStreamable
 from engine.generation.context import Context, ContextSpec, Stretch
+from engine.generation.rows import Filling
 from engine.generation.weights.copying import copied_too_early
 from engine.generation.weights.cursor import node_name
 from engine.generation.weights.mappings import FileId, Mapping, covers, current
@@ -105,6 +106,8 @@ def _traced(model: Model, num_layers: int, tokens: Iterable[int], spec: ContextS
         for num_tokens in tokens:
             # That it was stopped is told as a failure.
             with suppress(DecodeFailed):
+                # Of just as many.
+                context.filling = Filling()
                 context.decode([Stretch(0, 0, (max(0, model.bos),) * num_tokens, 1)])
             graphs.append(tuple(trace.nodes))
             # A device computes all of it.

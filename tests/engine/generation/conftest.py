@@ -22,6 +22,7 @@ from engine.generation.worker import GenerationWorker
 from engine.inflight import QuestionInFlight
 from engine.memory.ledger import Ledger
 from tests.helpers.loaders import loader_in
+from tests.helpers.one_kernel import take_one_kernel
 from tests.helpers.tiny_gguf import write_tiny_model
 
 ENDS = (AnswerFinished, AnswerCancelled, AnswerFailed)
@@ -32,6 +33,11 @@ PASSAGES = tuple(
     for n in (1, 2, 3)
 )
 EVIDENCE = Evidence(PASSAGES, (Quote("Threads share state", 0, "/lib/doc1.md", None, 0, 19, 0.9),), Scope(3, 8, 3))
+
+
+@pytest.fixture
+def one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    take_one_kernel(monkeypatch)
 
 
 @pytest.fixture(scope="session")

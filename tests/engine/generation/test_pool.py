@@ -862,6 +862,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return found
 
 
+@pytest.mark.usefixtures("one_kernel")
 def test_weights_in_the_processors_order_leave_and_come_back_without_a_load(quantised, pool_desk, loads):
     alone = {}
     for path in quantised:
@@ -889,6 +890,7 @@ def test_weights_in_the_processors_order_leave_and_come_back_without_a_load(quan
     assert sum(span.num_bytes for span in spans) == 0
 
 
+@pytest.mark.usefixtures("one_kernel")
 def test_layers_streamed_from_a_copy_leave_and_come_back_without_another(quantised, pool_desk, loads):
     # Too little for the weights of one.
     desk = pool_desk(72 * MIB)

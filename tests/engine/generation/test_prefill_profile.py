@@ -51,3 +51,15 @@ def test_measurements_of_nothing_are_left_out() -> None:
     profile.note(0, 0, 1.0)
     profile.note(0, 64, 0.0)
     assert not profile.is_measured
+
+
+def test_what_was_not_measured_takes_longer_by_the_cells_that_attention_looks_at() -> None:
+    profile = PrefillProfile()
+    profile.note(0, 128, 128 * 0.008)
+    profile.attends_at(0.00024)
+    # Of a 1B model with heads of 64: 8 ms a token at the beginning, 15 behind 3,500.
+    assert profile.seconds(3500, 128) == pytest.approx(128 * 0.0147, rel=0.02)
+    profile.note(4096, 128, 128 * 0.02)
+    assert profile.seconds(4096, 128) == pytest.approx(128 * 0.02)
+    profile.attends_at(0.0)
+    assert profile.seconds(1024, 128) == pytest.approx(128 * 0.008)

@@ -73,6 +73,23 @@ def test_steps_are_timed_behind_a_prompt_where_the_processor_attends_token_by_to
     assert streamed.length < BEFORE_TOKENS
 
 
+def test_steps_that_are_computed_in_two_ways_in_turn_are_timed_when_that_is_over(
+    model_desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, sizes, decode = [True] * 7, list[int](), Context.decode
+
+    def watched(context: Context, stretches: Sequence[Stretch]) -> list[int]:
+        sizes.append(len(stretches))
+        return decode(context, stretches)
+
+    monkeypatch.setattr(Context, "is_trying", lambda context, num_tokens: bool(num_tokens == 3 and left and left.pop()))
+    monkeypatch.setattr(Context, "decode", watched)
+    steps = result(model_desk.worker.rehearse("write", 3))
+    assert steps is not None
+    assert sizes.count(3) == 7 + steps.num_passes
+    model_desk.loader.loaded_now.loop.cells.check_integrity([])
+
+
 def test_answers_are_the_same_after_a_rehearsal(model_desk: Desk):
     model_desk.ask("How?", "before", max_tokens=20)
     before = model_desk.end_of("before")

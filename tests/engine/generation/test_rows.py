@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,9 +114,9 @@ def test_what_is_added_changes_nothing_and_leaves_nothing(path: Path, monkeypatc
     calls: list[int] = []
     add = Context._decode
 
-    def watched(self: Context, stretches: Sequence[Stretch]) -> int:
+    def watched(self: Context, extents: Sequence[Extent]) -> Any:
         calls.append(self._batch.struct.n_tokens)
-        return add(self, stretches)
+        return add(self, extents)
 
     monkeypatch.setattr(Context, "_decode", watched)
     (filled, sizes), (plain, sizes_before) = answers(fills_up=True), answers(fills_up=False)

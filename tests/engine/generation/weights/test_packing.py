@@ -26,6 +26,7 @@ from engine.memory.ledger import Ledger
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
 from tests.bench import bench_model
 from tests.bench.bench_model import Shape, write_model
+from tests.helpers.one_kernel import take_one_kernel
 from tests.helpers.streamed_model import Logits, StreamedModel, opened, same, watched
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="layers are streamed on Linux only")
@@ -34,6 +35,13 @@ PAGE, MIB = mmap.PAGESIZE, 2**20
 # More than fits into what the allocator holds for a thread.
 SHAPE = Shape("packed", layers=12, width=512, feed_forward=6656, heads=8, kv_heads=2, vocabulary=2000)
 UNWATCHED = watched(lambda number: None)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_kernel() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        take_one_kernel(monkeypatch)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -6,15 +6,18 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.errors import NotStreamable
+from engine.generation.context import Context
 from engine.generation.model import Model
 from engine.generation.weights import tracing
 from engine.generation.weights.mappings import Mapping, covers, current
 from engine.generation.weights.memory_map import MappingLost, bytes_at
 from engine.generation.weights.tracing import emptied, fault_of, graphs_of
+from tests.bench.bench_model import Shape, write_model
 from tests.helpers.tiny_gguf import write_tiny_lfm2, write_tiny_mamba, write_tiny_model
 
 ALL = frozenset(range(3))
@@ -63,6 +66,24 @@ def test_the_graph_of_a_model_is_looked_at_without_computing_it(tmp_path: Path, 
             graphs_of(model, 3, range(3))
     finally:
         model.close()
+
+
+def test_the_graphs_are_those_of_just_as_many_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_model(tmp_path / "tiny.gguf", Shape("traced", 2, 256, 512, heads=4, kv_heads=2, vocabulary=2000))
+    sizes, compute = list[int](), Context._compute
+
+    def watched(context: Context, num_added: int) -> Any:
+        sizes.append(context._batch.struct.n_tokens)
+        return compute(context, num_added)
+
+    monkeypatch.setattr(Context, "_compute", watched)
+    model = Model(tmp_path / "tiny.gguf", 0, lambda _: True)
+    try:
+        # In the processor's own order, where one token would be computed with others.
+        graphs_of(model, 2, range(2))
+    finally:
+        model.close()
+    assert sizes == [1, 4]
 
 
 @pytest.fixture
