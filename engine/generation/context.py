@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -144,7 +145,7 @@ class Context:
         self.window_tokens = model.window_tokens
         # When batches are filled up; whoever learns how long they take may tell it better.
         self.filling, self._trained_tokens = self._filling_here(), int(llama.llama_model_n_ctx_train(model.handle))
-        self._batch, self._fours = _Batch(self.n_batch), Fours()
+        self._batch, self._fours, self._may_try = _Batch(self.n_batch), Fours(), True
         self._is_spoilt = False
         self._num_threads = spec.num_threads
 
@@ -302,7 +303,7 @@ class Context:
             return added
         if not self.filling.in_fours:
             return 0
-        added = self._fours.num_to_add(num_tokens, self.n_ubatch, may_try=self._has_all_threads)
+        added = self._fours.num_to_add(num_tokens, self.n_ubatch, may_try=self._tries)
         return added if added <= most else 0
 
     def _compute(self, num_added: int) -> _Computed:
@@ -314,17 +315,26 @@ class Context:
 
     def _note(self, extents: Sequence[Extent], computed: _Computed) -> None:
         num_tokens = sum(extent.num_tokens for extent in extents)
-        if self._has_all_threads and num_tokens + computed.num_added < TILE_TOKENS:
+        if self._tries and num_tokens + computed.num_added < TILE_TOKENS:
             num_cells = sum(extent.num_tokens * extent.end for extent in extents)
             self._fours.note(num_tokens, computed.num_added, num_cells, computed.seconds)
 
     @property
-    def _has_all_threads(self) -> bool:
-        return self._num_threads == self.spec.num_threads
+    def _tries(self) -> bool:
+        return self._may_try and self._num_threads == self.spec.num_threads
 
     def is_trying(self, num_tokens: int) -> bool:
         """Whether passes of so many tokens are computed in two ways in turn for now, to find out which to take."""
-        return self.filling.in_fours and self._has_all_threads and self._fours.is_trying(num_tokens)
+        return self.filling.in_fours and self._tries and self._fours.is_trying(num_tokens)
+
+    @contextmanager
+    def as_known(self) -> Iterator[None]:
+        """Meanwhile passes are computed in the way that is the faster one by now, and nothing is tried or learnt."""
+        self._may_try = False
+        try:
+            yield
+        finally:
+            self._may_try = True
 
     def logits(self, row: int) -> NDArray[np.float32]:
         """Logits of a row of the last batch, by token id: a view that the next `decode` overwrites."""

@@ -49,7 +49,7 @@ class PrefillProfile:
         if new_tokens <= 0 or seconds <= 0:
             return
         place = _nearest(_CACHED, cached_tokens), _nearest(_NEW, new_tokens)
-        measured = seconds / new_tokens
+        measured = seconds / new_tokens * self._computed(place) / self._computed_at(cached_tokens, new_tokens)
         known = self._rates.get(place, measured)
         self._rates[place] = known + _LEARNING_RATE * (measured - known)
         self._known.clear()
@@ -71,8 +71,11 @@ class PrefillProfile:
         return self._known[place]
 
     def _computed(self, place: _Place) -> float:
-        """What computing a token takes there, in terms of its matrices."""
-        return 1.0 + self._cell_cost * _CACHED[place[0]]
+        return self._computed_at(_CACHED[place[0]], _NEW[place[1]])
+
+    def _computed_at(self, cached_tokens: float, new_tokens: float) -> float:
+        """What computing a token takes on the average, in terms of its matrices."""
+        return 1.0 + self._cell_cost * (cached_tokens + new_tokens / 2)
 
 
 def _nearest(axis: tuple[float, ...], value: float) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 from engine.errors import DecodeFailed, NoCells, WeightsNotRead
 from engine.generation.cells import CellSequence
 from engine.generation.context import Stretch
+from engine.generation.fours import MOST_PAIRS
 from engine.generation.gathering import room_to_move
 from engine.generation.loaded import LoadedModel
 from engine.memory.measured import Kind
@@ -84,7 +85,7 @@ class Rehearsal:
         self._context.use_threads(num_threads)
         try:
             # Beside something else no step is like the other, and what counts is how many there are.
-            return self._repeated(num_answers, 1, lambda taken: until(), fmean)
+            return self._repeated(num_answers, 1, lambda taken: until(), fmean, settles=False)
         finally:
             self._context.use_threads(None)
 
@@ -95,6 +96,8 @@ class Rehearsal:
         is_enough: Callable[[list[float]], bool],
         typical: Callable[[list[float]], float] = median,
         before_tokens: int = 0,
+        *,
+        settles: bool = True,
     ) -> Rehearsed | None:
         loaded = self._loaded
         loaded.keeper.spare_cells()
@@ -108,12 +111,14 @@ class Rehearsal:
         try:
             with self._sequences(num_sequences) as sequences:
                 self._begin_behind(sequences, before_tokens)
-                self._settle(sequences, num_tokens, before_tokens)
+                if settles:
+                    self._settle(sequences, num_tokens, before_tokens)
                 reading_before = self._reading_seconds
-                while not is_enough(taken) and self._is_wanted():
-                    self._make_room(sequences, num_tokens, before_tokens)
-                    begun += sequences[0].end
-                    taken.append(self._pass(sequences, num_tokens))
+                with self._context.as_known():
+                    while not is_enough(taken) and self._is_wanted():
+                        self._make_room(sequences, num_tokens, before_tokens)
+                        begun += sequences[0].end
+                        taken.append(self._pass(sequences, num_tokens))
         except NoCells:
             return None
         except WeightsNotRead:
@@ -153,10 +158,12 @@ class Rehearsal:
 
     def _settle(self, sequences: list[CellSequence], num_tokens: int, before_tokens: int) -> None:
         """Has passes of so many tokens be computed in both ways before any is timed, unless each takes long."""
-        seconds = 0.0
-        while seconds < LONG_SECONDS and self._context.is_trying(len(sequences) * num_tokens) and self._is_wanted():
+        for _ in range(2 * MOST_PAIRS + 1):
+            if not (self._context.is_trying(len(sequences) * num_tokens) and self._is_wanted()):
+                return
             self._make_room(sequences, num_tokens, before_tokens)
-            seconds = self._pass(sequences, num_tokens)
+            if self._pass(sequences, num_tokens) >= LONG_SECONDS:
+                return
 
     def _make_room(self, sequences: list[CellSequence], num_tokens: int, before_tokens: int) -> None:
         if num_tokens > 1 or self._cells.num_free < len(sequences):

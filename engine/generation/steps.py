@@ -113,7 +113,7 @@ class Steps:
             cell_cost = context.cell_cost if context.attends_by_tiles else 0.0
             lasting.pass_times.begin(cell_cost, *context.disk_seconds())
         times = lasting.pass_times if is_timed else None
-        lasting.profile.attends_at(context.filling.tile_cost)
+        lasting.profile.attends_at(context.filling.tile_cost if takes_turns else 0.0)
         self._row_times = lasting.row_times if takes_turns else None
         if self._row_times is not None:
             self._row_times.begin(context.filling.cell_cost)

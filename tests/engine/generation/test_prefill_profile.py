@@ -59,7 +59,14 @@ def test_what_was_not_measured_takes_longer_by_the_cells_that_attention_looks_at
     profile.attends_at(0.00024)
     # Of a 1B model with heads of 64: 8 ms a token at the beginning, 15 behind 3,500.
     assert profile.seconds(3500, 128) == pytest.approx(128 * 0.0147, rel=0.02)
-    profile.note(4096, 128, 128 * 0.02)
-    assert profile.seconds(4096, 128) == pytest.approx(128 * 0.02)
+    # All of a long prompt take longer than its first tokens.
+    assert profile.seconds(0, 3500) > 1.3 * 3500 * 0.008
     profile.attends_at(0.0)
-    assert profile.seconds(1024, 128) == pytest.approx(128 * 0.008)
+    assert profile.seconds(3500, 128) == pytest.approx(128 * 0.008)
+
+
+def test_what_was_measured_between_two_nodes_is_told_there_as_it_was() -> None:
+    profile = PrefillProfile()
+    profile.attends_at(0.00024)
+    profile.note(2000, 128, 128 * 0.012)
+    assert profile.seconds(2000, 128) == pytest.approx(128 * 0.012, rel=0.02)
