@@ -83,6 +83,7 @@ def build(
         keeper = keeper_over(plan, context, cells, ledger, files)
         undo.callback(keeper.abandon)
         loop = _loop(model, context, cells, keeper, plan.room.context_tokens, files.folder)
+        loop.profile.expect(plan.placement.prediction.prefill_tokens_per_s)
         # Tokens stay what they are, in whatever format their keys and values are kept.
         fingerprint = model_fingerprint(plan.path)
         speaker = speaker_of(model, plan.shape.name, fingerprint, plan.room.context_tokens)

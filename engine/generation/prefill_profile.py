@@ -12,8 +12,10 @@ _CACHED = (0.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0)
 _NEW = (1.0, 16.0, 64.0, 256.0, 1024.0, 4096.0)
 # A new measurement moves its neighbours by this share of the difference: about ten outweigh a start-up effect.
 _LEARNING_RATE = 0.2
-# Until something was measured: a small model on a laptop.
+# Until something was measured or planned: a small model on a laptop.
 _GUESSED_SECONDS_PER_TOKEN = 0.01
+# A plan tells of prompts of about this length.
+_PLANNED_TOKENS = 1024.0
 
 
 _Place = tuple[int, int]
@@ -33,7 +35,12 @@ class PrefillProfile:
         # What was asked for since it last changed; a node that was never measured takes the value of the nearest, by
         # what attention to more cells takes.
         self._known: dict[_Place, float] = {}
-        self._cell_cost = 0.0
+        self._cell_cost = self._planned_seconds = 0.0
+
+    def expect(self, tokens_per_s: float) -> None:
+        """What a plan foresees of prompts, until something is measured; 0 where it foresees nothing."""
+        if tokens_per_s > 0:
+            self._planned_seconds = 1.0 / tokens_per_s
 
     def attends_at(self, cell_cost: float) -> None:
         """From now on, what a token's attention to one cell takes of what its matrices take (rows.py); 0 if unknown."""
@@ -64,7 +71,8 @@ class PrefillProfile:
 
     def _rate(self, place: _Place) -> float:
         if not self._rates:
-            return _GUESSED_SECONDS_PER_TOKEN
+            planned = self._planned_seconds * self._computed(place) / self._computed_at(0.0, _PLANNED_TOKENS)
+            return planned or _GUESSED_SECONDS_PER_TOKEN
         if place not in self._known:
             near = next(near for near in _NEAREST[place] if near in self._rates)
             self._known[place] = self._rates[near] * self._computed(place) / self._computed(near)

@@ -13,6 +13,20 @@ def test_before_anything_is_measured_there_is_a_guess() -> None:
     assert profile.seconds(0, 200) == pytest.approx(2 * profile.seconds(0, 100)) != 0
 
 
+def test_before_anything_is_measured_a_plan_tells() -> None:
+    profile = PrefillProfile()
+    profile.expect(0.0)
+    guessed = profile.seconds(0, 1024)
+    profile.expect(64.0)
+    assert not profile.is_measured
+    assert profile.seconds(0, 1024) == pytest.approx(16.0) != guessed
+    profile.attends_at(0.00024)
+    assert profile.seconds(0, 1024) == pytest.approx(16.0)
+    assert profile.seconds(4096, 1024) > 1.5 * 16.0
+    profile.note(0, 1024, 8.0)
+    assert profile.seconds(0, 1024) == pytest.approx(8.0)
+
+
 def test_one_measurement_tells_of_everything() -> None:
     profile = PrefillProfile()
     profile.note(0, 256, 2.56)
