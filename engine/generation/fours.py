@@ -1,10 +1,10 @@
 """Whether a pass of few tokens is filled up to four: tried both ways, as the two kernels differ by processor and model.
 
 Matrices that were copied into llama.cpp's own order are multiplied by four tokens at once, and by another kernel with
-what is left over, token by token. With AVX-512 the first took 138 ms for four tokens of a 3B model where the second
-took 172 for one and 209 for two (two cores): one answer is written a fifth faster beside three tokens that nobody asked
-for, and two by half. Five took 212 ms and eight 259. Where memory is slower than either, or a device computes some of
-the layers, it is another question. So of each number of tokens some passes are computed both ways, one after the other.
+what is left over, token by token. With AVX-512 a pass of a 3B model (Q4_0, two cores) takes 172 ms for one token, 209
+for two and 138 for four: it is faster with tokens beside it that nobody asked for. Five take 212 ms, and eight 259. In
+Q4_K one token by itself is faster, in Q8_0 three are; and where a device computes some of the layers, it is another
+question. So of each number of tokens some passes are computed both ways, one after the other.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _note_pair(tried: _Tried, num_cells: int, seconds: float) -> None:
 def num_to_fours(num_tokens: int, n_ubatch: int) -> int:
     """How many tokens to add so that matrices have fours, where nothing was tried.
 
-    One that is missing pays everywhere, two only beside others that are computed together.
+    One that is missing mostly pays, two only beside others that are computed together.
     """
     last = num_tokens % n_ubatch
     missing = -last % AT_ONCE

@@ -15,7 +15,7 @@ import psutil
 from engine.config import Settings
 from engine.core import ModelShape, Tier
 from engine.generation.changing import change_of
-from engine.generation.context import MAX_SEQUENCES, ContextSpec
+from engine.generation.context import ContextSpec
 from engine.generation.kv_room import KVRoom, shape_with
 from engine.memory.demand import Backlog, Demand
 from engine.memory.hardware import Hardware
@@ -24,7 +24,7 @@ from engine.memory.placement import Placement
 from engine.memory.planner import plan
 from engine.memory.profile import Profile
 from engine.memory.wording import COPIED
-from engine.memory.workspace import num_sequences
+from engine.memory.workspace import MAX_SEQUENCES, num_sequences
 from engine.models.fit import by_settings, demand_of
 
 # Tokens of a prompt that take a processor about a second.

@@ -23,7 +23,7 @@ LOGITS_BYTES, MIN_SEQUENCES, MAX_SEQUENCES = 128 * 2**20, 32, 255
 CELLS_OF_A_SEQUENCE = 32
 # A token that is written, and as many as may be drafted behind it.
 ROWS_OF_AN_ANSWER = 1 + 64
-# Behind them a context has one more, of tokens that fill batches up (generation/fours.py).
+# Behind them a context has one more, of tokens that fill batches up (generation/fours.py): llama.cpp has 256 in all.
 ADDED_SEQUENCES = 1
 _UNKNOWN_WIDTH = 4096
 

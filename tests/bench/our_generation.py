@@ -21,7 +21,7 @@ from engine.errors import RagdollError
 from engine.generation.beam import Beams
 from engine.generation.cache_files import CacheFiles
 from engine.generation.cells import Cells
-from engine.generation.context import MAX_SEQUENCES, Context, ContextSpec
+from engine.generation.context import Context, ContextSpec
 from engine.generation.fingerprint import root_key
 from engine.generation.knowledge import KnowledgeKeeper
 from engine.generation.load_plan import UBATCH_OF_PROCESSOR
@@ -40,6 +40,7 @@ from engine.generation.request import (
 from engine.generation.segment import Segment
 from engine.generation.step_loop import StepLoop
 from engine.memory.ledger import Ledger
+from engine.memory.workspace import MAX_SEQUENCES
 from engine.models.gguf import read_shape
 
 N_BATCH = 512

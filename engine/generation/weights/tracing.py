@@ -103,11 +103,11 @@ def _traced(model: Model, num_layers: int, tokens: Iterable[int], spec: ContextS
         context = Context(model, spec, trace)
         undo.callback(context.close)
         llama.llama_set_abort_callback(context.handle, stop, None)
+        # The graphs are those of just as many tokens.
+        context.filling = Filling()
         for num_tokens in tokens:
             # That it was stopped is told as a failure.
             with suppress(DecodeFailed):
-                # Of just as many.
-                context.filling = Filling()
                 context.decode([Stretch(0, 0, (max(0, model.bos),) * num_tokens, 1)])
             graphs.append(tuple(trace.nodes))
             # A device computes all of it.
