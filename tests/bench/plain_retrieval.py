@@ -1,17 +1,15 @@
 """Retrieval and prompt as people put them together: sentence-transformers, LanceDB's nearest neighbours, a template.
 
-The table is the application's own, with LanceDB's own index of the vectors where they are many. Before each passage
-stands what our side has there, the name of its file and its page: the models all read as much.
+The table is the application's own, with LanceDB's own index of the vectors where they are many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import resources
-from engine.catalog import Catalog
 from engine.config import EmbedderSettings
 from engine.embedder import resolve
 from engine.partitions.opening import TABLE
@@ -21,7 +19,7 @@ _REFINE_FACTOR = 10
 
 
 class PlainRetrieval:
-    """An embedding model, a table and the names of its documents, all open as long as the process lives."""
+    """An embedding model and a table, both open as long as the process lives."""
 
     def __init__(self, table_folder: Path, num_threads: int) -> None:
         import lancedb
@@ -31,24 +29,16 @@ class PlainRetrieval:
         torch.set_num_threads(num_threads)
         self._embedder: Any = SentenceTransformer(str(resolve(EmbedderSettings()).folder), device="cpu")
         self._table: Any = lancedb.connect(table_folder).open_table(TABLE)
-        self._catalog = Catalog.open(table_folder.parent)
         self._has_index = any("vector" in index.columns for index in self._table.list_indices())
 
     def passages(self, question: str, count: int) -> list[str]:
-        """The nearest chunks as they are read, the nearest first."""
+        """The nearest chunks, the nearest first."""
         vector = self._embedder.encode(question, normalize_embeddings=True, show_progress_bar=False)
         query = self._table.search(vector, "vector", query_type="vector").distance_type("dot")
         if self._has_index:
             query = query.refine_factor(_REFINE_FACTOR)
-        found = query.select(["document_id", "page", "text", "_distance"]).limit(count).to_arrow().to_pylist()
-        paths = self._catalog.paths_of(chunk["document_id"] for chunk in found)
-        return [under_its_name(paths[chunk["document_id"]], chunk["page"], chunk["text"]) for chunk in found]
-
-
-def under_its_name(path: str, page: int | None, text: str) -> str:
-    """A passage as our side's model reads it, but for its number."""
-    name = PurePath(path).name
-    return f"{name}\n{text}" if page is None else f"{name}, page {page}\n{text}"
+        found: list[str] = query.select(["text", "_distance"]).limit(count).to_arrow()["text"].to_pylist()
+        return found
 
 
 def plain_prompt(question: str, passages: Sequence[str]) -> str:

@@ -4,10 +4,11 @@
                                   [--regime NAME…] [--only NAME…] [--questions N] [--seeds N] [--all-ablations]
                                   [--disk-rate MB] [--runs FILE [--resume]]
 
-The same model file, documents, questions, moments of arrival and lengths for everybody. Documents are real ones with
-many synthetic vectors beside them; questions ask about their places as Zipf has it; how much is read and written
-follows the Azure conversations of 2023, scaled to the machine. They come by a Poisson process whose rate goes
-4 → 16 → 4, at that trace's moments, or as code was asked for in those days (long prompts, short answers); on the
+The same model file, documents, questions, moments of arrival and lengths for everybody, and the same passages to read:
+those that our search finds. A peer searches in its own way, as long as that takes it, and is handed those. Documents
+are real ones with many synthetic vectors beside them; questions ask about their places as Zipf has it; how much is read
+and written follows the Azure conversations of 2023, scaled to the machine. They come by a Poisson process whose rate
+goes 4 → 16 → 4, at that trace's moments, or as code was asked for in those days (long prompts, short answers); on the
 average 0.9 times as fast as the serial peer answers conversations one by one, which is measured first, and at other
 rates, overload among them. Every load begins with a process of its own in which nothing is kept of earlier ones.
 
@@ -86,6 +87,7 @@ from tests.bench.llama_weights import comparable, weights_folder
 from tests.bench.our_generation import num_threads, told
 from tests.bench.peers import PeerFailed
 from tests.bench.real_library import DOCUMENTS, Library, read_library
+from tests.bench.serving_evidence import CONTEXT_TOKENS, with_evidence
 from tests.bench.serving_figures import (
     ALONE,
     BOUNDS,
@@ -126,7 +128,6 @@ _PLENTY = 64 * 2**30
 # A model of several GB takes more than five minutes.
 QUICK_REGIMES: tuple[Regime, ...] = ("fits",)
 NUM_PLACES = 100
-CONTEXT_TOKENS = 2048
 
 PEERS = ("serial_batched", SERIAL, "llama_server", "llama_server_with_ring", "langchain", "accelerate", "ondisk_index")
 ABLATIONS = (
@@ -330,6 +331,10 @@ class Bench:
 
     def _measure(self, regime: Regime, step: Step) -> None:
         asked = self._asked(regime, step)
+        if step.side not in WAYS:
+            home = self.libraries.home(is_on_disk=False)
+            with told(f"{regime}: finding what {step.side} is to read"), fresh(home, self.models[regime], self.profile):
+                asked = with_evidence(asked, home)
         with (
             told(f"{regime}: {step.side}, {step.load.name}, seed {step.seed}, {len(asked)} questions"),
             self._opened(regime, step.side) as side,

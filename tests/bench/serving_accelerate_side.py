@@ -34,7 +34,7 @@ class AccelerateServingSide:
         began = clock.now()
         passages = self._retrieval.passages(asked.text, asked.passages)
         retrieved = clock.now()
-        prompt = plain_prompt(asked.text, passages).encode()
+        prompt = plain_prompt(asked.text, asked.read(passages)).encode()
         tokens = self._vocabulary.tokenize(prompt, add_bos=True, special=True)
         written = self._writing.write(tokens, asked.answer_tokens)
         return Served(

@@ -58,7 +58,7 @@ class LangChainSide:
         began = clock.now()
         found = self._store.as_retriever(search_kwargs={"k": asked.passages}).invoke(asked.text)
         retrieved = clock.now()
-        prompt = plain_prompt(asked.text, [document.page_content for document in found])
+        prompt = plain_prompt(asked.text, asked.read([document.page_content for document in found]))
         times = [clock.now() for _ in self._model.stream(prompt, max_tokens=asked.answer_tokens)]
         return Served(
             arrival_s=asked.arrival_s,

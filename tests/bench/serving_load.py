@@ -33,19 +33,27 @@ Arrivals = Literal["poisson", "azure", "code", "alone"]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question: when it comes, in seconds from the first, how many passages are read for it, and what is written."""
+    """A question: when it comes, in seconds from the first, how many passages are read for it, and what is written.
+
+    `evidence` is what a peer's model is to read for it (serving_evidence.py); empty where that is what it finds itself.
+    """
 
     text: str
     arrival_s: float
     passages: int
     answer_tokens: int
+    evidence: tuple[str, ...] = ()
+
+    def read(self, found: Sequence[str]) -> Sequence[str]:
+        """What a peer's model reads that `found` this."""
+        return self.evidence or found
 
     def told(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def heard(cls, told: Mapping[str, Any]) -> Self:
-        return cls(**told)
+        return cls(**{**told, "evidence": tuple(told["evidence"])})
 
 
 @dataclass(frozen=True, slots=True)

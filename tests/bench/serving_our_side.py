@@ -35,13 +35,13 @@ from engine.yielding import switch_often
 from tests.bench import process_marks
 from tests.bench.confined import Group
 from tests.bench.sampled import sampled
+from tests.bench.serving_evidence import SEARCH_SETTINGS
 from tests.bench.serving_figures import Moment, Run, Served
 from tests.bench.serving_load import Asked
 from tests.bench.serving_turns import Clock
 from tests.bench.serving_ways import DEFAULTS, WAYS, in_force
 from tests.bench.side_process import Said, group_of, serve
 
-CONTEXT_TOKENS = 2048
 MOMENT_SECONDS = 1.0
 # What the model that is loaded counts, by the names of totals.
 _OF_STREAM = {"streamed_bytes": "streamed_bytes_total", "waited_s": "streaming_waited_seconds_total"}
@@ -100,10 +100,8 @@ class OurServingSide:
             self.engine = undo.enter_context(Engine(Home.under(Path(settings["home"]))))
             self.engine.change_settings(
                 {
-                    # What words of a question say of files would confine its search.
-                    "retrieval.reads_filters": False,
                     "generation.num_threads": settings["num_threads"],
-                    "generation.max_context": CONTEXT_TOKENS,
+                    **SEARCH_SETTINGS,
                     **DEFAULTS,
                     **way.settings,
                 }

@@ -42,7 +42,8 @@ class SerialSide:
         began = clock.now()
         passages = self._retrieval.passages(asked.text, asked.passages)
         retrieved = clock.now()
-        tokens = self._llama.tokenize(plain_prompt(asked.text, passages).encode(), add_bos=True, special=True)
+        prompt = plain_prompt(asked.text, asked.read(passages)).encode()
+        tokens = self._llama.tokenize(prompt, add_bos=True, special=True)
         # What is too long loses its beginning, as in other applications.
         tokens = tokens[-(self._context_tokens - asked.answer_tokens) :]
         # Sampled, since a random model that is greedy repeats itself; likelier tokens alone, of which none ends it.

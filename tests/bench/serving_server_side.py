@@ -45,7 +45,7 @@ class ServerSide:
 
     def answer(self, asked: Asked, clock: Clock) -> Served:
         began, retrieved, passages = self._searching.submit(self._search, asked, clock).result()
-        prompt = plain_prompt(asked.text, passages).encode()
+        prompt = plain_prompt(asked.text, asked.read(passages)).encode()
         tokens = self._vocabulary.tokenize(prompt, add_bos=True, special=True)
         tokens = tokens[-(self._slot_tokens - asked.answer_tokens) :]
         streamed = self._server.complete(tokens, asked.answer_tokens)

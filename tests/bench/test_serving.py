@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from engine.core import ModelShape, Question
+from engine.core import ModelShape, Passage, Question
 from engine.generation.batching import Batching
 from engine.generation.evidence import EvidencePassage
 from engine.generation.pass_times import PassTimes
@@ -25,9 +25,10 @@ from engine.memory.measured import Measured
 from engine.models.gguf import read_shape
 from tests.bench import report, serving
 from tests.bench.azure import Length
-from tests.bench.plain_retrieval import plain_prompt, under_its_name
+from tests.bench.plain_retrieval import plain_prompt
 from tests.bench.real_library import Library, Text
 from tests.bench.serving import FULL, SMALL, Step, left, sides_of, steps
+from tests.bench.serving_evidence import as_read
 from tests.bench.serving_figures import (
     BOUNDS,
     RECORDED,
@@ -645,6 +646,15 @@ def test_moments_are_written_line_by_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", [None, 3])
 def test_peers_read_passages_as_our_side_does(page: int | None) -> None:
-    ours = EvidencePassage(1, "report.pdf", page, "A passage.").block(1).text
-    theirs = plain_prompt("Why?", [under_its_name("/home/me/report.pdf", page, "A passage.")])
+    passages = [
+        Passage(f"r{number}", 1, "/home/me/report.pdf", number, page, 0, 10, "", f"Passage {number}.", 0.5)
+        for number in (1, 2)
+    ]
+    ours = "".join(EvidencePassage.of(passage).block(n).text for n, passage in enumerate(passages, start=1))
+    asked = replace(Asked("Why?", 0.0, 2, 4), evidence=as_read(passages))
+    theirs = plain_prompt(asked.text, Asked.heard(asked.told()).read(["what it found"]))
     assert f"<|im_start|>user\n{ours}Question: Why?" in theirs
+
+
+def test_who_is_handed_no_evidence_reads_what_it_found() -> None:
+    assert Asked("Why?", 0.0, 1, 4).read(["what it found"]) == ["what it found"]
