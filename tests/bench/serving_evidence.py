@@ -16,6 +16,7 @@ from engine.core import Passage
 from engine.engine import Engine
 from engine.generation.evidence import EvidencePassage
 from tests.bench.serving_load import Asked
+from tests.bench.serving_ways import WAYS, in_force
 
 # How much a model reads, on every side; what words of a question say of files would confine its search.
 CONTEXT_TOKENS = 2048
@@ -23,9 +24,9 @@ SEARCH_SETTINGS: Mapping[str, Any] = {"generation.max_context": CONTEXT_TOKENS, 
 
 
 def with_evidence(asked: Sequence[Asked], home: Path) -> list[Asked]:
-    """The questions, each with the passages that our engine finds for it; it must not be open elsewhere."""
+    """The questions, each with the passages that our side finds for it; nobody else has that home open."""
     found: dict[tuple[int, str], tuple[str, ...]] = {}
-    with Engine(Home.under(home)) as engine:
+    with in_force(WAYS["ours"], index_share=1.0), Engine(Home.under(home)) as engine:
         engine.change_settings(SEARCH_SETTINGS)
         for count in dict.fromkeys(one.passages for one in asked):
             texts = list(dict.fromkeys(one.text for one in asked if one.passages == count))

@@ -144,7 +144,7 @@ DEFAULTS: Mapping[str, Any] = {
 def in_force(way: Way, index_share: float) -> Iterator[None]:
     """Has engines that are opened in the block be as this says.
 
-    Passages stay single chunks, as the peers have them: neighbours that join would be more to read than others read.
+    Passages stay single chunks, as applications like the peers have them: neighbours that join are much more to read.
     """
     with ExitStack() as undo:
         undo.enter_context(mock.patch.object(Room, "of", return_value=Room(0, 0)))
