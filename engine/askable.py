@@ -30,9 +30,19 @@ def check_top_k(top_k: int | None) -> None:
 
 
 def check_scope(catalog: ScopeReader, collection: str | None, filters: Filters) -> None:
-    """Raises NothingThere for a collection or a path that is none, and BadRequest for a date that is none."""
+    """Raises NothingThere where nothing can be found, and BadRequest for a date that is none.
+
+    That is in a collection or at a path that is none, and in documents that are known but of which nothing is stored.
+    """
     if collection is not None or filters != ANYWHERE:
-        catalog.extent(collection, filters)
+        extent = catalog.extent(collection, filters)
+        if filters.document_ids and not extent.files and not _is_stored(catalog, filters):
+            raise NothingThere("Nothing of this document can be read just now.", "The library page says why.")
     for path in filters.paths:
         if not catalog.extent(None, Filters(paths=(path,))).files:
             raise NothingThere(f"Nothing at {path} is in the library.", "The library page lists what is.")
+
+
+def _is_stored(catalog: ScopeReader, filters: Filters) -> bool:
+    """Whether there is anything of the documents that are named, whatever else it is confined to."""
+    return catalog.extent(None, Filters(document_ids=filters.document_ids)).files > 0

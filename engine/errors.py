@@ -103,6 +103,11 @@ class LibraryHeld(LibraryError):
 class NothingThere(LibraryError):
     """A path that was asked for does not exist."""
 
+    @classmethod
+    def any_more(cls) -> NothingThere:
+        """Of a document that was there."""
+        return cls("The document is not in the library any more.", "The library page lists what is.")
+
 
 class CatalogBroken(LibraryError):
     """The catalogue cannot be opened, or was written by a newer Ragdoll."""

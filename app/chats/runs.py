@@ -18,8 +18,6 @@ from app.chats.records import OUTCOME_FIELDS, Outcome, Run, RunFile
 
 # Of an outcome, what a table of thousands shows.
 _SHOWN = ("state", "text", "error_sentence", "timings", "model", "finish_reason")
-# All of a run with thousands of long answers would be much to read at each start.
-_LOOKED_AT = 200
 Change = Callable[[Words], AbstractContextManager[None]]
 
 _ALL = str(QT_TRANSLATE_NOOP("chats", "The questions to every file"))
@@ -56,12 +54,13 @@ class RunStore:
         return tuple(Run(*row) for row in rows)
 
     def waits(self, run_id: str) -> bool:
-        """Whether files of a run have not answered; looked for among the last ones, since they are asked in order."""
+        """Whether files of a run have not answered; the index `files_waiting` is of just those."""
         with self._telling(_ANSWERING):
-            rows = self._connection.execute(
-                "SELECT state FROM run_files WHERE run_id = ? ORDER BY number DESC LIMIT ?", (run_id, _LOOKED_AT)
-            ).fetchall()
-        return any(state not in ("finished", "failed") for (state,) in rows)
+            row = self._connection.execute(
+                "SELECT EXISTS (SELECT 1 FROM run_files WHERE run_id = ? AND state NOT IN ('finished', 'failed'))",
+                (run_id,),
+            ).fetchone()
+        return bool(row[0])
 
     def files(self, run_id: str) -> tuple[RunFile, ...]:
         """The files of a run in the order in which they are asked; none where it has been deleted."""

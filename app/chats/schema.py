@@ -293,6 +293,11 @@ def _m009_manners_and_presets(connection: sqlite3.Connection) -> None:
     )
 
 
+def _m010_waiting_files(connection: sqlite3.Connection) -> None:
+    """So that whether a run waits is seen without reading it: it may be some hundred megabytes."""
+    connection.execute("CREATE INDEX files_waiting ON run_files (run_id) WHERE state NOT IN ('finished', 'failed')")
+
+
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_conversations_and_turns,
     _m002_filters,
@@ -303,6 +308,7 @@ _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m007_thoughts,
     _m008_without_files,
     _m009_manners_and_presets,
+    _m010_waiting_files,
 )
 
 

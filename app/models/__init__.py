@@ -163,12 +163,12 @@ class AppModels(QObject):
     def _chat_of(self, question_id: str) -> str:
         return self.chat_list.title_of(self.answering.conversation_of(question_id))
 
-    def _writer(self, views: Sequence[TurnView], given_up: str) -> Writer:
-        """Who answers the rest of a question to every file."""
+    def _writer(self, views: Sequence[TurnView], given_up: str) -> Writer | None:
+        """Who answers the rest of a question to every file; None where nobody has said which models there are."""
         if self.conversation.is_careful:
             return writer_of(views, NO_MODEL, ())
         picker = self.model_picker
-        return writer_of(views, picker.chosen or NO_MODEL, picker.models, given_up) if picker.is_known else Writer()
+        return writer_of(views, picker.chosen or NO_MODEL, picker.models, given_up) if picker.is_known else None
 
     def _connect_chats(self) -> None:
         self.conversation.conversation_saved.connect(self.chat_list.refresh)
@@ -176,6 +176,7 @@ class AppModels(QObject):
         for changed in (self.library.collections_changed, self.conversation.conversation_changed):
             changed.connect(self._leave_gone_collection)
         self.model_picker.models_changed.connect(self.conversation.settle_models)
+        self.model_picker.models_changed.connect(self.each_file.choose_writer)
         self.model_picker.used.connect(lambda: self.conversation.be_careful(False))
         # The file of a chat's model may be gone since it was last looked at.
         self.conversation.model_changed.connect(self.model_picker.refresh)

@@ -53,10 +53,10 @@ class Answering(QObject):
     turn_changed = Signal(object)  # the TurnView as it is now
     text_appended = Signal(object, str)  # the TurnView, and the piece that its text has got
     thoughts_appended = Signal(object, str)  # the same of its thoughts
-    refused = Signal(str)  # the engine did not take a question: the kind of its error
-    broken_off = Signal(str)  # a question that was taken has failed: the kind of its error
-    # A question is about to end as if it had been stopped, for what is not its fault: a sentence, a way out.
-    put_back = Signal(str, str)
+    refused = Signal(str, str)  # the engine did not take a question: its turn id, the kind of the error
+    broken_off = Signal(str, str)  # the same of a question that was taken and has failed
+    # A question is about to end as if it had been stopped, for what is not its fault: turn id, sentence, way out.
+    put_back = Signal(str, str, str)
     others_added = Signal(str, object)  # a turn id, and the TurnViews of the further answers in its place
     store_failed = Signal(str, str)  # a sentence, a way out; said once until a save succeeds again
 
@@ -187,7 +187,7 @@ class Answering(QObject):
             view = after(question.view, notice)
             if isinstance(notice, protocol.AnswerFailed) and notice.kind in self._blameless:
                 view = cancelled(question.view)
-                self.put_back.emit(notice.sentence, notice.way_out)
+                self.put_back.emit(view.turn_id, notice.sentence, notice.way_out)
             if isinstance(notice, protocol.AnswerCancelled) and not question.is_stopping:
                 # Nobody stopped it: the engine is on its way out, as it was told.
                 view = cancelled(view, self._closed_sentence())
@@ -197,7 +197,7 @@ class Answering(QObject):
             if isinstance(notice, protocol.AnswerFinished):
                 self._add_others(view, notice)
             if isinstance(notice, protocol.AnswerFailed) and view.state == "failed":
-                self.broken_off.emit(notice.kind)
+                self.broken_off.emit(view.turn_id, notice.kind)
             if view.has_ended:
                 self._send_waiting()
 
@@ -240,10 +240,10 @@ class Answering(QObject):
             sentence = f"{error.sentence} {error.way_out}".strip()
             is_blameless = error.kind in self._blameless
             if is_blameless:
-                self.put_back.emit(error.sentence, error.way_out)
+                self.put_back.emit(turn_id, error.sentence, error.way_out)
             is_cancelled = question.is_stopping or is_blameless
             self._put(turn_id, cancelled(question.view) if is_cancelled else failed(question.view, sentence))
-            self.refused.emit(error.kind)
+            self.refused.emit(turn_id, error.kind)
             self._send_waiting()
 
     # --- inside ---

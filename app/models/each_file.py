@@ -78,12 +78,17 @@ class EachFileModel(QAbstractTableModel):
         store: RunStore,
         parent: QObject | None = None,
         clock: Callable[[], float] = time.monotonic,
-        writer: Callable[[Sequence[TurnView], str], Writer] = lambda _views, _given_up: Writer(),
+        writer: Callable[[Sequence[TurnView], str], Writer | None] = lambda _views, _given_up: Writer(),
     ) -> None:
-        """`writer` tells who answers the rest, by what was answered so far and by which model could not answer."""
+        """`writer` tells who answers the rest, by what was answered so far and by which model could not answer.
+
+        It may not know yet; `choose_writer` asks it again.
+        """
         super().__init__(parent)
         self._client, self._store, self._clock, self._writer_of = client, store, clock, writer
-        self._writer, self._given_up = Writer(), ""
+        # Nobody as long as it is not known which models there are.
+        self._writer: Writer | None = None
+        self._given_up = ""
         self._answering = Answering(client, self._record, parent=self, keeps_partial=False, blameless=MODEL_FAULTS)
         self._answering.turn_changed.connect(self._on_file_changed)
         self._answering.text_appended.connect(lambda view, _piece: self._show_view(view))
@@ -150,6 +155,11 @@ class EachFileModel(QAbstractTableModel):
             return view.error_sentence
         nothing = self.tr("Nothing found in this file.") if view.state == "finished" else ""
         return view.text if view.text.strip() else nothing
+
+    def remark(self, view: TurnView) -> str:
+        """What is to be known of an answer beside it; "" for nothing."""
+        cut_off = self.tr("There was no room for more of this answer: the settings allow longer ones.")
+        return cut_off if _is_cut_off(view) else ""
 
     def path(self, row: int) -> str:
         """Where a row's file lies."""
@@ -324,10 +334,17 @@ class EachFileModel(QAbstractTableModel):
         waits = (view.state not in HAS_ANSWERED and view.turn_id not in self._open for view in self._rows.views)
         self._waiting = deque(row for row, does_wait in enumerate(waits) if does_wait)
         self._began_at, self._num_before, self._num_in_vain = self._clock(), self.num_answered, 0
-        self._writer = self._writer_of(self._rows.views, self._given_up)
-        if self._writer.problem:
-            self.request_failed.emit(self._writer.problem, self._writer.way_out)
+        self._writer = None
         self._set_state("running")
+        self.choose_writer()
+
+    def choose_writer(self) -> None:
+        """Has the files that wait answered, once it is known by whom; harmless where that has been settled."""
+        if self.state != "running" or self._writer is not None:
+            return
+        self._writer = self._writer_of(self._rows.views, self._given_up)
+        if self._writer is not None and self._writer.problem:
+            self.request_failed.emit(self._writer.problem, self._writer.way_out)
         self._feed()
 
     def _feed(self) -> None:
@@ -335,9 +352,9 @@ class EachFileModel(QAbstractTableModel):
         if self.state == "running" and self._client.state == "failed":
             # Else all that wait would fail one after the other.
             self.pause()
-        while self.state == "running" and self._waiting and self._num_in_turn < OPEN_AT_ONCE:
-            self._ask(self._waiting.popleft())
-        if self.state == "running" and not self._open:
+        while self.state == "running" and self._writer and self._waiting and self._num_in_turn < OPEN_AT_ONCE:
+            self._ask(self._waiting.popleft(), self._writer.model)
+        if self.state == "running" and not (self._open or self._waiting):
             self._set_state("finished")
 
     @property
@@ -350,7 +367,7 @@ class EachFileModel(QAbstractTableModel):
         if self.state == "paused" and self._rows.is_complete:
             self._set_state("finished")
 
-    def _ask(self, row: int) -> None:
+    def _ask(self, row: int, model: str) -> None:
         file, view = self._rows.files[row], self._rows.views[row]
         self._open[file.file_id] = None
         ask = protocol.Ask(
@@ -359,7 +376,7 @@ class EachFileModel(QAbstractTableModel):
             num_answers=1,
             filters=Filters(document_ids=(file.document_id,), reads_question=False),
             priority="batch",
-            model=self._writer.model,
+            model=model,
         )
         self._answering.begin(view, ask)
 
@@ -383,17 +400,20 @@ class EachFileModel(QAbstractTableModel):
         # What it may have died of is held back, and others take its place.
         self._feed()
 
-    def _on_failure(self, kind: str) -> None:
-        """An engine that answers nothing would have all that wait fail one by one; a file that left would not."""
-        self._num_in_vain += kind != "NothingThere"
+    def _on_failure(self, file_id: str, kind: str) -> None:
+        """An engine that answers nothing would have all that wait fail one by one; a file that left would not.
+
+        What an earlier question has left says nothing of this one.
+        """
+        self._num_in_vain += kind != "NothingThere" and self._rows.row_of(file_id) is not None
         if self.state == "running" and self._num_in_vain >= _MOST_IN_VAIN:
             self.pause()
 
-    def _on_put_back(self, sentence: str, way_out: str) -> None:
+    def _on_put_back(self, file_id: str, sentence: str, way_out: str) -> None:
         """A model that cannot answer would have all that wait fail one after the other: they wait for another one."""
-        if self.state == "running":
+        if self.state == "running" and self._rows.row_of(file_id) is not None:
             self.pause()
-            self._given_up = self._writer.model
+            self._given_up = self._writer.model if self._writer is not None else ""
             self.request_failed.emit(sentence, way_out)
 
     def _show_view(self, view: TurnView) -> None:
@@ -422,6 +442,8 @@ class EachFileModel(QAbstractTableModel):
         # Once something is found, what it waits for is the model.
         is_asked = view.turn_id in self._open and not self._answering.is_held_back(view.turn_id)
         searches = view.state == "queued" and is_asked and view.scope is None
+        if _is_cut_off(view):
+            return self.tr("answered, cut off")
         return self.state_words()["searching" if searches else view.state]
 
     def state_words(self) -> dict[TurnState, str]:
@@ -458,3 +480,8 @@ class EachFileModel(QAbstractTableModel):
         except RagdollError as error:
             self.request_failed.emit(error.sentence, error.way_out)
             return None
+
+
+def _is_cut_off(view: TurnView) -> bool:
+    """Whether an answer was ended by its length, so that it is not all that the file says."""
+    return view.state == "finished" and view.is_unfinished

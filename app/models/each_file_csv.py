@@ -10,24 +10,31 @@ from app.models.documents import shown
 from app.models.turns import TurnView
 
 HEADER = ("file", "state", "answer", "found at", "seconds", "model")
-# A spreadsheet takes a cell that begins so for a formula, and the text is that of somebody's document.
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+# A spreadsheet takes a cell that begins so for a formula, and the text is that of somebody's document. Some take the
+# wide forms for the same.
+_FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
 
 
-def csv_of(rows: Iterable[tuple[str, TurnView, Sequence[str]]]) -> str:
-    """A line for each file, waiting ones as well; a cell that could be a formula has an apostrophe before it."""
+def csv_of(rows: Iterable[tuple[str, TurnView, Sequence[str]]], decimal_point: str = ".") -> str:
+    """A line for each file, waiting ones as well; a cell that could be a formula has an apostrophe before it.
+
+    Where numbers have a decimal comma, spreadsheets split lines at semicolons, and at nothing else.
+    """
     text = io.StringIO()
-    writer = csv.writer(text)
+    writer = csv.writer(text, delimiter=";" if decimal_point == "," else ",")
     writer.writerow(HEADER)
     for path, view, places in rows:
         # What is being written is half an answer, which would read like a whole one.
         answers = {"finished": view.text, "failed": view.error_sentence}
         state = view.state if view.state in answers else "waiting"
-        seconds = f"{view.timings.total_s:.1f}" if view.timings is not None else ""
+        if view.state == "finished" and view.is_unfinished:
+            state = "cut off"
+        seconds = f"{view.timings.total_s:.1f}".replace(".", decimal_point) if view.timings is not None else ""
         cells = (shown(path), state, answers.get(view.state, ""), "; ".join(places))
-        writer.writerow([*map(_harmless, cells), seconds, view.model or ""])
+        writer.writerow([*map(_harmless, cells), seconds, _harmless(view.model or "")])
     return text.getvalue()
 
 
 def _harmless(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
+    is_formula = cell.startswith(_FORMULA_STARTS) or cell.lstrip().startswith(_FORMULA_STARTS)
+    return f"'{cell}" if is_formula else cell

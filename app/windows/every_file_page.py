@@ -232,7 +232,9 @@ class EveryFilePage(Page):
             self.side.hide()
         if view is not None:
             self.answer.set_num_passages(len(view.passages))
-            self.answer.show_text(self._model.answer(view) or self.tr("No answer yet."))
+            remark, text = self._model.remark(view), self._model.answer(view) or self.tr("No answer yet.")
+            # Above it: what was cut off may end within code.
+            self.answer.show_text(f"*{remark}*\n\n{text}" if remark else text)
 
     def _on_selected(self, row: int) -> None:
         self._show_row(row)
@@ -279,7 +281,7 @@ class EveryFilePage(Page):
 
         try:
             # The mark at the beginning tells spreadsheets that it is UTF-8.
-            write_export(file, csv_of(self._model.rows()).encode("utf-8-sig"))
+            write_export(file, csv_of(self._model.rows(), QLocale().decimalPoint()).encode("utf-8-sig"))
         except OSError as error:
             sentence = self.tr("The table could not be written: %1.").replace("%1", str(error.strerror))
             self.message_told.emit("error", sentence, self.tr("Choose another folder."))

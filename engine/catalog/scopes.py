@@ -129,7 +129,7 @@ class ScopeReader(CatalogReader):
             parameters += [bound for bounds in spans for bound in bounds]
         if filters.document_ids:
             if not self.paths_of(filters.document_ids):
-                raise NothingThere("The document is not in the library any more.", "The library page lists what is.")
+                raise NothingThere.any_more()
             conditions.append("d.document_id IN (SELECT value FROM json_each(?))")
             parameters.append(id_list(filters.document_ids))
         if filters.formats:

@@ -11,6 +11,8 @@ from engine.core import Answer, Collection, Passage
 from engine.events import AnswerEnded, AnswerFailed, AnswerFinished, IndexFinished
 from engine.protocol import EmbedderState, Folder
 
+_CUT_OFF = "There was no room for more of it: --max-tokens allows a longer answer."
+
 
 def counted(count: int, noun: str) -> str:
     """In English: "1 document", "2 documents"."""
@@ -78,7 +80,7 @@ def tell_answer(end: AnswerFinished, out: Output, *, searched: bool = True) -> N
         out.line(f"\n--- answer {number} ---\n{other.text.strip()}")
     out.line()
     if "length" in {answer.finish_reason, *(other.finish_reason for other in answer.alternatives)}:
-        out.line("There was no room for more of it: --max-tokens allows a longer answer.\n")
+        out.line(f"{_CUT_OFF}\n")
     citations = [*answer.citations, *(citation for other in answer.alternatives for citation in other.citations)]
     for index in dict.fromkeys(citation.passage for citation in citations):
         out.line(f"[{index + 1}] {_place(answer.passages[index])}")
@@ -112,6 +114,8 @@ def tell_file_answer(path: str, end: AnswerEnded, out: Output) -> None:
         places = [f"[{index + 1}] {answer.passages[index].place}" for index in cited if answer.passages[index].place]
         if places:
             out.line(_indented("  ".join(places)))
+        if answer.finish_reason == "length":
+            out.line(_indented(_CUT_OFF))
     else:
         out.line(_indented(str(end.error) if isinstance(end, AnswerFailed) else "The question was cancelled."))
     out.line()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 
 from engine.core import Evidence, Question
-from engine.errors import BadRequest, LoadAbandoned
+from engine.errors import BadRequest, LoadAbandoned, NothingThere
 from engine.events import AnswerCancelled, AnswerFailed, PassagesFound, Publish
 from engine.generation.answering import QuoteAnswer, quoted
 from engine.generation.commands import Task
@@ -99,11 +99,14 @@ class Beginning:
         """
         documents = {passage.document_id for passage in task.evidence.passages}
         known = set(self._known_documents(documents))
-        if documents <= known or task.in_flight.question.unfinished is not None:
+        question = task.in_flight.question
+        if documents <= known or question.unfinished is not None:
             return task.evidence
+        if (asked := question.filters.document_ids) and not {*asked} & {*self._known_documents(asked)}:
+            # It would be told that nothing was found there.
+            raise NothingThere.any_more()
         evidence = task.evidence.of_documents(known)
-        question_id = task.in_flight.question.question_id
-        self._publish(PassagesFound(question_id, evidence.passages, evidence.quotes, evidence.scope))
+        self._publish(PassagesFound(question.question_id, evidence.passages, evidence.quotes, evidence.scope))
         return evidence
 
 

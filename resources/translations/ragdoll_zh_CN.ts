@@ -645,12 +645,20 @@
         <translation>这里没有可读的文件。</translation>
     </message>
     <message>
+        <source>There was no room for more of this answer: the settings allow longer ones.</source>
+        <translation>这个回答写到这里已没有空间：可在设置中允许更长的回答。</translation>
+    </message>
+    <message>
         <source>What was answered last could not be saved yet.</source>
         <translation>最近的回答还未能保存。</translation>
     </message>
     <message>
         <source>answered</source>
         <translation>已回答</translation>
+    </message>
+    <message>
+        <source>answered, cut off</source>
+        <translation>已回答，未写完</translation>
     </message>
     <message>
         <source>failed</source>

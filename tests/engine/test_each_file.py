@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,23 @@ def test_a_file_that_is_renamed_meanwhile_answers_and_one_that_is_removed_is_sai
         [gone] = engine.ask_each(["What does the garden grow?"], filters=confined_to(found["b.txt"]))
         assert isinstance(gone, AnswerFailed)
         assert isinstance(gone.error, NothingThere)
+
+
+@pytest.mark.expects_warnings
+def test_a_file_of_which_nothing_is_stored_any_more_is_not_said_to_have_nothing(tmp_path: Path, files: Path) -> None:
+    with Engine.open(tmp_path / "home") as engine:
+        engine.add([files])
+        found = {Path(one.path).name: one for one in engine._catalog.stored_documents(None, Filters())}
+        (files / "b.txt").write_text("")
+        engine.add([files])
+        [end] = engine.ask_each(["What does the garden grow?"], filters=confined_to(found["b.txt"]))
+        assert isinstance(end, AnswerFailed)
+        assert isinstance(end.error, NothingThere)
+        assert "can be read" in end.error.sentence
+        # What is left of it by other filters is another matter.
+        a_pdf = replace(confined_to(found["a.txt"]), formats=("pdf",))
+        [end] = engine.ask_each(["What does the garden grow?"], filters=a_pdf)
+        assert isinstance(end, AnswerFinished)
 
 
 def test_what_cannot_be_asked_is_refused_at_once(tmp_path: Path) -> None:

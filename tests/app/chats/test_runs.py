@@ -53,6 +53,26 @@ def test_a_run_waits_until_each_of_its_files_has_answered_or_failed(store: ChatS
     assert not store.runs.waits("gone")
 
 
+def test_a_run_waits_also_where_only_its_first_files_do(store: ChatStore) -> None:
+    run = store.runs.create("When?", None, [(number, f"/docs/{number}.pdf") for number in range(300)])
+    first, *others = store.runs.files(run.run_id)
+    for file in others:
+        store.runs.record(file.file_id, Outcome(state="finished"))
+    assert store.runs.waits(run.run_id)
+    store.runs.record(first.file_id, Outcome(state="failed"))
+    assert not store.runs.waits(run.run_id)
+
+
+def test_whether_a_run_waits_is_seen_without_its_answers(store: ChatStore) -> None:
+    looked: list[str] = []
+    store._connection.set_trace_callback(looked.append)
+    store.runs.waits("any")
+    store._connection.set_trace_callback(None)
+    [question] = looked
+    plan = " ".join(row[3] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {question}"))
+    assert "files_waiting" in plan
+
+
 def test_a_full_disk_is_told_of_the_question_and_not_of_a_chat(store: ChatStore) -> None:
     run = store.runs.create("When does it end?", None, FILES)
     (file, _) = store.runs.files(run.run_id)

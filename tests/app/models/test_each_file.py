@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 
 import pytest
 
@@ -12,12 +13,13 @@ from app.models import each_file
 from app.models.each_file import ANSWER, FILE, FOUND_AT, OPEN_AT_ONCE, STATE, EachFileModel
 from app.models.each_file_csv import HEADER, csv_of
 from app.models.engine_status import EngineStatusModel
+from app.models.run_writer import Writer
 from app.models.turns import TurnView
 from engine import protocol
 from engine.errors import ModelError
 from engine.protocol import Filters
 from tests.app.models.test_listing import document, documents
-from tests.helpers.answers import finished, found, passage, tokens
+from tests.helpers.answers import finished, found, passage, timings, tokens
 from tests.helpers.fake_engine_client import FakeEngineClient
 
 QUESTION = "When does it end?"
@@ -31,8 +33,9 @@ class Desk:
         self.told: list[str] = []
         self.model = self.reopened()
 
-    def reopened(self) -> EachFileModel:
-        model = EachFileModel(self.client, self.store.runs, clock=lambda: self.now)  # type: ignore[arg-type]
+    def reopened(self, writer: Callable[..., Writer | None] = lambda _views, _given_up: Writer()) -> EachFileModel:
+        store, client = self.store.runs, self.client
+        model = EachFileModel(client, store, clock=lambda: self.now, writer=writer)  # type: ignore[arg-type]
         model.request_failed.connect(lambda sentence, _way_out: self.told.append(sentence))
         return model
 
@@ -463,6 +466,63 @@ def test_files_that_left_the_library_end_alone_and_have_nobody_pause(desk: Desk)
     assert desk.states() == [*["failed"] * 5, "searching"]
 
 
+def test_what_an_earlier_question_has_left_says_nothing_of_the_one_that_runs(desk: Desk) -> None:
+    desk.begin(6)
+    left = [ask.question_id for ask in desk.asked()]
+    for question_id in left:
+        desk.client.tell(tokens(question_id, "In"))
+    desk.begin(3, "Who signed it?")
+    for question_id in left[:4]:
+        desk.client.tell(protocol.AnswerFailed(question_id=question_id, kind="DecodeFailed", sentence="It broke."))
+    for question_id in left[4:]:
+        fault = protocol.AnswerFailed(question_id=question_id, kind="ModelUnreadable", sentence="It cannot be read.")
+        desk.client.tell(fault)
+    assert (desk.model.state, desk.told) == ("running", [])
+
+
+def test_nobody_is_asked_before_it_is_known_by_whom_the_rest_is_answered(desk: Desk) -> None:
+    desk.begin(3)
+    desk.finish(0)
+    desk.model.close()
+    known: list[Writer] = []
+    desk.model = desk.reopened(lambda _views, _given_up: known[0] if known else None)
+    desk.model.open(desk.model.runs[0].run_id)
+    num_asked = len(desk.asked())
+    desk.model.resume()
+    assert (desk.model.state, len(desk.asked())) == ("running", num_asked)
+    known.append(Writer("/models/first.gguf", "The other one is gone."))
+    desk.model.choose_writer()
+    assert [ask.model for ask in desk.asked()[num_asked:]] == ["/models/first.gguf"] * 2
+    assert desk.told == ["The other one is gone."]
+    # Which models there are is told again and again.
+    known[0] = Writer("/models/second.gguf")
+    desk.model.choose_writer()
+    assert len(desk.asked()) == num_asked + 2
+
+
+def test_whoever_pauses_while_it_is_not_known_who_answers_asks_nobody(desk: Desk) -> None:
+    known: list[Writer] = []
+    desk.model = desk.reopened(lambda _views, _given_up: known[0] if known else None)
+    desk.begin(2)
+    desk.model.pause()
+    known.append(Writer())
+    desk.model.choose_writer()
+    assert (desk.model.state, desk.asked(), desk.states()) == ("paused", [], ["waiting"] * 2)
+    desk.model.resume()
+    assert len(desk.asked()) == 2
+
+
+def test_an_answer_that_was_cut_off_is_said_to_be(desk: Desk) -> None:
+    desk.begin(2)
+    for number, reason in enumerate(("length", "stop")):
+        question_id = desk.asked()[number].question_id
+        desk.client.tell(finished(question_id, "In May and", finish_reason=reason))
+    assert desk.states() == ["answered, cut off", "answered"]
+    assert [bool(desk.model.remark(view)) for _path, view, _places in desk.model.rows()] == [True, False]
+    lines = list(csv.reader(io.StringIO(csv_of(desk.model.rows()))))
+    assert [line[1:3] for line in lines[1:]] == [["cut off", "In May and"], ["finished", "In May and"]]
+
+
 def test_a_pause_in_which_the_last_file_answers_is_an_end(desk: Desk) -> None:
     desk.begin(1)
     desk.client.tell(tokens(desk.asked()[0].question_id, "In"))
@@ -526,6 +586,20 @@ def test_answers_become_lines_that_a_spreadsheet_reads_as_text() -> None:
         ["/d/a.pdf", "finished", '\'=HYPERLINK("x")\nsecond line', "p. 1; p. 2", "", "tiny"],
         ["/d/b�.pdf", "failed", "It is gone.", "", "", ""],
     ]
+
+
+@pytest.mark.parametrize("start", ["=", " =", "\n+", "＝", "\t@", "-"])
+def test_nothing_of_a_document_or_a_model_is_a_formula(start: str) -> None:
+    view = TurnView("1", QUESTION, "finished", text=f"{start}1+1", model=f"{start}tiny")
+    [_, line] = csv.reader(io.StringIO(csv_of([("/d/a.pdf", view, [f"{start}p. 1"])])))
+    assert [line[place] for place in (2, 3, 5)] == [f"'{start}1+1", f"'{start}p. 1", f"'{start}tiny"]
+
+
+def test_where_numbers_have_a_comma_lines_are_split_at_semicolons() -> None:
+    took = timings().model_copy(update={"total_s": 1.25})
+    view = TurnView("1", QUESTION, "finished", text="a;=b, c", timings=took, model="tiny")
+    lines = csv_of([("/d/a.pdf", view, [])], decimal_point=",").splitlines()
+    assert lines == [";".join(HEADER), '/d/a.pdf;finished;"a;=b, c";;1,2;tiny']
 
 
 def test_half_an_answer_is_none_in_a_spreadsheet() -> None:

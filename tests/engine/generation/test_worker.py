@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.core import Evidence, Scope
-from engine.errors import ModelFileInvalid, PromptTooLong
+from engine.core import Evidence, Filters, Question, Scope
+from engine.errors import ModelFileInvalid, NothingThere, PromptTooLong
 from engine.events import (
     AnswerCancelled,
     AnswerFailed,
@@ -147,6 +147,20 @@ def test_a_document_removed_while_its_question_waited_is_not_cited(desk, tiny_mo
     assert (answer.quotes, answer.scope.passages_used, answer.scope.files) == ((), 2, 2)
     [found] = [event for event in desk.events if isinstance(event, PassagesFound)]
     assert found.passages == answer.passages
+
+
+@pytest.mark.parametrize("has_model", [True, False])
+def test_a_question_to_a_document_that_left_while_it_waited_is_not_answered_that_nothing_was_found(
+    desk, tiny_model: Path, has_model: bool
+):
+    if has_model:
+        desk.worker.use(UseModel(tiny_model))
+    desk.known = {2, 3}
+    question = Question("q", "How?", filters=Filters(document_ids=(1,)))
+    desk.put(question, EVIDENCE.of_documents({1}))
+    end = desk.end_of()
+    assert isinstance(end, AnswerFailed)
+    assert isinstance(end.error, NothingThere)
 
 
 def test_a_stopped_answer_stays_in_its_conversation_and_is_not_read_again(desk, tiny_model: Path):
