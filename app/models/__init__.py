@@ -164,11 +164,13 @@ class AppModels(QObject):
         return self.chat_list.title_of(self.answering.conversation_of(question_id))
 
     def _writer(self, views: Sequence[TurnView], given_up: str) -> Writer | None:
-        """Who answers the rest of a question to every file; None where nobody has said which models there are."""
+        """Who answers the rest of a question to every file; None where that is not known yet."""
         if self.conversation.is_careful:
             return writer_of(views, NO_MODEL, ())
         picker = self.model_picker
-        return writer_of(views, picker.chosen or NO_MODEL, picker.models, given_up) if picker.is_known else None
+        if not picker.is_known:
+            return writer_of(views, "", None)
+        return writer_of(views, picker.chosen or NO_MODEL, picker.models, given_up)
 
     def _connect_chats(self) -> None:
         self.conversation.conversation_saved.connect(self.chat_list.refresh)

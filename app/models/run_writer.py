@@ -24,13 +24,15 @@ class Writer:
     way_out: str = ""
 
 
-def writer_of(views: Iterable[TurnView], chosen: str, known: Iterable[ModelEntry], given_up: str = "") -> Writer:
-    """Who answers the rest of a question.
+def writer_of(
+    views: Iterable[TurnView], chosen: str, known: Iterable[ModelEntry] | None, given_up: str = ""
+) -> Writer | None:
+    """Who answers the rest of a question; None where that hangs on which models there are, and nobody has said yet.
 
     Args:
         views: What its files have answered.
         chosen: Who answers a new one.
-        known: The models that there are.
+        known: The models that there are; None where that is not known yet.
         given_up: The file of one that could not answer.
     """
     # One that has nothing to say does not tell who was asked.
@@ -39,6 +41,8 @@ def writer_of(views: Iterable[TurnView], chosen: str, known: Iterable[ModelEntry
         return Writer(chosen)
     if (name := answered[-1]) is None:
         return Writer(NO_MODEL)
+    if known is None:
+        return None
     same = [one for one in known if one.name == name]
     files = [one.path for one in same if not one.problem and one.path != given_up]
     if files:

@@ -43,3 +43,9 @@ def test_one_that_could_not_answer_and_is_still_chosen_is_asked_once_more_and_no
     for known, given_up in (((KNOWN[0], KNOWN[2]), OLD), ((spoiled, KNOWN[2]), "")):
         assert writer_of([answered("tiny")], OLD, known, given_up) == Writer(OLD)
     assert writer_of([answered("tiny")], OLD, KNOWN, given_up=OLD) == Writer(SMALL)
+
+
+def test_before_it_is_known_which_models_there_are_only_what_hangs_on_that_waits() -> None:
+    assert writer_of([answered("tiny")], "", None) is None
+    assert writer_of([answered(None)], "", None) == Writer(NO_MODEL)
+    assert writer_of([TurnView("f", "When?")], "", None) == Writer("")
