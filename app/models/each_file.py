@@ -443,7 +443,7 @@ class EachFileModel(QAbstractTableModel):
         is_asked = view.turn_id in self._open and not self._answering.is_held_back(view.turn_id)
         searches = view.state == "queued" and is_asked and view.scope is None
         if _is_cut_off(view):
-            return self.tr("answered, cut off")
+            return self.tr("cut off")
         return self.state_words()["searching" if searches else view.state]
 
     def state_words(self) -> dict[TurnState, str]:

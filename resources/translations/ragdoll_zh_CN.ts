@@ -657,8 +657,8 @@
         <translation>已回答</translation>
     </message>
     <message>
-        <source>answered, cut off</source>
-        <translation>已回答，未写完</translation>
+        <source>cut off</source>
+        <translation>未写完</translation>
     </message>
     <message>
         <source>failed</source>

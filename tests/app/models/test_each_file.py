@@ -517,7 +517,7 @@ def test_an_answer_that_was_cut_off_is_said_to_be(desk: Desk) -> None:
     for number, reason in enumerate(("length", "stop")):
         question_id = desk.asked()[number].question_id
         desk.client.tell(finished(question_id, "In May and", finish_reason=reason))
-    assert desk.states() == ["answered, cut off", "answered"]
+    assert desk.states() == ["cut off", "answered"]
     assert [bool(desk.model.remark(view)) for _path, view, _places in desk.model.rows()] == [True, False]
     lines = list(csv.reader(io.StringIO(csv_of(desk.model.rows()))))
     assert [line[1:3] for line in lines[1:]] == [["cut off", "In May and"], ["finished", "In May and"]]
