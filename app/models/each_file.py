@@ -99,6 +99,8 @@ class EachFileModel(QAbstractTableModel):
         self._answering.broken_off.connect(self._on_failure)
         self._answering.put_back.connect(self._on_put_back)
         client.engine_died.connect(self._on_engine_died)
+        # With no question open nothing else would tell of it.
+        client.engine_gave_up.connect(lambda _sentence: self._feed())
         self._rows = RunRows()
         self._open: dict[str, None] = {}  # in the order they were asked
         self._waiting: deque[int] = deque()

@@ -490,6 +490,7 @@ def _conditions(options: argparse.Namespace, size: Size) -> dict[str, Any]:
         "questions": dict(size.questions),
         "disk_rate": options.disk_rate,
         "threads": num_threads(),
+        "peers_read": "what ours reads",
     }
 
 

@@ -500,6 +500,14 @@ def test_nobody_is_asked_before_it_is_known_by_whom_the_rest_is_answered(desk: D
     assert len(desk.asked()) == num_asked + 2
 
 
+def test_an_engine_that_is_given_up_before_it_is_known_who_answers_pauses_the_question(desk: Desk) -> None:
+    desk.model = desk.reopened(lambda _views, _given_up: None)
+    desk.begin(2)
+    assert desk.model.state == "running"
+    desk.client.give_up()
+    assert (desk.model.state, desk.states()) == ("paused", ["waiting"] * 2)
+
+
 def test_whoever_pauses_while_it_is_not_known_who_answers_asks_nobody(desk: Desk) -> None:
     known: list[Writer] = []
     desk.model = desk.reopened(lambda _views, _given_up: known[0] if known else None)
