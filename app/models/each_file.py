@@ -161,7 +161,7 @@ class EachFileModel(QAbstractTableModel):
     def remark(self, view: TurnView) -> str:
         """What is to be known of an answer beside it; "" for nothing."""
         cut_off = self.tr("There was no room for more of this answer: the settings allow longer ones.")
-        return cut_off if _is_cut_off(view) else ""
+        return cut_off if view.is_cut_off else ""
 
     def path(self, row: int) -> str:
         """Where a row's file lies."""
@@ -441,11 +441,11 @@ class EachFileModel(QAbstractTableModel):
             return " ".join(_MARKUP.sub("", self.answer(view)).split())[:_ANSWER_CHARACTERS]
         if column == FOUND_AT:
             return ", ".join(self.found_at(view))
+        if view.is_cut_off:
+            return self.tr("cut off")
         # Once something is found, what it waits for is the model.
         is_asked = view.turn_id in self._open and not self._answering.is_held_back(view.turn_id)
         searches = view.state == "queued" and is_asked and view.scope is None
-        if _is_cut_off(view):
-            return self.tr("cut off")
         return self.state_words()["searching" if searches else view.state]
 
     def state_words(self) -> dict[TurnState, str]:
@@ -482,8 +482,3 @@ class EachFileModel(QAbstractTableModel):
         except RagdollError as error:
             self.request_failed.emit(error.sentence, error.way_out)
             return None
-
-
-def _is_cut_off(view: TurnView) -> bool:
-    """Whether an answer was ended by its length, so that it is not all that the file says."""
-    return view.state == "finished" and view.is_unfinished

@@ -26,8 +26,7 @@ def csv_of(rows: Iterable[tuple[str, TurnView, Sequence[str]]], decimal_point: s
     for path, view, places in rows:
         # What is being written is half an answer, which would read like a whole one.
         answers = {"finished": view.text, "failed": view.error_sentence}
-        is_cut_off = view.state == "finished" and view.is_unfinished
-        state = "cut off" if is_cut_off else view.state if view.state in answers else "waiting"
+        state = "cut off" if view.is_cut_off else view.state if view.state in answers else "waiting"
         seconds = f"{view.timings.total_s:.1f}".replace(".", decimal_point) if view.timings is not None else ""
         cells = (shown(path), state, answers.get(view.state, ""), "; ".join(places))
         writer.writerow([*map(_harmless, cells), seconds, _harmless(view.model or "")])

@@ -66,8 +66,12 @@ class TurnView:
     @property
     def is_unfinished(self) -> bool:
         """Whether there are words of an answer that broke off: it was cut off by its length, stopped, or lost."""
-        was_cut = self.state == "finished" and self.model is not None and self.finish_reason == "length"
-        return bool(self.text.strip()) and (was_cut or self.state in ("cancelled", "failed"))
+        return bool(self.text.strip()) and (self.is_cut_off or self.state in ("cancelled", "failed"))
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether a model's answer was ended by its length, so that it may not be all there is to say."""
+        return self.state == "finished" and self.model is not None and self.finish_reason == "length"
 
     @property
     def unfinished(self) -> Unfinished:
