@@ -197,6 +197,8 @@ class Session(QObject):
             self.models.message_told.emit("warning", problems, "")
         self._client.start()
         self._tidying = ChatTidying(self._chats, self)
+        # One of them may have been deleted.
+        self.models.each_file.runs_changed.connect(self._tidying.begin)
         if self._waiting_paths:
             self.window.adding.add(self._waiting_paths)
             self._waiting_paths = ()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from app.chats.columns import decoded
 
-_TABLES = ("conversations", "turns", "runs", "run_files", "presets")
+_TABLES = ("conversations", "turns", "runs", "run_files", "run_evidence", "presets")
 _PORTION = 64
 # Rows are numbered from 1 on. A number beyond is damage itself; where none can be read at all, fewer are tried.
 _HIGHEST_NUMBER = 2**24
@@ -34,6 +34,7 @@ _MENDING = (
             ORDER BY earlier.number DESC LIMIT 1)
         WHERE parent_id NOT IN (SELECT turn_id FROM turns)""",
     "DELETE FROM run_files WHERE run_id NOT IN (SELECT run_id FROM runs)",
+    "DELETE FROM run_evidence WHERE file_id NOT IN (SELECT file_id FROM run_files)",
 )
 
 

@@ -1,4 +1,8 @@
-"""RunStore: questions that are put to every file of a collection, and what each file answered; in the chats' file."""
+"""RunStore: questions that are put to every file of a collection, and what each file answered; in the chats' file.
+
+Of ten thousand files what answers rest on is hundreds of megabytes. It lies in a table of its own, since SQLite reads a
+row up to the last column that is asked for, and it is cleared away in steps, since the window waits for each.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,15 @@ from uuid import uuid4
 
 from PySide6.QtCore import QT_TRANSLATE_NOOP
 
-from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, parsed, storable
+from app.chats.columns import OUTCOME, columns_of, outcome_from, parsed, storable
 from app.chats.errors import OF_CHATS, Words
 from app.chats.records import OUTCOME_FIELDS, Outcome, Run, RunFile
 
 # Of an outcome, what a table of thousands shows.
 _SHOWN = ("state", "text", "error_sentence", "timings", "model", "finish_reason")
+_EVIDENCE = tuple(name for name in OUTCOME_FIELDS if name not in _SHOWN)
+# Files whose answers are cleared away at once: a few milliseconds.
+_STEP_FILES = 64
 Change = Callable[[Words], AbstractContextManager[None]]
 
 _ALL = str(QT_TRANSLATE_NOOP("chats", "The questions to every file"))
@@ -49,7 +56,7 @@ class RunStore:
         """All, the newest first."""
         with self._telling(_ANSWERING):
             rows = self._connection.execute(
-                "SELECT run_id, question, collection, created FROM runs ORDER BY number DESC"
+                "SELECT run_id, question, collection, created FROM runs WHERE deleted_at IS NULL ORDER BY number DESC"
             ).fetchall()
         return tuple(Run(*row) for row in rows)
 
@@ -67,16 +74,22 @@ class RunStore:
         with self._telling(_ANSWERING):
             rows = self._connection.execute(
                 f"SELECT file_id, document_id, path, places, {', '.join(_SHOWN)} FROM run_files"
-                " WHERE run_id = ? ORDER BY number",
+                " WHERE run_id = (SELECT run_id FROM runs WHERE run_id = ? AND deleted_at IS NULL) ORDER BY number",
                 (run_id,),
             ).fetchall()
         return tuple(_file(row) for row in rows)
 
     def outcome(self, file_id: str) -> Outcome | None:
         """All that a file answered, with what it rests on; None where its run has been deleted."""
+        # Earlier versions kept all of it in the files' own rows.
+        evidence = (f"coalesce(run_evidence.{name}, run_files.{name})" for name in _EVIDENCE)
         with self._telling(_ANSWERING):
-            row = self._connection.execute(f"SELECT {OUTCOME} FROM run_files WHERE file_id = ?", (file_id,)).fetchone()
-        return None if row is None else outcome_from(row)
+            row = self._connection.execute(
+                f"SELECT {', '.join((*_SHOWN, *evidence))} FROM run_files JOIN runs USING (run_id)"
+                " LEFT JOIN run_evidence USING (file_id) WHERE file_id = ? AND deleted_at IS NULL",
+                (file_id,),
+            ).fetchone()
+        return None if row is None else outcome_from(row, (*_SHOWN, *_EVIDENCE))
 
     def create(self, question: str, collection: str | None, files: Sequence[tuple[int, str]]) -> Run:
         """A question to these files, each the document's id and its path; none of them has answered."""
@@ -96,16 +109,36 @@ class RunStore:
 
     def record(self, file_id: str, outcome: Outcome, places: Sequence[str] = ()) -> None:
         """What has become of the question to one file so far, and where in it the answer was found."""
+        values = dict(zip(OUTCOME_FIELDS, columns_of(outcome), strict=True))
+        shown, evidence = ([values[name] for name in names] for names in (_SHOWN, _EVIDENCE))
+        marks = ", ".join("?" * len(evidence))
         with self._change(_ANSWERING):
-            self._connection.execute(
-                f"UPDATE run_files SET {OUTCOME_PLACES}, places = ? WHERE file_id = ?",
-                (*columns_of(outcome), json.dumps(places), file_id),
-            )
+            is_there = self._connection.execute(
+                f"UPDATE run_files SET {', '.join(f'{name} = ?' for name in _SHOWN)}, places = ? WHERE file_id = ?",
+                (*shown, json.dumps(places), file_id),
+            ).rowcount
+            if is_there:
+                self._connection.execute(
+                    f"INSERT OR REPLACE INTO run_evidence (file_id, {', '.join(_EVIDENCE)}) VALUES (?, {marks})",
+                    (file_id, *evidence),
+                )
 
     def delete(self, run_id: str) -> None:
-        """Forgets a run with all its answers."""
+        """Forgets a run with all its answers, which leave the file with `clear_some`."""
         with self._change(_DELETING):
-            self._connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
+            self._connection.execute("UPDATE runs SET deleted_at = ? WHERE run_id = ?", (time.time(), run_id))
+
+    def clear_some(self) -> bool:
+        """A step of clearing away what was deleted, now or in an earlier run; False where nothing was left to do."""
+        with self._change(_DELETING):
+            deleted = "SELECT run_id FROM runs WHERE deleted_at IS NOT NULL"
+            num_cleared = self._connection.execute(
+                "DELETE FROM run_files WHERE number IN "
+                f"(SELECT number FROM run_files WHERE run_id IN ({deleted}) LIMIT {_STEP_FILES})"
+            ).rowcount
+            if not num_cleared:
+                num_cleared = self._connection.execute("DELETE FROM runs WHERE deleted_at IS NOT NULL").rowcount
+        return num_cleared > 0
 
 
 def _file(row: tuple[Any, ...]) -> RunFile:

@@ -298,6 +298,27 @@ def _m010_waiting_files(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX files_waiting ON run_files (run_id) WHERE state NOT IN ('finished', 'failed')")
 
 
+def _m011_evidence_of_files(connection: sqlite3.Connection) -> None:
+    """What answers rest on, beside them; what there is already stays where it is, as moving it may take a disk's room.
+
+    A question that is deleted leaves in steps.
+    """
+    connection.execute(
+        """CREATE TABLE run_evidence (
+            number INTEGER PRIMARY KEY,
+            file_id TEXT NOT NULL UNIQUE REFERENCES run_files (file_id) ON DELETE CASCADE,
+            passages TEXT NOT NULL,
+            quotes TEXT NOT NULL,
+            citations TEXT NOT NULL,
+            segments TEXT NOT NULL,
+            scope TEXT NOT NULL,
+            refreshes TEXT NOT NULL,
+            thoughts TEXT NOT NULL
+        )"""
+    )
+    connection.execute("ALTER TABLE runs ADD COLUMN deleted_at REAL")
+
+
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_conversations_and_turns,
     _m002_filters,
@@ -309,6 +330,7 @@ _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m008_without_files,
     _m009_manners_and_presets,
     _m010_waiting_files,
+    _m011_evidence_of_files,
 )
 
 

@@ -38,8 +38,8 @@ class ChatStore:
 
     `problem` is a sentence when an earlier file could not be used and was set aside, or the disk is full. Turns that
     were open when the last window ended are failed with a sentence, and what was deleted then is now gone; from the
-    search index it goes with `tidy_some`. `runs` are the questions to every file, `presets` manners
-    of answering with a name.
+    search index it goes with `tidy_some`, as deleted `runs` do. These are the questions to every file, `presets`
+    manners of answering with a name.
     """
 
     def __init__(self, file: Path, *, has_full_text: bool = True) -> None:
@@ -67,7 +67,7 @@ class ChatStore:
         self._connection.close()
 
     def tidy_some(self) -> bool:
-        """A few milliseconds of filling a new search index, or of what has deleted chats leave it; False when done.
+        """A few milliseconds of filling a new search index, or of clearing what was deleted away; False when done.
 
         Until it is filled, all chats are read for what is searched.
         """
@@ -75,6 +75,8 @@ class ChatStore:
             with self._change():
                 left = search.index_some(self._connection, self._to_index)
             self._to_index, self._has_index = left, not left
+            return True
+        if self.runs.clear_some():
             return True
         if not self._has_index:
             return False

@@ -1,4 +1,4 @@
-"""Fills the search index of the chats, and clears deleted ones out of it, in steps: else the window would freeze."""
+"""Fills the search index of the chats, and clears away what was deleted, in steps: else the window would freeze."""
 
 from __future__ import annotations
 
@@ -18,13 +18,20 @@ _STEP_MS = 100
 
 
 class ChatTidying(QObject):
-    """Runs from its making until nothing is left to do or it is stopped; the next start goes on where it was."""
+    """Runs from its making, and whenever it is begun again, until nothing is left to do or it is stopped.
+
+    The next start goes on where it was.
+    """
 
     def __init__(self, store: ChatStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
         self._timer = QTimer(self, interval=_STEP_MS)
         self._timer.timeout.connect(self._on_due)
+        self.begin()
+
+    def begin(self) -> None:
+        """There may be something to do."""
         self._timer.start()
 
     @property

@@ -40,3 +40,13 @@ def test_it_can_be_stopped_before_the_store_is_closed(qtbot):
     tidying.stop()
     assert not tidying.is_active
     assert store.num_left == 3
+
+
+def test_it_begins_again_once_there_is_more_to_do(qtbot):
+    store = Steps(3)
+    tidying = ChatTidying(store)
+    qtbot.wait_until(lambda: not tidying.is_active)
+    store.num_left = 2
+    tidying.begin()
+    qtbot.wait_until(lambda: not tidying.is_active)
+    assert store.num_left == 0
