@@ -1,4 +1,4 @@
-"""One question to every file: the files as a table that fills while they answer, paused, resumed and kept on the disk.
+"""One question to every file: they are asked one by one, paused, resumed, and what they answer is kept on the disk.
 
 Each file is a question of its own, confined to it, which waits behind whatever somebody asks in a chat. What has been
 answered is stored as it comes; what has not goes on after a dead engine, and after a pause or the next start once
@@ -7,8 +7,6 @@ somebody has it resumed.
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,16 +14,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app.chats.records import Outcome, Run, RunFile
 from app.models.answering import Answering
-from app.models.documents import shown
 from app.models.listing import list_files
 from app.models.run_rows import HAS_ANSWERED, RunRows, places_of, stored_view
+from app.models.run_table import RunTable
 from app.models.run_writer import Writer
 from app.models.turns import TurnState, TurnView
-from app.tips import plain_tip
 from engine import protocol
 from engine.protocol import Filters, RagdollError
 from engine.wire import WireError
@@ -34,9 +31,7 @@ if TYPE_CHECKING:
     from app.chats import RunStore
     from app.engine_client import EngineClient
 
-Index = QModelIndex | QPersistentModelIndex
 RunState = Literal["none", "listing", "running", "paused", "finished"]
-FILE, ANSWER, FOUND_AT, STATE = range(4)
 
 # Enough for the largest batches that are written at once, and some that are searched meanwhile.
 OPEN_AT_ONCE = 64
@@ -48,15 +43,12 @@ MODEL_FAULTS = frozenset(
         *("NotStreamable", "ModelLoadFailed", "NoRoomToLoad"),
     }
 )
-_ANSWER_CHARACTERS = 400
-# What Markdown would not show, in a cell that shows plain text.
-_MARKUP = re.compile(r"\*\*|`+|^#+\s+", re.MULTILINE)
 # What a pause takes back; what is being written is nearly done.
 _NOT_BEGUN: frozenset[TurnState] = frozenset({"queued", "searching", "reading"})
 
 
-class EachFileModel(QAbstractTableModel):
-    """Columns FILE, ANSWER, FOUND_AT, STATE; `view` gives the `TurnView` of a row.
+class EachFileModel(RunTable):
+    """Has the files of its table asked.
 
     Of files that have answered it holds what the table shows; `whole_view` has what an answer rests on.
 
@@ -101,7 +93,6 @@ class EachFileModel(QAbstractTableModel):
         client.engine_died.connect(self._on_engine_died)
         # With no question open nothing else would tell of it.
         client.engine_gave_up.connect(lambda _sentence: self._feed())
-        self._rows = RunRows()
         self._open: dict[str, None] = {}  # in the order they were asked
         self._waiting: deque[int] = deque()
         # Replies to a list that was asked for before the last begin or pause are no answer to it.
@@ -118,19 +109,6 @@ class EachFileModel(QAbstractTableModel):
     # --- what is shown ---
 
     @property
-    def num_files(self) -> int:
-        return len(self._rows)
-
-    @property
-    def num_answered(self) -> int:
-        """Files that have answered, or that cannot."""
-        return self._rows.num_answered
-
-    @property
-    def num_failed(self) -> int:
-        return self._rows.num_failed
-
-    @property
     def seconds_left(self) -> float | None:
         """How long the rest will take at the pace since it was begun or resumed; None where that is not known."""
         answered = self.num_answered
@@ -138,9 +116,6 @@ class EachFileModel(QAbstractTableModel):
         if self.state != "running" or since < 1:
             return None
         return (self._clock() - self._began_at) / since * (self.num_files - answered)
-
-    def view(self, row: int) -> TurnView | None:
-        return self._rows.views[row] if 0 <= row < len(self._rows) else None
 
     def whole_view(self, row: int) -> TurnView | None:
         """A row with the passages that its answer rests on, read from the disk where it has answered."""
@@ -150,31 +125,6 @@ class EachFileModel(QAbstractTableModel):
         unsaved = self._answering.view(view.turn_id)
         outcome = None if unsaved is not None else self._try(lambda: self._store.outcome(view.turn_id))
         return unsaved or (view if outcome is None else stored_view(view.turn_id, view.question, outcome))
-
-    def answer(self, view: TurnView) -> str:
-        """What a file says, as Markdown: its answer, or why there is none; "" while nothing is written."""
-        if view.state == "failed":
-            return view.error_sentence
-        nothing = self.tr("Nothing found in this file.") if view.state == "finished" else ""
-        return view.text if view.text.strip() else nothing
-
-    def remark(self, view: TurnView) -> str:
-        """What is to be known of an answer beside it; "" for nothing."""
-        cut_off = self.tr("There was no room for more of this answer: the settings allow longer ones.")
-        return cut_off if view.is_cut_off else ""
-
-    def path(self, row: int) -> str:
-        """Where a row's file lies."""
-        return self._rows.files[row].path
-
-    def rows(self) -> Iterable[tuple[str, TurnView, Sequence[str]]]:
-        """Each file's path, what it answered and where that was found, in the order of the table."""
-        for file, view in zip(self._rows.files, self._rows.views, strict=True):
-            yield file.path, view, self.found_at(view)
-
-    def found_at(self, view: TurnView) -> Sequence[str]:
-        """Where in its file an answer was found."""
-        return self._rows.found_at(view)
 
     # --- wishes ---
 
@@ -247,29 +197,6 @@ class EachFileModel(QAbstractTableModel):
         if self.state == "running":
             self.state = "paused"
         self._answering.close()
-
-    # --- Qt ---
-
-    def rowCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self._rows)
-
-    def columnCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else 4
-
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if orientation != Qt.Orientation.Horizontal or role != Qt.ItemDataRole.DisplayRole:
-            return None
-        return (self.tr("File"), self.tr("Answer"), self.tr("Found at"), self.tr("State"))[section]
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        view = self.view(index.row())
-        if view is None:
-            return None
-        if role == Qt.ItemDataRole.ToolTipRole and index.column() == FILE:
-            return plain_tip(shown(self.path(index.row())))
-        if role == Qt.ItemDataRole.DisplayRole:
-            return self._cell(index.row(), view, index.column())
-        return None
 
     # --- listing ---
 
@@ -418,10 +345,6 @@ class EachFileModel(QAbstractTableModel):
             self._given_up = self._writer.model if self._writer is not None else ""
             self.request_failed.emit(sentence, way_out)
 
-    def _show_view(self, view: TurnView) -> None:
-        if (row := self._rows.put(view)) is not None:
-            self._on_row_changed(row)
-
     def _open_rows(self) -> list[int]:
         """Those of the files that have been asked and have not ended."""
         rows = map(self._rows.row_of, self._open)
@@ -429,39 +352,13 @@ class EachFileModel(QAbstractTableModel):
 
     # --- inside ---
 
+    def _is_asked(self, view: TurnView) -> bool:
+        return view.turn_id in self._open and not self._answering.is_held_back(view.turn_id)
+
     def _record(self, file_id: str, outcome: Outcome) -> None:
         # No conversation goes on from the answer of a file.
         view = stored_view(file_id, "", outcome)
         self._store.record(file_id, replace(outcome, segments=()), places_of(view))
-
-    def _cell(self, row: int, view: TurnView, column: int) -> str:
-        if column == FILE:
-            return shown(os.path.basename(self.path(row)))
-        if column == ANSWER:
-            return " ".join(_MARKUP.sub("", self.answer(view)).split())[:_ANSWER_CHARACTERS]
-        if column == FOUND_AT:
-            return ", ".join(self.found_at(view))
-        if view.is_cut_off:
-            return self.tr("cut off")
-        # Once something is found, what it waits for is the model.
-        is_asked = view.turn_id in self._open and not self._answering.is_held_back(view.turn_id)
-        searches = view.state == "queued" and is_asked and view.scope is None
-        return self.state_words()["searching" if searches else view.state]
-
-    def state_words(self) -> dict[TurnState, str]:
-        """What the last column says of each state."""
-        return {
-            "queued": self.tr("waiting"),
-            "searching": self.tr("searching"),
-            "reading": self.tr("reading"),
-            "writing": self.tr("writing"),
-            "finished": self.tr("answered"),
-            "failed": self.tr("failed"),
-            "cancelled": self.tr("waiting"),
-        }
-
-    def _on_row_changed(self, row: int) -> None:
-        self.dataChanged.emit(self.index(row, 0), self.index(row, self.columnCount() - 1))
 
     def _set_state(self, state: RunState) -> None:
         self.state = state

@@ -609,32 +609,12 @@
         <translation>请先将文件添加到资料库。</translation>
     </message>
     <message>
-        <source>Answer</source>
-        <translation>回答</translation>
-    </message>
-    <message>
-        <source>File</source>
-        <translation>文件</translation>
-    </message>
-    <message>
-        <source>Found at</source>
-        <translation>出处</translation>
-    </message>
-    <message>
         <source>Free some space, then go on.</source>
         <translation>请腾出一些空间，然后继续。</translation>
     </message>
     <message>
-        <source>Nothing found in this file.</source>
-        <translation>在此文件中没有找到。</translation>
-    </message>
-    <message>
         <source>Start it again, then retry.</source>
         <translation>请重新启动引擎，然后重试。</translation>
-    </message>
-    <message>
-        <source>State</source>
-        <translation>状态</translation>
     </message>
     <message>
         <source>The engine is not running, so nothing can be answered.</source>
@@ -645,40 +625,8 @@
         <translation>这里没有可读的文件。</translation>
     </message>
     <message>
-        <source>There was no room for more of this answer: the settings allow longer ones.</source>
-        <translation>这个回答写到这里已没有空间：可在设置中允许更长的回答。</translation>
-    </message>
-    <message>
         <source>What was answered last could not be saved yet.</source>
         <translation>最近的回答还未能保存。</translation>
-    </message>
-    <message>
-        <source>answered</source>
-        <translation>已回答</translation>
-    </message>
-    <message>
-        <source>cut off</source>
-        <translation>未写完</translation>
-    </message>
-    <message>
-        <source>failed</source>
-        <translation>失败</translation>
-    </message>
-    <message>
-        <source>reading</source>
-        <translation>阅读中</translation>
-    </message>
-    <message>
-        <source>searching</source>
-        <translation>搜索中</translation>
-    </message>
-    <message>
-        <source>waiting</source>
-        <translation>等待中</translation>
-    </message>
-    <message>
-        <source>writing</source>
-        <translation>撰写中</translation>
     </message>
 </context>
 <context>
@@ -2492,6 +2440,61 @@
     <message>
         <source>paused</source>
         <translation>已暂停</translation>
+    </message>
+</context>
+<context>
+    <name>RunTable</name>
+    <message>
+        <source>Answer</source>
+        <translation>回答</translation>
+    </message>
+    <message>
+        <source>File</source>
+        <translation>文件</translation>
+    </message>
+    <message>
+        <source>Found at</source>
+        <translation>出处</translation>
+    </message>
+    <message>
+        <source>Nothing found in this file.</source>
+        <translation>在此文件中没有找到。</translation>
+    </message>
+    <message>
+        <source>State</source>
+        <translation>状态</translation>
+    </message>
+    <message>
+        <source>There was no room for more of this answer: the settings allow longer ones.</source>
+        <translation>这个回答写到这里已没有空间：可在设置中允许更长的回答。</translation>
+    </message>
+    <message>
+        <source>answered</source>
+        <translation>已回答</translation>
+    </message>
+    <message>
+        <source>cut off</source>
+        <translation>未写完</translation>
+    </message>
+    <message>
+        <source>failed</source>
+        <translation>失败</translation>
+    </message>
+    <message>
+        <source>reading</source>
+        <translation>阅读中</translation>
+    </message>
+    <message>
+        <source>searching</source>
+        <translation>搜索中</translation>
+    </message>
+    <message>
+        <source>waiting</source>
+        <translation>等待中</translation>
+    </message>
+    <message>
+        <source>writing</source>
+        <translation>撰写中</translation>
     </message>
 </context>
 <context>

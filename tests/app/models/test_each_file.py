@@ -10,9 +10,10 @@ import pytest
 
 from app.chats import ChatStore
 from app.models import each_file
-from app.models.each_file import ANSWER, FILE, FOUND_AT, OPEN_AT_ONCE, STATE, EachFileModel
+from app.models.each_file import OPEN_AT_ONCE, EachFileModel
 from app.models.each_file_csv import HEADER, csv_of
 from app.models.engine_status import EngineStatusModel
+from app.models.run_table import ANSWER, FILE, FOUND_AT, STATE
 from app.models.run_writer import Writer
 from app.models.turns import TurnView
 from engine import protocol
