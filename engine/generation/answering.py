@@ -267,9 +267,10 @@ class Answering:
         text = renumbered(written.text, self._numbers, recalled)
         citations = citations_among(text, recalled.citable(self._numbers)) or citations_of_quotes(quotes, len(text))
         # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of. What
-        # it thought is left out there, as its own template does: the text is what counts then.
+        # it thought is left out there, as its own template does: the text is what counts then, as where a stop string
+        # begins within a token.
         is_gone = written.num_thought_tokens > 0 and not self._speaker.keeps_thoughts
-        question, tokens = self.in_flight.question, () if is_gone else written.tokens
+        question, tokens = self.in_flight.question, () if is_gone or written.is_cut_within else written.tokens
         turn = Turn(
             question.text,
             prompt.passages,

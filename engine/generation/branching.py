@@ -41,11 +41,13 @@ class Branching:
         return tuple(self._written(answer, group.request) for answer in found)
 
     def _written(self, answer: Hypothesis, request: Request) -> Written:
-        end = () if answer.last_token is None else (answer.last_token,)
+        tokens = answer.tokens if answer.last_token is None else (*answer.tokens, answer.last_token)
         thoughts = Thoughts(request.thinking) if request.thinking is not None else None
-        text = self._vocabulary.text((*answer.tokens, *end), request.sampling.stop, thoughts)
+        text, num_bytes_of_stop = self._vocabulary.text(tokens, request.sampling.stop, thoughts)
+        num_of_stop, is_cut_within = self._vocabulary.holding(num_bytes_of_stop, tokens)
+        shown = tokens[: len(tokens) - num_of_stop] if num_of_stop else answer.tokens
         thought = (thoughts.text.rstrip(), thoughts.num_tokens) if thoughts is not None else ("", 0)
-        return Written(text, answer.tokens, answer.finish_reason, *thought)
+        return Written(text, shown, answer.finish_reason, *thought, is_cut_within)
 
     def _branch(self, group: SequenceGroup, branches: Sequence[Branch]) -> None:
         parents = group.live

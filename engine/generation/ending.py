@@ -128,8 +128,8 @@ class Ending:
 
     def _keep_written(self, group: SequenceGroup, sequence: TokenSequence) -> None:
         """Leaves the prompt and the answer to the keeper; nothing of it was missed, whatever it took to write."""
-        # A drafted token that completed a stop string was computed, and is none of the answer.
-        end = min(sequence.num_computed, len(sequence.tokens) - sequence.ended_by_token)
+        # The tokens of a stop string may have been computed, and are none of the answer.
+        end = min(sequence.num_computed, len(sequence.tokens) - sequence.num_of_stop)
         written = sequence.behind_prompt(end)
         # After a preemption even the prompt may not be in cells again.
         if sequence.held is not None and written:

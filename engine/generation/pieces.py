@@ -87,16 +87,19 @@ class Pieces:
     def turn(self, question: str, written: Written, signature: str) -> Turn:
         """As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of."""
         if (begun := self._prompt.begun) is not None:
-            tokens_of_all = (*begun.tokens, *written.tokens) if begun.stays else ()
+            tokens_of_all = (*begun.tokens, *written.tokens) if begun.stays and not written.is_cut_within else ()
             return begun.turn.with_end(self.text.written[-1], tokens_of_all, signature)
         starts, ends = [0, *self._ends], [*self._ends, len(written.tokens)]
         tokens = [written.tokens[start:end] for start, end in zip(starts, ends, strict=True)]
+        if written.is_cut_within:
+            # Its text alone says all of it.
+            tokens[-1] = ()
         texts = self.text.written
         continuations = [
             Continuation(addition.passages, addition.words, texts[number], tokens[number])
             for number, addition in enumerate(self._additions, start=1)
         ]
-        if continuations and not tokens[-1]:
+        if continuations and not (tokens[-1] or texts[-1]):
             # Nothing was made of what came last: the next prompt need not hold it.
             continuations.pop()
         return Turn(

@@ -49,9 +49,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A finished continuation: its text, and its tokens as they were sampled (without the one that ended it).
+    """A finished continuation: its text, and its tokens as they were sampled (without those that ended it).
 
     The first `num_thought_tokens` of them are `thoughts`, with the marks around these, and none of the text.
+    `is_cut_within`: the text ends within a token, which held the beginning of a stop string as well and is left out.
     """
 
     text: str
@@ -59,6 +60,7 @@ class Written:
     finish_reason: FinishReason
     thoughts: str = ""
     num_thought_tokens: int = 0
+    is_cut_within: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,8 +130,9 @@ class Insertion:
 class TokenSequence:
     """One answer being written: `tokens` are the prompt and what was sampled, `held` the cells of those computed.
 
-    `texts` were told, `unsaid` is to be; `num_untold` counts the tokens since the last text. `ended_by_token`: the
-    last token completed a stop string. `insertions` were read where they stand, and are none of the answer. What
+    `texts` were told, `unsaid` is to be; `num_untold` counts the tokens since the last text. `num_of_stop`:
+    so many tokens at the end hold the stop string that ended it; `is_cut_within` where the first of them holds some of
+    the answer as well. `insertions` were read where they stand, and are none of the answer. What
     chooses and guesses its tokens is made when the first of them is chosen or guessed: hundreds may wait.
     `thoughts` come before the answer, if the model thinks; `make_thinker` is what chooses theirs, where the answer has
     a form that they have not.
@@ -150,7 +151,8 @@ class TokenSequence:
     unsaid: list[str] = field(default_factory=list)
     num_untold: int = 0
     draft: list[int] = field(default_factory=list)
-    ended_by_token: bool = False
+    num_of_stop: int = 0
+    is_cut_within: bool = False
     finish_reason: FinishReason | None = None
     insertions: tuple[Insertion, ...] = ()
     num_inserted: int = 0
@@ -184,17 +186,22 @@ class TokenSequence:
     @property
     def lacks_only_last(self) -> bool:
         """Whether all of the answer is computed but the token that was sampled last."""
-        return not self.ended_by_token and self.num_computed == len(self.tokens) - 1
+        return not self.num_of_stop and self.num_computed == len(self.tokens) - 1
 
     @property
     def written(self) -> Written:
-        """The answer so far; where a stop string ended it, the token that completed the string is left out."""
+        """The answer so far; where a stop string ended it, the tokens that hold the string are left out."""
         starts = [self.prompt_length, *(insertion.end for insertion in self.insertions)]
-        ends = [*(insertion.start for insertion in self.insertions), len(self.tokens) - self.ended_by_token]
+        ends = [*(insertion.start for insertion in self.insertions), len(self.tokens) - self.num_of_stop]
         tokens = chain.from_iterable(self.tokens[start:end] for start, end in zip(starts, ends, strict=True))
         thoughts = self.thoughts.text.rstrip() if self.thoughts is not None else ""
         text, reason = "".join(self.texts), self.finish_reason or "stop"
-        return Written(text, tuple(tokens), reason, thoughts, self.num_thought)
+        return Written(text, tuple(tokens), reason, thoughts, self.num_thought, self.is_cut_within)
+
+    @property
+    def num_going_on(self) -> int:
+        """Tokens that were written since something was read last."""
+        return len(self.tokens) - (self.insertions[-1].end if self.insertions else self.prompt_length)
 
     def behind_prompt(self, end: int) -> list[Segment]:
         """What was written and read up to position `end`; of what was read, only whole segments."""

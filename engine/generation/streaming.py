@@ -16,6 +16,7 @@ class TextStream:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stop = tuple(text for text in stop if text)
         self._held = ""
+        self._num_bytes_behind = 0
         self.is_stopped = False
 
     @property
@@ -23,9 +24,17 @@ class TextStream:
         """Whether bytes came of which no text was let go yet."""
         return bool(self._held or self._decoder.getstate()[0])
 
+    @property
+    def num_bytes_of_stop(self) -> int:
+        """How many bytes came from the stop string on, once there was one."""
+        if not self.is_stopped:
+            return 0
+        return len(self._held.encode()) + len(self._decoder.getstate()[0]) + self._num_bytes_behind
+
     def feed(self, piece: bytes) -> str:
         """Text that is safe to show after `piece`; once a stop string is complete, nothing more comes."""
         if self.is_stopped:
+            self._num_bytes_behind += len(piece)
             return ""
         self._held += self._decoder.decode(piece)
         if not self._stop:

@@ -26,8 +26,13 @@ class Vocabulary:
         self._ask(token)
         return self._marked[token]
 
-    def text(self, tokens: Iterable[int], stop: Sequence[str] = (), thoughts: Thoughts | None = None) -> str:
-        """The text of a whole answer, up to the first stop string; what was thought before it goes to `thoughts`."""
+    def text(
+        self, tokens: Iterable[int], stop: Sequence[str] = (), thoughts: Thoughts | None = None
+    ) -> tuple[str, int]:
+        """The text of a whole answer, up to the first stop string, and how many bytes came from there on.
+
+        What was thought before it goes to `thoughts`.
+        """
         stream, text = TextStream(stop), ""
         for token in tokens:
             piece = self.piece(token) or b""
@@ -36,7 +41,15 @@ class Vocabulary:
                 stream.stop_at(thoughts.answer_end)
             text += stream.feed(piece)
         rest = thoughts.finish() if thoughts is not None else b""
-        return text + stream.feed(rest) + stream.finish()
+        return text + stream.feed(rest) + stream.finish(), stream.num_bytes_of_stop
+
+    def holding(self, num_bytes: int, tokens: Sequence[int]) -> tuple[int, bool]:
+        """How many tokens at the end hold the last bytes of a text, and whether they hold others as well."""
+        number = 0
+        while num_bytes > 0 and number < len(tokens):
+            number += 1
+            num_bytes -= len(self.piece(tokens[-number]) or b"")
+        return number, num_bytes != 0
 
     def _ask(self, token: int) -> None:
         """Both at once: a search along beams may end when the model is closed."""

@@ -1,4 +1,4 @@
-"""Tests for engine.generation.answering: how long an answer may be."""
+"""Tests for engine.generation.answering: how long an answer may be, and how the next prompt holds it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 
 from engine.core import Evidence, Question, SamplingParams, Scope
+from engine.events import AnswerFinished
 from engine.generation.answering import Answering
 from engine.generation.prompt import Prompt
+from engine.generation.request import RequestFinished, Written
 from engine.generation.segment import Segment
+from engine.generation.transcript import turns_of_transcript
 from engine.inflight import QuestionInFlight
 
 NOTHING = Evidence((), (), Scope(0, 0, 0))
 CONTEXT_TOKENS, PROMPT_TOKENS = 1000, 300
-SPEAKER: Any = SimpleNamespace(context_tokens=CONTEXT_TOKENS, thinking=lambda *_: None)
+SPEAKER: Any = SimpleNamespace(
+    context_tokens=CONTEXT_TOKENS, thinking=lambda *_: None, name="tiny", signature="tiny", keeps_thoughts=False
+)
 
 
 def answering(sampling: SamplingParams) -> Answering:
@@ -49,3 +54,13 @@ def test_for_an_open_ended_answer_as_much_is_kept_free_as_is_usual_however_long_
     # What may have come to its end needs no more room; what goes on does.
     assert usual.room == CONTEXT_TOKENS - PROMPT_TOKENS - 200
     assert open_ended.room == CONTEXT_TOKENS - PROMPT_TOKENS - 300
+
+
+@pytest.mark.parametrize(("is_cut_within", "tokens"), [(False, (1, 2)), (True, ())])
+def test_where_a_stop_string_began_within_a_token_the_next_prompt_holds_the_text(is_cut_within: bool, tokens):
+    one = answering(SamplingParams(max_tokens=100))
+    one.begin()
+    end = one.take(RequestFinished("q", (Written("Blue.", (1, 2), "stop", is_cut_within=is_cut_within),)))
+    assert isinstance(end, AnswerFinished)
+    [turn] = turns_of_transcript(end.answer.segments, ())
+    assert (turn.answer, turn.tokens) == ("Blue.", tokens)

@@ -112,6 +112,13 @@ def test_what_was_found_is_told_up_to_its_stop_string() -> None:
     parts = Parts()
     group = parts.running(prompt(1, 10), sampling=PLAIN.__class__(stop=("8 9",)))
     group.beams = ScriptedBeams(found=[Hypothesis((7, 8), "stop", 9), Hypothesis((7, 5), "length")])
-    assert branching(parts).written(group) == (Written("7 ", (7, 8), "stop"), Written("7 5 ", (7, 5), "length"))
+    assert branching(parts).written(group) == (Written("7 ", (7,), "stop"), Written("7 5 ", (7, 5), "length"))
     group.beams = None
     assert branching(parts).written(group) == ()
+
+
+def test_of_a_token_that_a_stop_string_begins_in_the_text_has_a_part() -> None:
+    parts = Parts()
+    group = parts.running(prompt(1, 10), sampling=PLAIN.__class__(stop=(" 19 ",)))
+    group.beams = ScriptedBeams(found=[Hypothesis((7, 18), "stop", 19)])
+    assert branching(parts).written(group) == (Written("7 18", (7,), "stop", is_cut_within=True),)

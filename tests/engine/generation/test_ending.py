@@ -119,7 +119,7 @@ def test_an_answer_that_nobody_waits_for_is_kept_without_its_last_token() -> Non
 def test_an_answer_that_went_on_is_kept_as_one() -> None:
     parts = Parts()
     group = parts.running(prompt(1, 10, 3), ((7, 8, 9),), goes_on=True)
-    group.lead.finish_reason, group.lead.ended_by_token = "stop", True
+    group.lead.finish_reason, group.lead.num_of_stop = "stop", 1
     ending(parts).finish_if_done(group)
     assert kept(parts) == [15]
     assert (*prompt(1, 10), Segment((11, 12, 13, 7, 8))) in parts.keeper.nodes
@@ -129,7 +129,7 @@ def test_an_answer_that_went_on_is_kept_as_one() -> None:
 def test_a_last_token_that_completed_a_stop_string_is_not_waited_for() -> None:
     parts = Parts()
     group = parts.running(prompt(1, 10), ((7, 8, 9),))
-    group.lead.finish_reason, group.lead.ended_by_token = "stop", True
+    group.lead.finish_reason, group.lead.num_of_stop = "stop", 1
     ending(parts).finish_if_done(group)
     assert parts.groups.closing == []
     assert kept(parts) == [12]
@@ -141,7 +141,7 @@ def test_a_drafted_token_that_completed_a_stop_string_is_not_kept_with_the_answe
     parts = Parts()
     group = parts.running(prompt(1, 10), ((7, 8, 9),))
     parts.compute(group.lead.held, group.lead.tokens)
-    group.lead.finish_reason, group.lead.ended_by_token = "stop", True
+    group.lead.finish_reason, group.lead.num_of_stop = "stop", 1
     ending(parts).finish_if_done(group)
     assert kept(parts) == [12]
     assert is_gone(parts, group)
@@ -166,13 +166,13 @@ class Nothing(KeepsNothing):
 def test_an_answer_of_several_gives_its_cells_back_while_others_go_on() -> None:
     parts = Parts()
     group = parts.running(prompt(1, 10), ((7, 8), (5, 6)))
-    group.sequences[0].finish_reason, group.sequences[0].ended_by_token = "stop", True
+    group.sequences[0].finish_reason, group.sequences[0].num_of_stop = "stop", 1
     ends = ending(parts)
     ends.finish_if_done(group)
     assert parts.events == []
     assert group.sequences[0].held is None
     assert parts.groups.running == [group]
-    group.sequences[1].finish_reason, group.sequences[1].ended_by_token = "stop", True
+    group.sequences[1].finish_reason, group.sequences[1].num_of_stop = "stop", 1
     ends.finish_if_done(group)
     assert len(parts.events) == 1
     assert is_gone(parts, group)
@@ -240,7 +240,7 @@ def test_what_was_saved_of_a_preempted_answer_goes_with_it() -> None:
 def test_of_an_answer_that_was_preempted_while_it_was_read_only_what_is_there_is_kept() -> None:
     parts = Parts()
     group = parts.running(prompt(1, 10), ((7, 8, 9),), lacks=2)
-    group.lead.finish_reason, group.lead.ended_by_token = "stop", True
+    group.lead.finish_reason, group.lead.num_of_stop = "stop", 1
     ending(parts).finish_if_done(group)
     assert kept(parts) == [11]
 
@@ -268,6 +268,6 @@ def test_an_end_lets_those_who_wait_try_again() -> None:
 def test_segments_of_an_answer_are_kept_behind_those_of_its_prompt() -> None:
     parts = Parts()
     group = parts.running(prompt(1, 10, 10), ((7, 8, 9),))
-    group.lead.finish_reason, group.lead.ended_by_token = "stop", True
+    group.lead.finish_reason, group.lead.num_of_stop = "stop", 1
     ending(parts).finish_if_done(group)
     assert (*prompt(1, 10, 10), Segment((7, 8))) in parts.keeper.nodes

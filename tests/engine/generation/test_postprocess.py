@@ -10,6 +10,7 @@ from engine.generation.batching import Work
 from engine.generation.groups import SequenceGroup
 from engine.generation.postprocess import Postprocess
 from engine.generation.request import TextWritten
+from engine.generation.segment import Segment
 from engine.generation.streaming import TextStream
 from engine.generation.vocabulary import Vocabulary
 from tests.helpers.loop_parts import END, Parts, Script, ScriptedBeams, prompt
@@ -89,9 +90,33 @@ def test_a_stop_string_ends_the_answer_and_what_was_held_back_for_it_is_never_to
     for _ in range(2):
         writing.write([Work(group, group.lead, 1, wants_token=True)], [0])
     assert group.lead.finish_reason == "stop"
-    assert group.lead.ended_by_token
+    assert group.lead.num_of_stop == 2
     assert parts.events == []
-    assert group.lead.written.tokens == (7, 8)
+    assert group.lead.written.tokens == (7,)
+
+
+def test_a_stop_string_that_begins_within_a_token_takes_it_from_the_answers_tokens_and_not_from_its_text() -> None:
+    parts = Parts()
+    group = parts.running(prompt(1, 10), ((7,),))
+    group.lead.stream = TextStream(("8 1",))
+    scripted(parts, group, 18, 19)
+    writing = postprocess(parts)
+    for _ in range(2):
+        writing.write([Work(group, group.lead, 1, wants_token=True)], [0])
+    written = group.lead.written
+    assert (written.text, written.tokens, written.is_cut_within) == ("1", (7,), True)
+
+
+def test_a_stop_string_takes_no_token_from_what_was_written_before_something_was_read() -> None:
+    parts = Parts()
+    group = parts.running(prompt(1, 10), ((7,),))
+    group.lead.stream = TextStream(("7 8",))
+    group.lead.stream.feed(b"7 ")
+    group.lead.read([Segment((1, 2))])
+    scripted(parts, group, 8)
+    postprocess(parts).write([Work(group, group.lead, 1, wants_token=True)], [0])
+    written = group.lead.written
+    assert (written.tokens, written.is_cut_within) == ((7,), True)
 
 
 def test_text_that_was_held_back_is_told_when_the_answer_ends() -> None:

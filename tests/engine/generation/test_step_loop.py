@@ -467,6 +467,18 @@ def test_a_stop_string_is_never_told_and_its_last_token_is_not_the_answers(make_
     assert desk.text("stopped") == stopped.text
 
 
+@pytest.mark.parametrize("stop", ["girl named", " girl", "irl n", "little g", "med", " "])
+def test_the_tokens_of_an_answer_that_a_stop_string_ended_hold_nothing_that_was_not_told(
+    make_desk: MakeDesk, stop: str
+) -> None:
+    desk = make_desk("stories")
+    stopped = desk.write(STORIES[0], replace(GREEDY, stop=(stop,))).answers[0]
+    held = b"".join(map(desk.model.piece, stopped.tokens)).decode()
+    assert stopped.finish_reason == "stop"
+    assert stopped.text.startswith(held)
+    assert stopped.is_cut_within is (held != stopped.text)
+
+
 class _FailsOn:
     """Lets a context fail a batch that holds a token."""
 

@@ -57,6 +57,16 @@ def test_the_earliest_of_several_stop_strings_counts():
     assert stream.feed(b"axyz") == "a"
 
 
+def test_whoever_stops_knows_how_many_bytes_came_from_there_on():
+    stream = TextStream(("STOP",))
+    assert stream.feed(b"one S") == "one "
+    assert stream.num_bytes_of_stop == 0
+    assert stream.feed("TOP two é\u2026".encode()[:-1]) == ""
+    assert stream.num_bytes_of_stop == len("STOP two é\u2026".encode()) - 1
+    stream.feed(b"more")
+    assert stream.num_bytes_of_stop == len("STOP two é\u2026".encode()) + 3
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_the_pieces_the_text_comes_out_whole(seed: int):
     text = "Ein größeres Beispiel 三只猫, 🐈 STO STOP"
