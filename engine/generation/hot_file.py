@@ -1,4 +1,4 @@
-"""The small file that tells after a restart which passages were hot: a line with a checksum, and below it JSON.
+"""The small file that tells after a restart what was hot, and what stood before it: a line with a checksum, and JSON.
 
 It lies beside kept KV and is as much worth: whatever does not check out is as if there were none.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from engine.generation.evidence import EvidencePassage
 
@@ -16,10 +17,19 @@ MAX_BYTES = 4 * 2**20
 _VERSION = 1
 
 
-def encode(uses: Mapping[EvidencePassage, int]) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Hot:
+    """How many prompts each passage was in, and with which tokens those of each model began, by its fingerprint."""
+
+    uses: Mapping[EvidencePassage, int] = field(default_factory=dict)
+    openings: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def encode(hot: Hot) -> bytes:
     """What is hottest, as much as `MAX_BYTES` have room for; nothing at all of nothing."""
-    rows, room_bytes = list[str](), MAX_BYTES - 1024
-    for passage, count in sorted(uses.items(), key=lambda item: -item[1]):
+    openings = json.dumps(hot.openings)
+    rows, room_bytes = list[str](), MAX_BYTES - 1024 - len(openings)
+    for passage, count in sorted(hot.uses.items(), key=lambda item: -item[1]):
         row = json.dumps([count, passage.document_id, passage.title, passage.page, passage.text])
         room_bytes -= len(row) + 1
         if room_bytes < 0:
@@ -27,22 +37,24 @@ def encode(uses: Mapping[EvidencePassage, int]) -> bytes:
         rows.append(row)
     if not rows:
         return b""
-    body = f'{{"version": {_VERSION}, "passages": [{",".join(rows)}]}}'.encode("ascii")
+    body = f'{{"version": {_VERSION}, "openings": {openings}, "passages": [{",".join(rows)}]}}'.encode("ascii")
     return b"%08x\n%b" % (zlib.crc32(body), body)
 
 
-def decode(content: bytes) -> dict[EvidencePassage, int]:
-    """How often passages were used; nothing where the file is damaged, or of another version."""
+def decode(content: bytes) -> Hot:
+    """What was written; nothing where the file is damaged, or of another version."""
     checksum, _, body = content.partition(b"\n")
     if len(content) > MAX_BYTES or checksum != b"%08x" % zlib.crc32(body):
-        return {}
+        return Hot()
     try:
         told = json.loads(body)
         if told["version"] != _VERSION:
-            return {}
-        return {_passage(*row): int(count) for count, *row in told["passages"]}
-    except (ValueError, TypeError, KeyError):
-        return {}
+            return Hot()
+        # Older files have none.
+        openings = {str(name): tuple(map(int, tokens)) for name, tokens in told.get("openings", {}).items()}
+        return Hot({_passage(*row): int(count) for count, *row in told["passages"]}, openings)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Hot()
 
 
 def _passage(document_id: int, title: str, page: int | None, text: str) -> EvidencePassage:

@@ -8,9 +8,10 @@ was hot is so after a restart too: a small file tells it (hot_file.py).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from engine.generation.evidence import EvidencePassage
+from engine.generation.hot_file import Hot
 from engine.generation.prompt import Prompt
 from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker
@@ -18,6 +19,8 @@ from engine.generation.speaker import Speaker
 # Once is chance.
 MIN_USES = 2
 MAX_PASSAGES = 512
+# Of so many models is it known how their prompts begin.
+MAX_OPENINGS = 8
 
 # How much of a prompt's beginning is kept.
 Peek = Callable[[Sequence[Segment]], int]
@@ -34,21 +37,24 @@ class HotPassages:
         self._openings: dict[str, Segment] = {}
         self._has_changed = False
 
-    def restore(self, uses: Mapping[EvidencePassage, int]) -> None:
-        """Adds what was counted before the restart."""
-        self._uses.update(uses)
+    def restore(self, hot: Hot) -> None:
+        """Adds what was known before the restart."""
+        self._uses.update(hot.uses)
+        openings = {name: Segment(tokens, "instructions") for name, tokens in hot.openings.items()}
+        self._openings = openings | self._openings
 
-    def changed(self) -> Mapping[EvidencePassage, int] | None:
-        """What is counted, to be kept over a restart; None where that is as it was when this was asked last."""
+    def changed(self) -> Hot | None:
+        """What is known, to be kept over a restart; None where that is as it was when this was asked last."""
         if not self._has_changed:
             return None
         self._has_changed = False
-        return dict(self._uses.most_common(MAX_PASSAGES))
+        openings = {name: segment.tokens for name, segment in self._openings.items()}
+        return Hot(dict(self._uses.most_common(MAX_PASSAGES)), openings)
 
     def note(self, prompt: Prompt, speaker: Speaker) -> None:
         """A question was asked with this prompt, of this model."""
         if prompt.segments and prompt.segments[0].kind == "instructions":
-            self._openings[speaker.fingerprint] = prompt.segments[0]
+            self._note_opening(speaker.fingerprint, prompt.segments[0])
         self._uses.update(prompt.passages)
         self._has_changed |= bool(prompt.passages)
         if len(self._uses) > 2 * MAX_PASSAGES:
@@ -91,10 +97,16 @@ class HotPassages:
 
     def clear(self, fingerprint: str) -> None:
         """What was read has gone with its model, the one with this fingerprint."""
-        self._openings.pop(fingerprint, None)
         self._tried = {offer: uses for offer, uses in self._tried.items() if offer[0] != fingerprint}
         if self._offered is not None and self._offered[0] == fingerprint:
             self._offered = None
+
+    def _note_opening(self, fingerprint: str, opening: Segment) -> None:
+        self._has_changed |= self._openings.pop(fingerprint, None) != opening
+        self._openings[fingerprint] = opening
+        if len(self._openings) > MAX_OPENINGS:
+            # Of whoever has been asked nothing for the longest time.
+            del self._openings[next(iter(self._openings))]
 
     def _hot(self) -> Iterator[EvidencePassage]:
         for passage, uses in self._uses.most_common():

@@ -59,8 +59,8 @@ class IdleTime:
 
     def keep_hot(self) -> None:
         """What is hot is so after a restart too, and a removed document leaves that file at once."""
-        if (uses := self._hot.changed()) is not None:
-            self._models.members.home.loader.keep_hot(uses)
+        if (hot := self._hot.changed()) is not None:
+            self._models.members.home.loader.keep_hot(hot)
 
     def _read_hot(self, member: Member) -> bool:
         """Whether there is something hot to read, now or when the machine has power to spare."""

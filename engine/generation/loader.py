@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from engine.generation import cache_io, hot_file
 from engine.generation.applying import Means
 from engine.generation.building import build
 from engine.generation.cache_files import CacheFiles
-from engine.generation.evidence import EvidencePassage
+from engine.generation.hot_file import Hot
 from engine.generation.instance import ModelInstance
 from engine.generation.load_plan import LoadPlan
 from engine.generation.load_planner import LoadPlanner
@@ -220,14 +220,14 @@ class ModelLoader:
         if self.instance is not None:
             self.instance.obey()
 
-    def hot_passages(self) -> Mapping[EvidencePassage, int]:
-        """How often passages were used before the last restart, as far as that is known."""
+    def hot_passages(self) -> Hot:
+        """What was hot before the last restart, as far as that is known."""
         content = cache_io.read_small(self._premises.kept_folder / hot_file.NAME, hot_file.MAX_BYTES)
         return hot_file.decode(content)
 
-    def keep_hot(self, uses: Mapping[EvidencePassage, int]) -> None:
-        """Has it written how often passages were used, for after the next restart."""
-        self._cache_files().keep_beside(hot_file.NAME, partial(hot_file.encode, uses))
+    def keep_hot(self, hot: Hot) -> None:
+        """Has it written what is hot, for after the next restart."""
+        self._cache_files().keep_beside(hot_file.NAME, partial(hot_file.encode, hot))
 
     def set_aside_on_disk(self, is_on_disk: bool) -> None:
         """Whether answers that had to leave their cells for others are kept on the disk, and not in memory."""

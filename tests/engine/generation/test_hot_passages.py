@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.generation.evidence import EvidencePassage
-from engine.generation.hot_passages import MAX_PASSAGES, HotPassages
+from engine.generation.hot_file import Hot
+from engine.generation.hot_passages import MAX_OPENINGS, MAX_PASSAGES, HotPassages
 from engine.generation.prompt import Prompt
 from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker
@@ -67,12 +68,13 @@ def test_a_removed_document_is_not_read():
     assert hot.next(SPEAKER, nothing_kept) is None
 
 
-def test_after_a_change_of_the_model_its_own_instructions_are_waited_for():
+def test_a_model_that_comes_back_reads_what_it_had_read_again():
     hot = hot_after(prompt(ONE), prompt(ONE))
-    hot.clear(SPEAKER.fingerprint)
-    assert hot.next(SPEAKER, nothing_kept) is None
-    hot.note(prompt(), SPEAKER)
     assert hot.next(SPEAKER, nothing_kept) is not None
+    hot.tried()
+    assert hot.next(SPEAKER, nothing_kept) is None
+    hot.clear(SPEAKER.fingerprint)
+    assert hot.next(SPEAKER, nothing_kept) == (OPENING, SPEAKER.segment(ONE.block(1)))
 
 
 def test_what_was_hot_long_ago_makes_way():
@@ -85,27 +87,46 @@ def test_what_was_hot_long_ago_makes_way():
 
 def test_what_was_counted_is_told_when_it_has_changed_and_goes_on_after_a_restart():
     hot = hot_after(prompt(ONE, TWO))
-    uses = hot.changed()
-    assert uses == {ONE: 1, TWO: 1}
+    openings = {SPEAKER.fingerprint: OPENING.tokens}
+    known = hot.changed()
+    assert known == Hot({ONE: 1, TWO: 1}, openings)
     assert hot.changed() is None
     again = HotPassages()
-    again.restore(uses)
+    again.restore(known)
     assert again.changed() is None
     again.note(prompt(TWO), SPEAKER)
     assert again.next(SPEAKER, nothing_kept) == (OPENING, SPEAKER.segment(TWO.block(1)))
-    assert again.changed() == {ONE: 1, TWO: 2}
+    assert again.changed() == Hot({ONE: 1, TWO: 2}, openings)
+
+
+def test_after_a_restart_what_was_hot_is_read_before_anybody_asks():
+    known = hot_after(prompt(ONE), prompt(ONE)).changed()
+    assert known is not None
+    again = HotPassages()
+    again.restore(known)
+    assert again.next(SPEAKER, nothing_kept) == (OPENING, SPEAKER.segment(ONE.block(1)))
+
+
+def test_other_instructions_are_told_and_those_of_models_that_nobody_asks_make_way():
+    hot = hot_after(prompt(ONE))
+    hot.changed()
+    for number in range(MAX_OPENINGS):
+        hot.note(Prompt((Segment((number,), "instructions"),), (), (), 1, 0), replace(SPEAKER, fingerprint=str(number)))
+    known = hot.changed()
+    assert known is not None
+    assert known.openings == {str(number): (number,) for number in range(MAX_OPENINGS)}
 
 
 def test_a_removed_document_changes_what_is_told():
     hot = hot_after(prompt(ONE, TWO))
     hot.changed()
     hot.forget(frozenset({1}))
-    assert hot.changed() == {TWO: 1}
+    assert hot.changed() == Hot({TWO: 1}, {SPEAKER.fingerprint: OPENING.tokens})
 
 
 def test_no_more_is_told_than_is_counted_for_long():
     hot = hot_after(*[prompt(EvidencePassage(number, "n", None, "t")) for number in range(MAX_PASSAGES + 5)])
-    assert len(hot.changed()) == MAX_PASSAGES
+    assert len(hot.changed().uses) == MAX_PASSAGES
 
 
 def test_the_instructions_of_one_model_are_not_read_to_another():
@@ -136,9 +157,8 @@ def test_when_a_model_goes_what_is_known_of_another_stays():
     hot.tried()
     hot.clear(other.fingerprint)
     assert hot.next(first, nothing_kept) is None
-    assert hot.next(other, nothing_kept) is None
-    hot.note(prompt(ONE), first)
-    assert hot.next(first, nothing_kept) is not None
+    # Whoever comes back reads it again.
+    assert hot.next(other, nothing_kept) is not None
 
 
 def two_speakers() -> tuple[Speaker, Speaker]:

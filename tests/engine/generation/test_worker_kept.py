@@ -205,15 +205,30 @@ def test_what_was_hot_is_so_after_a_restart_until_its_document_is_removed(start,
         desk.ask("How?", name, max_tokens=2)
         desk.end_of(name)
     again = start()
-    uses = hot_file.decode(path.read_bytes())
+    uses = hot_file.decode(path.read_bytes()).uses
     assert {passage.document_id: count for passage, count in uses.items()} == {1: 2, 2: 2, 3: 2}
     again.known = {2, 3}
     again.worker.forget_removed()
     again.wait_until(lambda: b"doc1.md" not in path.read_bytes())
-    assert {passage.document_id for passage in hot_file.decode(path.read_bytes())} == {2, 3}
+    assert {passage.document_id for passage in hot_file.decode(path.read_bytes()).uses} == {2, 3}
     again.known = set()
     again.worker.forget_removed()
     again.wait_until(lambda: not path.exists())
+
+
+def test_what_was_hot_is_read_after_a_restart_before_anybody_asks(start, tiny_model, tmp_path):
+    desk = with_model(start(), tiny_model)
+    for name in ("a", "b"):
+        desk.ask("How?", name, max_tokens=2)
+        desk.end_of(name)
+    desk.worker.stop()
+    for file in kept_files(tmp_path):
+        file.unlink()
+    assert not kept_files(tmp_path)
+    again = start()
+    again.has_power = True
+    with_model(again, tiny_model)
+    again.wait_until(lambda: kept_files(tmp_path))
 
 
 def test_a_damaged_file_of_what_was_hot_is_none(start, tiny_model, tmp_path):
