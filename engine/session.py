@@ -127,10 +127,12 @@ class Session:
             return
         if isinstance(event, PhaseChanged):
             self._phase = event.phase
-        if self._concerns_us(event) and (notice := notice_of(event)) is not None:
-            self._outlet.notify(notice)
+        concerns_us = self._concerns_us(event)
         if isinstance(event, AnswerEnded):
+            # Before anybody hears of it, who could ask under the same id again.
             self._questions.discard(event.question_id)
+        if concerns_us and (notice := notice_of(event)) is not None:
+            self._outlet.notify(notice)
 
     def serve(self, stream: BinaryIO) -> None:
         """Reads requests until whoever asks closes the pipe, asks for shutdown, or sends nothing but garbage."""

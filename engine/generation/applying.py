@@ -313,6 +313,8 @@ def _set_aside(loaded: LoadedModel, wanted: LoadPlan, means: Means) -> None:
     room = room_in(means.hardware(), means.disk_folder)
     can_load = loaded.plan.placement.kv_type == wanted.placement.kv_type
     disk_folder = room.disk_folder if can_load else None
+    # Nobody computes the last tokens of answers that have ended any more: all before them is kept.
+    loaded.loop.close_answers()
     loaded.keeper.leave_cells(LEAVING_SECONDS if can_load else KEEPING_SECONDS)
     loaded.loop.set_aside(room.ram_bytes, disk_folder)
     means.leases.note_set_aside(loaded.loop.saved_bytes, loaded.loop.spilled_bytes)

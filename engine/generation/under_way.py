@@ -97,6 +97,7 @@ class UnderWay:
             RagdollError: It cannot be answered, and is not under way.
         """
         question = in_flight.question
+        self._part_from_former(question.question_id, loaded)
         guess = self._ahead.settle(loaded.loop, question.question_id, evidence.passages)
         if guess is not None and not self._are_known(guess.prompt.documents):
             # Earlier turns held text of what has been removed since it was read.
@@ -116,6 +117,14 @@ class UnderWay:
         self._publish(PromptMade(question.question_id, prompt.num_tokens))
         if prompt.begun is None and question.searches:
             self._hot.note(prompt, loaded.speaker)
+
+    def _part_from_former(self, question_id: str, loaded: LoadedModel) -> None:
+        """Whoever asks under the same id again hears nothing of an earlier question that the loop is not rid of yet."""
+        if question_id in self._withdrawn:
+            self._withdrawn.discard(question_id)
+            self._ahead.drop(loaded.loop, question_id)
+            loaded.loop.cancel(question_id)
+        self.tell(loaded)
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], loaded: LoadedModel) -> None:
         """Has a question's prompt read while its search goes on, if nobody else waits."""

@@ -128,6 +128,24 @@ def test_who_leaves_has_its_open_questions_cancelled_and_no_others(desk: Desk, g
     assert desk.cancelled == ["open"]
 
 
+def test_who_asks_under_the_same_id_as_soon_as_a_question_has_ended_hears_of_the_new_one(
+    guest: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest.ask("q")
+    outlet = guest.session._outlet
+    notify = outlet.notify
+
+    def ask_again(notice: protocol.Notice) -> None:
+        notify(notice)
+        if isinstance(notice, protocol.AnswerCancelled):
+            guest.ask("q")
+
+    monkeypatch.setattr(outlet, "notify", ask_again)
+    guest.session.publish(events.AnswerCancelled("q"))
+    guest.session.publish(events.TokensGenerated("q", "Blue."))
+    assert guest.heard() == ["answer.cancelled", "answer.tokens"]
+
+
 def test_only_the_window_ends_the_engine(window: Asker, guest: Asker) -> None:
     for asker in (guest, window):
         asker.lines.wait_for(asker.request(protocol.SHUTDOWN, Nothing()))

@@ -11,10 +11,20 @@ from typing import Any
 import pytest
 
 from engine.errors import ModelLoadFailed, NoCells, NoRoomToCompute, NoRoomToLoad
-from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, MemoryShort, PlacementSettled, TokensGenerated
+from engine.events import (
+    AnswerCancelled,
+    AnswerFailed,
+    AnswerFinished,
+    MemoryShort,
+    PlacementSettled,
+    PromptMade,
+    TokensGenerated,
+)
 from engine.generation import applying
 from engine.generation.commands import UseModel
 from engine.generation.context import Context, Stretch
+from engine.generation.knowledge import KnowledgeKeeper
+from engine.generation.loaded import LoadedModel
 from engine.generation.model import Model
 from engine.memory.demand import Budgets
 from engine.memory.hardware import Device, Hardware
@@ -127,6 +137,30 @@ def test_what_was_read_is_found_again_in_the_new_context(model_desk):
     after = end_of(model_desk, "b").timings
     assert before.cached_tokens == 0
     assert after.cached_tokens > after.prompt_tokens * 0.9
+
+
+def test_an_answer_that_ended_just_before_its_context_goes_is_kept(model_desk, monkeypatch):
+    set_aside, keep = applying._set_aside, KnowledgeKeeper.keep
+    ends = list[int]()
+
+    def end_before(loaded: LoadedModel, *what: Any) -> None:
+        for group in list(loaded.loop._groups.running):
+            loaded.loop._steps.ending.cancel(group)
+        assert loaded.loop.closing
+        ends.clear()
+        set_aside(loaded, *what)
+
+    def noted(keeper: KnowledgeKeeper, segments: Any, sequence: Any, *rest: Any) -> None:
+        ends.append(sequence.end)
+        keep(keeper, segments, sequence, *rest)
+
+    monkeypatch.setattr(applying, "_set_aside", end_before)
+    monkeypatch.setattr(KnowledgeKeeper, "keep", noted)
+    model_desk.ask("How?", "q", **ENDLESS)
+    has_begun(model_desk, "q")
+    prompt_made = next(event for event in model_desk.events if isinstance(event, PromptMade))
+    assert placed(model_desk, **slots(8)).is_in_force
+    assert max(ends) > prompt_made.num_tokens
 
 
 @pytest.mark.parametrize("cells", [8 * SLOT, SLOT])
@@ -298,6 +332,25 @@ def test_who_is_cancelled_during_a_change_ends_as_cancelled(model_desk, monkeypa
     has_begun(model_desk, "q")
     assert placed(model_desk, **slots(8)).is_in_force
     assert isinstance(end_of(model_desk, "q"), AnswerCancelled)
+
+
+def test_who_asks_again_under_the_same_id_while_a_context_changes_is_answered(model_desk, monkeypatch):
+    moved = applying._moved
+
+    def again_meanwhile(*what):
+        asked.cancelled.set()
+        model_desk.worker._let_go_at = float("-inf")
+        model_desk.worker._let_wait_no_longer()
+        model_desk.ask("How?", "q", max_tokens=4)
+        return moved(*what)
+
+    monkeypatch.setattr(applying, "_moved", again_meanwhile)
+    asked = model_desk.ask("How?", "q", **ENDLESS)
+    has_begun(model_desk, "q")
+    assert placed(model_desk, **slots(8)).is_in_force
+    ends = AnswerFinished | AnswerCancelled | AnswerFailed
+    model_desk.wait_until(lambda: sum(isinstance(event, ends) for event in model_desk.events) == 2)
+    assert [type(event) for event in model_desk.events if isinstance(event, ends)] == [AnswerCancelled, AnswerFinished]
 
 
 def test_a_context_does_not_shrink_below_what_an_answer_needs_that_is_being_written(model_desk):
