@@ -56,6 +56,7 @@ from engine.profiled import ProfiledPlanner
 from engine.rehearsing import Rehearsing
 from engine.retrieval.batching import SweepCosts
 from engine.retrieval.breadth import LookCosts
+from engine.retrieval.cost import CostModel
 from engine.retrieval.reader import extractive_answer
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
@@ -181,7 +182,8 @@ def assemble(
         phases=phases,
         make_room=RoomMaker(stores, lambda: competitors.resident_index_bytes, lambda: hands.leave_card()),
     )
-    sweep_costs = SweepCosts()
+    before = profile()
+    sweep_costs = SweepCosts(CostModel(before.retrieval_s, before.retrieval_load_s, before.retrieval_query_s))
     look_costs = LookCosts(sweep_costs.predict)
     cores = Cores(lambda: sharing())
     generation = GenerationWorker(

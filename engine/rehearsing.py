@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as NotYet
@@ -50,6 +51,8 @@ MOST_SECONDS = 240.0
 PATIENCE_SECONDS = 1800.0
 # Nothing can stop a pass: whoever asks meanwhile waits for it.
 MOST_PASS_SECONDS = 3.0
+# So often is measured what nothing came of.
+MOST_IN_VAIN = 2
 _LOOK_SECONDS = 0.05
 
 
@@ -152,7 +155,7 @@ class Rehearsing:
         self._profile, self._generation, self._retrieval = profile, generation, retrieval
         self._in_force, self._threads, self._publish = in_force, threads, publish
         self._is_busy, self._can_spare, self._tell, self._clock = is_busy, can_spare, tell, clock
-        self._in_vain: set[tuple[str, Split, Wish]] = set()
+        self._in_vain: Counter[tuple[str, Split, Wish]] = Counter()
         self._closed = threading.Event()
         self._under_way = threading.Lock()
         self._not_before = float("-inf")
@@ -216,16 +219,19 @@ class Rehearsing:
         return sentence_of(table, split_of(in_force.here.placement), shape.name) if table.points else ""
 
     def _try(self, wish: Wish, in_force: InForce) -> None:
-        """Measures one; what nothing comes of is not tried again by this process."""
+        """Measures one; what fails, or what nothing comes of twice, is not tried again by this process.
+
+        Once may be because a command came between.
+        """
         in_vain = table_key(in_force.demand.shape), split_of(in_force.here.placement), wish
         try:
             is_measured = self._measure(wish, in_force)
         except Exception:
-            self._in_vain.add(in_vain)
+            self._in_vain[in_vain] = MOST_IN_VAIN
             self._not_before = self._clock() + PATIENCE_SECONDS
             raise
         if not is_measured and not self._is_busy():
-            self._in_vain.add(in_vain)
+            self._in_vain[in_vain] += 1
 
     def _run(self) -> None:
         try:
@@ -258,7 +264,7 @@ class Rehearsing:
             placement.n_ubatch,
             self._threads(),
         )
-        return tuple(wish for wish in all_missing if (key, split, wish) not in self._in_vain)
+        return tuple(wish for wish in all_missing if self._in_vain[key, split, wish] < MOST_IN_VAIN)
 
     def _is_same(self, before: InForce) -> bool:
         now = self._in_force()

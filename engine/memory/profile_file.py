@@ -26,14 +26,26 @@ Number = TypeVar("Number", int, float)
 _MEASURED_BY = 2
 # The rate of a card that came last: one that was measured before it is measured again.
 _NEWEST_OF_CARD = "pageable_to_device_bytes_per_s"
+# What it is called there: by x86, ARM and POWER.
+_ITS_NAMES = ("model name", "CPU part", "cpu")
 # These are seconds, and may be none.
 _MAY_BE_ZERO = frozenset({"retrieval_s", "retrieval_load_s", "retrieval_query_s", "hop_s"})
 
 
 def profile_file(folder: Path) -> Path:
     """Where the profile of this machine lies in `folder`: another processor or llama.cpp has another."""
-    machine = (platform.machine(), platform.processor(), str(psutil.cpu_count()), _llama_version())
+    machine = (platform.machine(), _processor(), str(psutil.cpu_count()), _llama_version())
     return folder / f"profile-{hashlib.sha256(chr(0).join(machine).encode()).hexdigest()[:16]}.json"
+
+
+def _processor() -> str:
+    """What the processor calls itself; of Linux `platform` does not tell that."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    names = (value.strip() for name, _, value in (line.partition(":") for line in lines) if name.strip() in _ITS_NAMES)
+    return next(names, platform.processor())
 
 
 def load_profile(file: Path) -> Profile | None:

@@ -15,8 +15,9 @@ FELT_SECONDS = 0.25
 class SweepCosts:
     """What sweeps cost; told by the index on the thread that searches, read by whoever shows it."""
 
-    def __init__(self) -> None:
-        self.model = CostModel()
+    def __init__(self, known: CostModel | None = None) -> None:
+        """`known` is what was learnt before the last restart."""
+        self.model = known or CostModel()
         self._latest_loads = 0
 
     def note(self, sweep: Sweep) -> None:

@@ -19,7 +19,17 @@ from engine.memory.measured import Beside, Kind, Measured, Point, Split, table_k
 from engine.memory.placement import Placement
 from engine.memory.profile import Profile
 from engine.memory.profile_file import save_profile
-from engine.rehearsing import MOST_SECONDS, PATIENCE_SECONDS, Pass, Rehearsing, Search, Together, sentence_of, wishes
+from engine.rehearsing import (
+    MOST_IN_VAIN,
+    MOST_SECONDS,
+    PATIENCE_SECONDS,
+    Pass,
+    Rehearsing,
+    Search,
+    Together,
+    sentence_of,
+    wishes,
+)
 from engine.retrieval.rehearsal import Searched
 from engine.sight import InForce
 from tests.engine.memory.test_ladder import DEMAND, PLACEMENT, SHAPE
@@ -274,7 +284,8 @@ def test_it_takes_minutes_at_most_and_the_rest_another_time(machine: Machine):
 
 def test_a_library_without_documents_is_not_asked_over_and_over(machine: Machine):
     machine.has_documents = False
-    machine.measure()
+    for _ in range(MOST_IN_VAIN):
+        machine.measure()
     machine.asked.clear()
     assert machine.measure() == []
     assert machine.table().beside == ()
@@ -357,3 +368,15 @@ def test_only_one_measures_at_a_time_and_after_an_error_it_is_let_be(machine: Ma
     machine.measure()
     # What failed is not tried again by this process.
     assert machine.asked[0] == Pass("write", 2)
+
+
+def test_what_a_command_came_between_is_measured_once_more_and_what_comes_to_nothing_again_is_let_be(machine: Machine):
+    machine.has_documents = False
+    machine.measure()
+    num_searches = len([one for one in machine.asked if isinstance(one, tuple)])
+    machine.asked.clear()
+    machine.measure()
+    assert len(machine.asked) == num_searches > 0
+    machine.asked.clear()
+    machine.measure()
+    assert machine.asked == []

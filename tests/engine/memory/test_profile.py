@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +23,7 @@ from engine.memory.profile import (
     computing_in,
     refined,
 )
-from engine.memory.profile_file import load_profile, profile_file, save_profile
+from engine.memory.profile_file import _processor, load_profile, profile_file, save_profile
 from engine.memory.work import Work
 
 READING = Work(processor_bytes=1e9)
@@ -152,6 +153,17 @@ def test_another_version_of_llama_has_another_profile(tmp_path: Path, monkeypatc
     assert before == profile_file(tmp_path)
     monkeypatch.setattr("engine.memory.profile_file._llama_version", lambda: "another")
     assert before != profile_file(tmp_path)
+
+
+def test_another_processor_has_another_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    before = profile_file(tmp_path)
+    monkeypatch.setattr("engine.memory.profile_file._processor", lambda: "another")
+    assert before != profile_file(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="only Linux tells it there")
+def test_a_processor_has_a_name():
+    assert _processor() not in ("", platform.machine())
 
 
 # --- in force ---

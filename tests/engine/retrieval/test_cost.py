@@ -85,6 +85,15 @@ def test_the_counters_are_in_milliseconds():
     )
 
 
+def test_what_was_learnt_before_a_restart_is_known():
+    known = CostModel(0.1, 2.5, 0.001)
+    costs = SweepCosts(known)
+    assert costs.predict(4, 1) == known.predict(4, 1)
+    # A slow disk is no surprise then.
+    costs.note(Sweep(4, 1, 8, 0, 10.1))
+    assert costs.predict(4, 1) == pytest.approx(10.1, rel=1e-3)
+
+
 def test_what_the_sweep_of_a_look_takes_says_nothing_of_those_that_somebody_waits_for():
     costs = SweepCosts()
     costs.note(Sweep(0, 1, 4, 0, 9.0, is_bounded=True))
