@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from engine.config import GenerationSettings
 from engine.generation.in_reading import ReadingTrail
+from engine.generation.keeping import Found
 from engine.generation.ordering import along_kept
 from engine.generation.segment import Segment, tokens_of
 from engine.generation.trail import Trail, after, whole
@@ -59,6 +60,8 @@ class Ours:
 
     def __post_init__(self) -> None:
         self.generation.before_step = self._order_anew
+        if (keeper := self.generation.keeper) is not None:
+            keeper.find = self._timed(keeper.find)  # type: ignore[method-assign]
 
     def ask(self, ask: Ask) -> Outcome:
         begun = time.perf_counter()
@@ -152,6 +155,15 @@ class Ours:
         order = along_kept(ask.scores, lengths, start, follow, self.reorder_loss, uses)
         self.decision_seconds.append(time.perf_counter() - begun)
         return order
+
+    def _timed(self, find: Callable[[Sequence[Segment]], Found]) -> Callable[[Sequence[Segment]], Found]:
+        def timed(segments: Sequence[Segment]) -> Found:
+            begun = time.perf_counter()
+            found = find(segments)
+            self.decision_seconds.append(time.perf_counter() - begun)
+            return found
+
+        return timed
 
     def _name(self) -> str:
         self.num_asked += 1

@@ -180,4 +180,5 @@ def test_the_whole_bench_finds_every_ratio(tmp_path: Path) -> None:
     # Alone, four at a time, and under three loads.
     assert len(bench.decision_seconds) > 6 * (1 + 1 + 3)
     assert ours["decision_p99_ms"] > 0
-    assert ours["hit_ratio_cells"] > 0
+    for way in ("", "no_reorder_", "no_speculation_"):
+        assert ours[f"{way}hit_ratio_cells"] > 0

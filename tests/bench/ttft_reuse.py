@@ -43,6 +43,7 @@ from pathlib import Path
 
 from engine.config import GIB
 from engine.generation.segment import Segment, tokens_of
+from engine.yielding import switch_often
 from tests.bench import peers, report
 from tests.bench.bench_model import ONE_BILLION, QUICK, Shape, bench_model
 from tests.bench.command_line import parser_of
@@ -100,7 +101,7 @@ class Bench:
     server: Path | None
     has_python: bool
     found: dict[str, dict[str, float]] = field(default_factory=dict)
-    # Of all our orders of passages, whichever side made them.
+    # Of all our orders of passages, and of what was found to be kept of each prompt, whichever side made them.
     decision_seconds: list[float] = field(default_factory=list)
 
     def run(self) -> None:
@@ -194,12 +195,14 @@ class Bench:
         with self._ours("kept as it comes") as side:
             side.reorder_loss = 0.0
             ours["no_reorder_ttft_s"] = self._stream("ours, passages as they come", side)["ttft_s"]
+            ours |= {f"no_reorder_{name}": ratio for name, ratio in _hits(side).items()}
         for figure, is_speculative in (("searched_ttft_s", True), ("no_speculation_ttft_s", False)):
             with self._ours(figure) as side, told(f"ours: questions with their search ({figure})"):
                 ours[figure] = statistics.fmean(
                     side.first_token_after_search(ask, search, is_speculative)
                     for ask, search in self.recurring.searches(self.size.searches)
                 )
+                ours |= {figure.replace("ttft_s", name): ratio for name, ratio in _hits(side).items()}
 
     @contextmanager
     def _ours(self, folder: str) -> Iterator[Ours]:
@@ -268,6 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(options: argparse.Namespace, server: Path | None) -> bool:
+    switch_often()  # as the application does
     size = SMALL if options.quick else FULL
     with tempfile.TemporaryDirectory(prefix="ttft-reuse-") as work:
         model, recurring = bench_model(options.peers, size.shape), Recurring(size.shape.vocabulary)

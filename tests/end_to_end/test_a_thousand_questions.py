@@ -84,7 +84,7 @@ class Crowd:
 
     def __init__(self, client: Client, store: ChatStore) -> None:
         self.courses: dict[str, Course] = {}
-        self.num_deaths = 0
+        self.num_deaths = self.num_changes = 0
         self._client, self._store = client, store
         self._chance = random.Random(SEED)
         self._chat = store.create_conversation("a thousand questions")
@@ -123,6 +123,7 @@ class Crowd:
             self._stop_when_due(turn_id, self.courses[turn_id])
         if self._client.state == "ready" and self._chance.random() < CHANGED:
             budget = self._chance.choice(RAM_BUDGETS)
+            self.num_changes += 1
             changes = protocol.SetSettings(changes={"memory.ram_budget_bytes": budget})
             self._client.request(protocol.SETTINGS_SET, changes)
         if self._is_time_to_kill():
@@ -253,7 +254,7 @@ def prepare(qtbot, client: Client, folder: Path, model: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.expects_warnings
 def test_each_of_a_thousand_questions_ends_once_whatever_happens_to_the_engine(
-    qtbot, client: Client, store: ChatStore, crowd: Crowd, folder: Path, tmp_path: Path
+    qtbot, client: Client, store: ChatStore, crowd: Crowd, folder: Path, tmp_path: Path, ragdoll_home: Path
 ) -> None:
     model = write_tiny_model(tmp_path / "tiny.gguf", never_ends=True)
     prepare(qtbot, client, folder, model)
@@ -262,7 +263,7 @@ def test_each_of_a_thousand_questions_ends_once_whatever_happens_to_the_engine(
     assert crowd.num_deaths == len(KILLED_AFTER) + 1
     check_ends(crowd, store)
     check_losses(crowd, client)
-    check_variety(crowd)
+    check_variety(crowd, ragdoll_home)
     check_rest(qtbot, client, tmp_path / "logs")
 
 
@@ -296,7 +297,7 @@ def check_losses(crowd: Crowd, client: Client) -> None:
             assert num_asked <= 1
 
 
-def check_variety(crowd: Crowd) -> None:
+def check_variety(crowd: Crowd, home: Path) -> None:
     """That all of it happened, so that there was something to get wrong."""
     courses = crowd.courses.values()
     states = Counter(course.ends[0].state for course in courses)
@@ -305,6 +306,9 @@ def check_variety(crowd: Crowd) -> None:
     assert any(course.losses and course.losses[-1] for course in courses)
     assert any(len(course.losses) == 2 for course in courses)
     assert any(course.losses and course.ends[0].state == "finished" for course in courses)
+    # Passes without room, looks at which memory was short (as stressed_engine.py counts them), and other budgets.
+    assert min((home / name).stat().st_size for name in ("refused-passes", "short-memory")) > len(KILLED_AFTER)
+    assert crowd.num_changes > len(KILLED_AFTER)
 
 
 def check_rest(qtbot, client: Client, logs: Path) -> None:

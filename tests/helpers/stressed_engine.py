@@ -33,6 +33,8 @@ from engine.memory.pressure import Stalls
 from tests.helpers.quick_stores import use_quick_stores
 
 LIVES = "lives"
+# Files in the data folder that are as long as what happened was frequent, in all lives.
+REFUSED, SHORT = "refused-passes", "short-memory"
 # Of the model's passes, and of the looks at the machine.
 NO_ROOM_SHARE, AGAIN_SHARE, SHORT_SHARE = 1 / 150, 1 / 4, 1 / 6
 # A second of the loop over memory passes in this part of one, and it looks as often.
@@ -40,11 +42,11 @@ SPEED = 20.0
 _NO_MEMORY = -2
 
 
-def stress(chance: random.Random) -> None:
+def stress(chance: random.Random, home: Path) -> None:
     """Has everything that is begun from now on meet a machine that runs short."""
     use_quick_stores(setattr)
-    _refuse_passes(chance)
-    pressure._StallFile.read = lambda _: _stalls(chance)
+    _refuse_passes(chance, home / REFUSED)
+    pressure._StallFile.read = lambda _: _stalls(chance, home / SHORT)
     # What waits counts, however much is left.
     pressure.LITTLE_LEFT = pressure.VERY_LITTLE_LEFT = 1.0
     adapting.START_SECONDS = adapting.START_SECONDS / SPEED
@@ -52,7 +54,7 @@ def stress(chance: random.Random) -> None:
     assembly.Adapting = partial(adapting.Adapting, clock=lambda: time.monotonic() * SPEED)
 
 
-def _refuse_passes(chance: random.Random) -> None:
+def _refuse_passes(chance: random.Random, count: Path) -> None:
     """Has llama.cpp say at some passes that an allocation failed; nothing of those is computed."""
     decode = context.llama.llama_decode
     was_refused = False
@@ -60,15 +62,24 @@ def _refuse_passes(chance: random.Random) -> None:
     def refusing(*arguments: Any) -> int:
         nonlocal was_refused
         was_refused = chance.random() < (AGAIN_SHARE if was_refused else NO_ROOM_SHARE)
-        return _NO_MEMORY if was_refused else int(decode(*arguments))
+        if was_refused:
+            _count(count)
+            return _NO_MEMORY
+        return int(decode(*arguments))
 
     context.llama.llama_decode = refusing
 
 
-def _stalls(chance: random.Random) -> Stalls:
+def _stalls(chance: random.Random, count: Path) -> Stalls:
     if chance.random() >= SHORT_SHARE:
         return Stalls()
+    _count(count)
     return Stalls(some=0.5, full=0.2 if chance.random() < 1 / 2 else 0.0)
+
+
+def _count(file: Path) -> None:
+    with file.open("ab") as counted:
+        counted.write(b".")
 
 
 def next_life(home: Path) -> int:
@@ -82,7 +93,8 @@ def next_life(home: Path) -> int:
 
 if __name__ == "__main__":
     try:
-        stress(random.Random(f"{sys.argv[1]}/{next_life(Path(os.environ['RAGDOLL_HOME']))}"))
+        home = Path(os.environ["RAGDOLL_HOME"])
+        stress(random.Random(f"{sys.argv[1]}/{next_life(home)}"), home)
         exit_code = process.main(_protocol_stream)
     except process._Terminated:
         exit_code = 0
