@@ -292,8 +292,13 @@ class EveryFilePage(Page):
             self.tr("Delete these answers?"),
             self.tr("What the files answered to this question is lost; the files stay."),
             self.tr("Delete"),
-            self._model.delete,
+            self._delete,
         )
+
+    def _delete(self) -> None:
+        self._model.delete()
+        # What had the keyboard is not there any more, and the next question is asked here.
+        self.question.setFocus()
 
 
 def _title(run: Run) -> str:

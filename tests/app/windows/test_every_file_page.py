@@ -222,6 +222,7 @@ def test_earlier_questions_are_found_again_and_can_be_deleted(page, client, qtbo
     next(button for button in box.buttons() if button.text() == "Delete").click()
     assert [run.question for run in models.each_file.runs] == ["Who signed it?"]
     assert page.empty.isVisible()
+    assert page.window().focusWidget() is page.question
 
 
 def test_every_earlier_question_can_be_found(page, models: AppModels, qtbot) -> None:
