@@ -107,8 +107,7 @@ class Postprocess:
             sequence.unsaid.append(text)
         sequence.finish_reason = _end_of(sequence)
         if num_bytes := sequence.stream.num_bytes_of_stop:
-            going_on = sequence.tokens[len(sequence.tokens) - sequence.num_going_on :]
-            sequence.num_of_stop, sequence.is_cut_within = self._vocabulary.holding(num_bytes, going_on)
+            sequence.num_of_stop, sequence.is_cut_within = self._vocabulary.holding(num_bytes, sequence.going_on)
         return True
 
     def _note_draft(self, work: Work, accepted: int) -> None:

@@ -199,9 +199,9 @@ class TokenSequence:
         return Written(text, tuple(tokens), reason, thoughts, self.num_thought, self.is_cut_within)
 
     @property
-    def num_going_on(self) -> int:
-        """Tokens that were written since something was read last."""
-        return len(self.tokens) - (self.insertions[-1].end if self.insertions else self.prompt_length)
+    def going_on(self) -> list[int]:
+        """The tokens that were written since something was read last."""
+        return self.tokens[self.insertions[-1].end if self.insertions else self.prompt_length :]
 
     def behind_prompt(self, end: int) -> list[Segment]:
         """What was written and read up to position `end`; of what was read, only whole segments."""
