@@ -7,6 +7,7 @@ changed never waits for it.
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 from collections.abc import Callable
@@ -28,8 +29,9 @@ from engine.partitions.store import PartitionStore
 from engine.partitions.table import ChunkTable
 from engine.phases import Phases
 from engine.protocol import EmbedderState
-from engine.tables import Tables
+from engine.tables import Tables, delete_all
 
+log = logging.getLogger(__name__)
 LOADING = "loading libraries"
 # Of the machine's memory, for an index that is given no budget: about 16 million chunks in 24 GB.
 INDEX_SHARE_OF_RAM = 0.25
@@ -87,6 +89,8 @@ class StoresOpener:
         self._catalog, self._ledger, self._phases, self._giving_way = catalog, ledger, phases, giving_way
         self._tables = Tables(home.library, catalog, settings)
         self._lock = threading.Lock()
+        # Held by who closes what nobody uses any more, and taken before the other: questions do not wait for that.
+        self._closing = threading.Lock()
         self._stores: Stores | None = None
         self._next: NextStores | None = None
         self._retired: list[_Retired] = []
@@ -110,7 +114,7 @@ class StoresOpener:
             return self._stores
 
     def close(self) -> None:
-        with self._lock:
+        with self._closing, self._lock:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
@@ -172,18 +176,19 @@ class StoresOpener:
     def drop_removed(self) -> None:
         """Deletes from the table that is being filled what is not in the library any more; its model is not needed.
 
+        On the thread that moves the library: nobody else opens that table or closes it.
+
         Raises:
             LibraryError: Rows are left, or the table cannot be opened.
         """
-        with self._lock:
-            if self._next is not None:
-                drop_removed(self._catalog, self._next.table)
-            elif (following := self._catalog.next_table()) is not None and self._tables.is_made(following):
-                table = self._table(following)
-                try:
-                    drop_removed(self._catalog, table)
-                finally:
-                    table.close()
+        if self._next is not None:
+            drop_removed(self._catalog, self._next.table)
+        elif (following := self._catalog.next_table()) is not None and self._tables.is_made(following):
+            table = self._table(following)
+            try:
+                drop_removed(self._catalog, table)
+            finally:
+                table.close()
 
     def state(self) -> EmbedderState:
         """The model at work and how far the library has moved to another; waits for nothing to load."""
@@ -215,17 +220,23 @@ class StoresOpener:
             self._timer.start()
 
     def _close_retired(self) -> None:
-        with self._lock:
-            if self._timer is None:
-                return
-            self._timer = None
-            unused = [retired for retired in self._retired if retired.handle() is None]
-            self._retired = [retired for retired in self._retired if retired not in unused]
+        """On a timer's thread: the end of an index waits for the file that is being written, maybe for minutes."""
+        with self._closing:
+            with self._lock:
+                if self._timer is None:
+                    return
+                self._timer = None
+                unused = [retired for retired in self._retired if retired.handle() is None]
             for retired in unused:
-                retired.close()
-            if self._retired:
-                self._look_later()
-            self._drop_strays()
+                try:
+                    retired.close()
+                except Exception:
+                    log.exception("what answered before could not be closed in order")
+            with self._lock:
+                self._retired = [retired for retired in self._retired if retired not in unused]
+                if self._retired:
+                    self._look_later()
+                self._drop_strays()
 
     def _close_next(self) -> None:
         following, self._next = self._next, None
@@ -233,8 +244,9 @@ class StoresOpener:
             close_all(following.embedder.unload, following.table.close)
 
     def _drop_strays(self) -> None:
-        if not self._retired:
-            self._tables.drop_strays()
+        """Gigabytes take seconds to delete, for which nobody is to wait who has a question."""
+        if not self._retired and (strays := self._tables.set_strays_aside()):
+            threading.Thread(target=delete_all, args=(strays,), name="strays", daemon=True).start()
 
     def apply_settings(self) -> None:
         """Tells an open index of its budget and mode; one that is being opened hears of them when it is."""

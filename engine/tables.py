@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 from engine.catalog import Catalog, VectorTable
 from engine.config import EmbedderSettings, Settings
@@ -22,6 +24,8 @@ log = logging.getLogger(__name__)
 
 # The only table there was before models could be changed.
 FIRST_FOLDER = "lancedb"
+# What is to be deleted.
+_ASIDE = "dropped-"
 
 
 class Tables:
@@ -69,15 +73,23 @@ class Tables:
         """Whether anything was ever written there."""
         return self.folders(table)[0].is_dir()
 
-    def drop_strays(self) -> None:
-        """Deletes the tables and shards of models that are neither the library's nor the next one."""
+    def set_strays_aside(self) -> list[Path]:
+        """Takes the tables and shards of models that are neither the library's nor the next one out of the way.
+
+        Returns:
+            The folders to be deleted, among them what a killed process left of earlier ones.
+        """
         tables = [table for table in (self._catalog.active_table(), self._catalog.next_table()) if table is not None]
         kept = {folder for table in tables for folder in self.folders(table)}
+        aside = [*self._library.glob(f"{_ASIDE}*")]
         for name in (FIRST_FOLDER, "shards"):
             for folder in (self._library / name, *self._library.glob(f"{name}-*")):
                 if tables and folder not in kept and folder.is_dir():
                     log.info("the vectors in %s are no longer needed", folder.name)
-                    shutil.rmtree(folder, ignore_errors=True)
+                    # Another one of its name may be begun before it is gone.
+                    with suppress(OSError):
+                        aside.append(folder.rename(self._library / f"{_ASIDE}{uuid4().hex}"))
+        return aside
 
     def _wanted(self) -> EmbedderSpec | None:
         """The model that the settings name; None, with the problem noted, where it is not here."""
@@ -134,6 +146,12 @@ class Tables:
     def _described(self, spec: EmbedderSpec) -> VectorTable:
         mark = hashlib.sha256(spec.identity.encode()).hexdigest()[:8]
         return VectorTable(f"{FIRST_FOLDER}-{mark}", spec.identity, self._settings().embedder.model, spec.dimensions)
+
+
+def delete_all(folders: Sequence[Path]) -> None:
+    """Deletes them, as far as that can be done; what stays is found again at the next look."""
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _gone(identity: str) -> EmbedderUnavailable:

@@ -20,6 +20,7 @@ RETRY_S = 3.0
 # Answers that are being sent are given so long to notice that it ends.
 _END_S = 1.0
 _KEY_BYTES = 24
+_NOT_NOW = "Other applications cannot ask Ragdoll just now; it is tried again"
 
 
 class PortTaken(RagdollError):
@@ -68,10 +69,13 @@ class Server:
         if self._state.problem:
             if self._state != before:
                 log.warning("%s", self._state.problem)
-            self._retry = threading.Timer(RETRY_S, self._try_again, (wanted,))
-            self._retry.daemon = True
-            self._retry.start()
+            self._try_later(wanted)
         return settings
+
+    def _try_later(self, wanted: ServerSettings | None) -> None:
+        self._retry = threading.Timer(RETRY_S, self._try_again, (wanted,))
+        self._retry.daemon = True
+        self._retry.start()
 
     def _try_again(self, wanted: ServerSettings | None) -> None:
         """On the thread of a timer; another one stands for what is wanted since."""
@@ -101,10 +105,23 @@ class Server:
         if not settings.enabled:
             return ServerState()
         try:
-            self._running = _Running(self._engine, settings)
+            self._running = _Running(self._engine, settings, self._note_end)
         except RagdollError as error:
             return ServerState(problem=str(error))
+        except (OSError, RuntimeError) as error:
+            # Of files, or threads, there are as many as the system allows.
+            return ServerState(problem=f"{_NOT_NOW} ({getattr(error, 'strerror', None) or error}).")
         return ServerState(address=self._running.address)
+
+    def _note_end(self, running: _Running) -> None:
+        """Its thread has ended though nobody wanted that: it is begun anew, after a while."""
+        with self._lock:
+            if self._running is not running:
+                return
+            self._running = None
+            self._state = ServerState(problem=f"{_NOT_NOW}.")
+            self._tell(self._state)
+            self._try_later(self._settings)
 
     def _stop(self) -> None:
         if self._retry is not None:
@@ -118,8 +135,13 @@ class Server:
 class _Running:
     """One server on a thread of its own."""
 
-    def __init__(self, engine: Engine, settings: ServerSettings) -> None:
-        """Listens when it is made. Raises PortTaken where that cannot be."""
+    def __init__(self, engine: Engine, settings: ServerSettings, on_end: Callable[[_Running], None]) -> None:
+        """Listens when it is made; `on_end` is told where it ends by itself.
+
+        Raises:
+            PortTaken: It cannot listen there.
+            OSError, RuntimeError: There is no file, or thread, to be had for it.
+        """
         # Half a second and some megabytes, which nobody pays who does not want it.
         import uvicorn
 
@@ -141,16 +163,26 @@ class _Running:
                 timeout_graceful_shutdown=int(_END_S),
             )
         )
+        self._on_end, self._is_stopped = on_end, False
         self._thread = threading.Thread(target=self._serve, args=(listening,), name="api", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            listening.close()
+            raise
 
     def _serve(self, listening: socket.socket) -> None:
         try:
             self._server.run(sockets=[listening])
+        except Exception:
+            log.exception("the server of other applications has ended")
         finally:
             listening.close()
+            if not self._is_stopped:
+                self._on_end(self)
 
     def stop(self) -> None:
+        self._is_stopped = True
         self._server.should_exit = True
         self._service.stop_all()
         self._thread.join(_END_S)

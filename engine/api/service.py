@@ -12,6 +12,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
@@ -31,7 +32,7 @@ from engine.api.asking import AnswerEvents, asked
 from engine.api.history import Conversation, Conversations, Said, Searched, said
 from engine.api.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, SearchRequest, StreamOptions
 from engine.api.vectors import embedded, wanted_of
-from engine.core import Alternative, Answer, Priority, Question
+from engine.core import Alternative, Answer, Evidence, Priority, Question
 from engine.engine import Engine
 from engine.errors import BadRequest, Cancelled, ModelNotFound, NothingThere, RagdollError, first_fault
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, ThoughtsGenerated, TokensGenerated
@@ -43,6 +44,8 @@ MAX_BODY_BYTES = 16 * 2**20
 BEAT_S = 10.0
 # So many questions a person may have open: an editor that completes a line while a chat is written.
 MOST_IN_PERSON = 2
+# The next one is there when one has ended.
+SEARCHES_AT_ONCE = 2
 _HOSTS = ["127.0.0.1", "localhost", "[::1]"]
 _DONE = "data: [DONE]\n\n"
 _BEAT = ": waiting\n\n"
@@ -96,6 +99,9 @@ class Service:
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._since = int(time.time())
         self._is_ending = False
+        # Of their own: hundreds of a script's would hold up every question that is handed over. The engine makes one
+        # after the other, and those of who has left meanwhile are not begun.
+        self._searches = ThreadPoolExecutor(SEARCHES_AT_ONCE, "api search")
 
     def app(self) -> Starlette:
         def route(path: str, handler: Handler, method: str) -> Route:
@@ -121,6 +127,7 @@ class Service:
     def stop_all(self) -> None:
         """Has every question end, so that whoever asked is told so (from any thread)."""
         self._is_ending = True
+        self._searches.shutdown(wait=False, cancel_futures=True)
         for question_id in tuple(self._open):
             self._engine.cancel(question_id)
 
@@ -148,8 +155,7 @@ class Service:
     @_told
     async def _search(self, request: Request) -> Response:
         wanted = await _read(request, SearchRequest)
-        find = (wanted.query, wanted.top_k, wanted.collection, wanted.filters())
-        evidence = await asyncio.to_thread(self._engine.search, *find)
+        evidence = await _unless_left(request, self._found(wanted))
         return JSONResponse({"passages": [replies.of_passage(passage) for passage in evidence.passages]})
 
     @_told
@@ -178,6 +184,15 @@ class Service:
         in_base64 = wanted.encoding_format == "base64"
         reply = await asyncio.to_thread(replies.embeddings, model.name, slices, in_base64=in_base64)
         return Response(reply, media_type="application/json")
+
+    async def _found(self, wanted: SearchRequest) -> Evidence:
+        find = (wanted.query, wanted.top_k, wanted.collection, wanted.filters())
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._searches, self._engine.search, *find)
+        except asyncio.CancelledError:
+            if self._is_ending:
+                raise Cancelled("Ragdoll has stopped searching.") from None
+            raise
 
     # --- a question ---
 

@@ -270,13 +270,21 @@ class Embedder:
         try:
             if not self._models or self._setup.backend != "numpy":
                 return
-            if self._free_bytes() < ROOM_BYTES:
+            if not self._has_room():
                 # It is looked again when they have taken as long once more.
                 self._light_seconds = 0.0
                 return
             self._replace_by_whole()
         finally:
             self._loading.release()
+
+    def _has_room(self) -> bool:
+        try:
+            return self._free_bytes() >= ROOM_BYTES
+        except OSError as error:
+            # Its folder is gone; what was loaded goes on, and torch would find nothing to load.
+            log.info("the embedding model goes on without torch: %s", error)
+            return False
 
     def _replace_by_whole(self) -> None:
         before_bytes = self._held_bytes()

@@ -61,7 +61,7 @@ class Coding:
         Raises:
             OSError: A file cannot be written; what is done stays.
         """
-        self._drop_others(partitions)
+        self.drop_unused(partitions)
         num_rows = sum(partition.count for partition in partitions)
         if num_rows < LEAST_ROWS or not fast_scan.is_available():
             return 0
@@ -112,7 +112,7 @@ class Coding:
     def _path(self, partition: Partition) -> Path:
         return partition.path.with_suffix(codes.SUFFIX)
 
-    def _drop_others(self, partitions: Sequence[Partition]) -> None:
+    def drop_unused(self, partitions: Sequence[Partition]) -> None:
         """Deletes codes of partitions that are no more."""
         kept = {self._path(partition) for partition in partitions}
         for path in self._folder.glob(f"*{codes.SUFFIX}"):

@@ -331,7 +331,7 @@ class PartitionStore:
             trim_heap()
 
     def _move_to_disk(self) -> None:
-        """Lets go of everything once LanceDB can search as well without it."""
+        """Lets go of everything once LanceDB can search as well without it; what is removed then leaves no vector."""
         self._table.index_vectors()
         with self._sweeping:
             self._following.forget()
@@ -339,6 +339,8 @@ class PartitionStore:
             self._residency.clear()
             self._outline_lease.resize(0)
         trim_heap()
+        self._upkeep.drop_unused()
+        self._coding.drop_unused(())
 
     def _read(self) -> None:
         self._following.read(lambda: load(self._table, self._folder, self._origin, self._quantize))

@@ -46,9 +46,13 @@ class Upkeep:
             LibraryError: The table cannot be read, or a file not after it was written; likewise.
         """
         done = self._carry_out_all(stop)
+        self.drop_unused()
+        return done
+
+    def drop_unused(self) -> None:
+        """Deletes files that are of no shard. Raises OSError."""
         kept = {sealed.partition.path for sealed in self._shards.snapshot().sealed}
         self.has_leftovers = not drop_others(self._folder, kept)
-        return done
 
     def _carry_out_all(self, stop: threading.Event) -> int:
         done = 0

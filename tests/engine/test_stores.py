@@ -125,8 +125,40 @@ def test_another_model_takes_over_and_what_was_before_is_dropped(
 
     del before
     wait_for(lambda: embedder.is_unloaded)  # type: ignore[attr-defined]
+    wait_for(lambda: not library.folders() & {"lancedb", "shards"} and len(library.folders()) == 2)
+
+
+def test_questions_wait_for_no_index_that_ends_and_no_folder_that_is_deleted(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_GRACE_SECONDS", 0.05)
+    ends, may_end, may_delete = threading.Event(), threading.Event(), threading.Event()
+    before = library.opener()
+    close = before.index.close
+
+    def ends_slowly() -> None:
+        ends.set()
+        assert may_end.wait(HANG_SECONDS)
+        close()
+
+    def delete_slowly(folders: object, delete: Callable[..., None] = tables.delete_all) -> None:
+        assert may_delete.wait(HANG_SECONDS)
+        delete(folders)
+
+    monkeypatch.setattr(before.index, "close", ends_slowly)
+    monkeypatch.setattr(stores, "delete_all", delete_slowly)
+    library.model = "b"
+    library.worker.consider_move()
+    assert library.switched.wait(HANG_SECONDS)
+    del before
+    assert ends.wait(HANG_SECONDS)
+    assert library.nearest("The zebra is an animal.", -1) == "The zebra is an animal."
+    may_end.set()
     wait_for(lambda: not library.folders() & {"lancedb", "shards"})
-    assert len(library.folders()) == 2
+    assert library.nearest("The zebra is an animal.", -1) == "The zebra is an animal."
+    assert len(library.folders()) == 4
+    may_delete.set()
+    wait_for(lambda: len(library.folders()) == 2)
 
 
 @pytest.mark.expects_warnings
@@ -385,5 +417,5 @@ def test_changing_back_drops_what_was_begun(library: Library) -> None:
     library.model = "a"
 
     assert library.opener.next() is None
-    assert library.folders() == {"lancedb", "shards"}
+    wait_for(lambda: library.folders() == {"lancedb", "shards"})
     assert library.opener.state().description == "by hash"

@@ -186,9 +186,13 @@ def test_only_tables_that_nobody_needs_are_deleted(machine: Machine) -> None:
     kept = [*machine.tables.folders(machine.tables.active()[0]), *machine.tables.folders(following[0])]
     for folder in (*kept, machine.library / "lancedb-old", machine.library / "shards-old", machine.library / "other"):
         folder.mkdir()
+    (machine.library / "lancedb-old" / "rows").touch()
 
-    machine.tables.drop_strays()
+    aside = machine.tables.set_strays_aside()
 
+    assert [(folder / "rows").exists() for folder in aside] == [True, False]
+    assert {*machine.tables.set_strays_aside()} == {*aside}, "what a kill left is found again"
+    tables.delete_all(aside)
     assert {folder.name for folder in machine.library.iterdir() if folder.is_dir()} == {
         "other",
         *(folder.name for folder in kept),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import socket
 import threading
@@ -17,14 +18,14 @@ import numpy as np
 import pytest
 import requests
 
-from engine.api.requests import ChatRequest
+from engine.api.requests import ChatRequest, SearchRequest
 from engine.api.server import Server
-from engine.api.service import Service
+from engine.api.service import SEARCHES_AT_ONCE, Service
 from engine.api.vectors import SLICE_TEXTS
 from engine.config import ServerSettings, Settings
 from engine.core import Answer, Collection, Evidence, Question, Scope
 from engine.embedding import Embedded, EmbeddingModel
-from engine.errors import BadRequest, DiskFull, ModelLoadFailed, ModelNotFound, NoCells, RagdollError
+from engine.errors import BadRequest, Cancelled, DiskFull, ModelLoadFailed, ModelNotFound, NoCells, RagdollError
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
 from engine.generation.conversation import Turn
 from engine.generation.transcript import transcript_of, turns_of_transcript
@@ -61,6 +62,7 @@ class Answering:
         self.listeners: list[Publish] = []
         self.embedder: EmbeddingModel | None = EmbeddingModel("mini", 2)
         self.embedded: list[list[str]] = []
+        self.searched: list[str] = []
         self.embedding: list[Future[Embedded]] = []
         self.identities: Iterator[int] = repeat(1)
 
@@ -92,6 +94,8 @@ class Answering:
         return future
 
     def search(self, query: str, top_k: int, collection: str | None, filters: object) -> Evidence:
+        self.searched.append(query)
+        assert self.goes_on.wait(PATIENCE_S)
         return Evidence((passage(text=query),) * top_k, (), Scope(0, 0, 0))
 
     def take(self, question: Question) -> Callable[[], None]:
@@ -433,6 +437,51 @@ def complete(server: Server, prompt: Any = "Once", **fields: Any) -> requests.Re
     return post(server, "/completions", {"model": "tiny", "prompt": prompt, **fields})
 
 
+def test_a_script_that_searches_holds_up_nobody_who_asks_and_is_left_what_it_has_left(
+    server: Server, engine: Answering
+):
+    engine.goes_on.clear()
+    pieces_of_answer, engine.pieces = engine.pieces, ()
+    with ThreadPoolExecutor(20) as pool:
+        searches = [
+            pool.submit(
+                requests.post,
+                f"{server.state.address}/search",
+                json={"query": str(number)},
+                timeout=1.0,
+                headers={"Authorization": f"Bearer {KEY}"},
+            )
+            for number in range(20)
+        ]
+        asking = pool.submit(chat, server)
+        while not engine.asked:
+            time.sleep(0.01)
+        assert len(engine.searched) == SEARCHES_AT_ONCE
+        assert all(isinstance(search.exception(PATIENCE_S), requests.exceptions.Timeout) for search in searches)
+        engine.pieces = pieces_of_answer
+        engine.goes_on.set()
+        assert asking.result(PATIENCE_S).ok
+    assert post(server, "/search", {"query": "last"}).ok
+    assert len(engine.searched) <= 2 * SEARCHES_AT_ONCE + 1, "what nobody waits for is not begun"
+
+
+def test_who_waits_for_a_search_is_told_that_it_ends(engine: Answering):
+    service = Service(engine, "")  # type: ignore[arg-type]
+    engine.goes_on.clear()
+
+    async def search_until_it_ends() -> None:
+        wanted = SearchRequest.model_validate({"query": "a"})
+        searching = [asyncio.ensure_future(service._found(wanted)) for _ in range(SEARCHES_AT_ONCE + 1)]
+        await asyncio.sleep(0.05)
+        service.stop_all()
+        engine.goes_on.set()
+        with pytest.raises(Cancelled):
+            await searching[-1]
+        assert (await searching[0]).passages
+
+    asyncio.run(search_until_it_ends())
+
+
 def test_a_text_is_gone_on_from_by_a_model_by_itself(server: Server, engine: Answering):
     reply = complete(server, max_tokens=3).json()
     assert reply["choices"] == [{"index": 0, "text": "Hello.", "finish_reason": "stop", "logprobs": None}]
@@ -742,6 +791,56 @@ def test_a_port_that_is_taken_is_told_with_a_way_out(engine: Answering):
         assert server.state.address == ""
         assert "another port" in server.state.problem
         server.close()
+
+
+@pytest.mark.expects_warnings
+def test_where_the_system_has_no_more_for_it_that_is_told_and_it_is_tried_again(
+    engine: Answering, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("engine.api.server.RETRY_S", 0.02)
+    stands = threading.Event()
+    told: list[ServerState] = []
+
+    def tell(state: ServerState) -> None:
+        told.append(state)
+        if state.address:
+            stands.set()
+
+    def exhausted(*arguments: object) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    server = Server(engine, tell)  # type: ignore[arg-type]
+    settings = ServerSettings(enabled=True, port=0, key=KEY)
+    with monkeypatch.context() as patches:
+        patches.setattr("engine.api.server.socket.socket", exhausted)
+        server.follow(settings)
+        assert server.state.address == ""
+        assert "Too many open files" in server.state.problem
+        assert not stands.is_set()
+    assert stands.wait(PATIENCE_S)
+    assert is_open(server.state.address)
+    server.close()
+
+
+@pytest.mark.expects_warnings
+def test_a_server_that_ends_by_itself_is_told_and_begun_anew(engine: Answering, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("engine.api.server.RETRY_S", 0.02)
+    told: list[ServerState] = []
+    was_told = threading.Semaphore(0)
+
+    def tell(state: ServerState) -> None:
+        told.append(state)
+        was_told.release()
+
+    server = Server(engine, tell)  # type: ignore[arg-type]
+    server.follow(ServerSettings(enabled=True, port=0, key=KEY))
+    assert server._running is not None
+    server._running._server.should_exit = True
+    for _ in range(3):
+        assert was_told.acquire(timeout=PATIENCE_S)
+    assert [bool(state.problem) for state in told] == [False, True, False]
+    assert is_open(server.state.address)
+    server.close()
 
 
 @pytest.mark.expects_warnings

@@ -307,6 +307,19 @@ def test_where_torch_cannot_be_had_documents_go_on_without_it(light, monkeypatch
     assert (len(tries), _backend(embedder), ledger.held_bytes("ram", "runtime")) == (1, "numpy", 0)
 
 
+def test_a_model_whose_folder_is_gone_goes_on_as_it_was_loaded(light, monkeypatch: pytest.MonkeyPatch):
+    embedder, _ = light
+    monkeypatch.setattr(model, "WORTH_LOADING_SECONDS", 0.0)
+
+    def gone() -> int:
+        raise FileNotFoundError("its folder")
+
+    embedder._free_bytes = gone
+    for _ in range(2):
+        assert embedder.embed_documents(TEXTS[:2]).shape == (2, 384)
+    assert _backend(embedder) == "numpy"
+
+
 def test_a_question_waits_for_no_documents_where_numpy_computes_both(light, monkeypatch: pytest.MonkeyPatch):
     embedder, _ = light
     embedder.load()

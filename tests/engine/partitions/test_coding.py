@@ -369,11 +369,12 @@ def test_a_new_embedding_model_gets_a_codebook_of_its_own(table: FakeTable, fold
     again.close()
 
 
-def test_a_stay_on_the_disk_keeps_the_codes(store: PartitionStore, table: FakeTable, ledger: Ledger):
+def test_after_a_stay_on_the_disk_there_are_codes_again(store: PartitionStore, table: FakeTable, ledger: Ledger):
     store.search(queries(1), 5)
     store.set_mode("on_disk")
     store.maintain()
     assert ledger.held_bytes("ram", "index") == 0
+    assert not any(store._folder.glob("*.codes"))
     store.set_mode("resident")
     store.maintain()
     assert all(partition.codes is not None for partition in store._sealed())

@@ -828,11 +828,16 @@ def test_a_plan_is_heeded_at_once_where_nobody_searches(table: FakeTable, folder
 # --- on disk --------------------------------------------------------------------------------------
 
 
-def test_on_disk_nothing_stays_in_memory_and_back_again_everything_is_found(store: PartitionStore, table: FakeTable):
+def test_on_disk_nothing_stays_in_memory_or_files_and_back_again_everything_is_found(
+    store: PartitionStore, table: FakeTable, folder: Path
+):
+    store.maintain()
+    assert any(folder.glob("*.shard"))
     store.set_mode("on_disk")
     store.maintain()
     assert table.has_vector_index
     assert store.index_bytes == 0
+    assert not any(folder.glob("*.shard")), "what is removed from now on would stay in them"
     table.put_documents(document(100, 5, 3))
     table.delete_documents([1])
     table.asked_for.clear()
