@@ -277,4 +277,7 @@ def is_disk_full(error: BaseException) -> bool:
 def first_fault(error: ValidationError) -> str:
     """Which value pydantic refused first, and why, for the middle of a sentence."""
     fault = error.errors()[0]
-    return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
+    place = ".".join(str(part) for part in fault["loc"])
+    # What JSON calls it.
+    why = "it should be a list" if fault["type"] == "tuple_type" else fault["msg"]
+    return f"{place}: {why}" if place else str(why)

@@ -131,10 +131,13 @@ class Getting:
         """Deletes the files of a model that was got, and takes it off the shelf.
 
         Raises:
+            ModelNotFound: There is no such model.
             BadRequest: They lie outside of the folder of models, or somebody waits for what it writes.
             ModelError: The system does not let us delete them.
         """
         found = self._deletable(path)
+        if found is None and str(path) not in self._settings().known and not path.exists():
+            raise ModelNotFound(f"There is no model {path.name} here.", "The list of models says what there is.")
         if found is None:
             raise BadRequest(
                 f"{path.name} is not in the folder of models, and stays where it is.",

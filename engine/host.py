@@ -289,6 +289,7 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | Awaited | None]] = {
     protocol.LIBRARY.name: lambda engine, _: protocol.LibraryReply(
         collections=engine.collections(),
         disk_bytes=engine.disk_bytes(),
+        num_documents=sum(engine.documents_by_state().values()),
         folders=engine.folders(),
         embedder=engine.embedder(),
         index_problem=engine.index_problem,

@@ -45,7 +45,7 @@ class LibraryModel(QObject):
         self.collections: tuple[Collection, ...] = ()
         self.folders: tuple[Folder, ...] = ()
         self.embedder = EmbedderState()
-        self.disk_bytes = 0
+        self.disk_bytes = self.num_documents = 0
         self._share = NOTHING_DONE
         self._is_checking = False
         self._is_asking = self._is_stale = False
@@ -64,11 +64,6 @@ class LibraryModel(QObject):
         client.became_ready.connect(self.refresh)
         client.notice_received.connect(self._on_notice)
         client.state_changed.connect(self._on_state)
-
-    @property
-    def num_documents(self) -> int:
-        """All documents of all collections; one in two collections counts twice."""
-        return sum(sum(collection.documents_by_state.values()) for collection in self.collections)
 
     @property
     def is_empty(self) -> bool:
@@ -215,6 +210,7 @@ class LibraryModel(QObject):
     def _on_library(self, reply: protocol.LibraryReply) -> None:
         self.is_known = True
         self.collections, self.disk_bytes = reply.collections, reply.disk_bytes
+        self.num_documents = reply.num_documents
         self.folders, self.embedder = reply.folders, reply.embedder
         self._set_held(reply.is_paused)
         self._begun.difference_update(self._names)

@@ -68,7 +68,10 @@ def searched_sentence(turn: TurnView) -> str:
     scope = turn.scope
     if scope is None or not scope.chunks_searched:
         return ""
-    words = _tr("Searched %1 chunks in %2 files")
+    if scope.files_searched == 1:
+        words = _tr("Searched 1 chunk in 1 file") if scope.chunks_searched == 1 else _tr("Searched %1 chunks in 1 file")
+    else:
+        words = _tr("Searched %1 chunks in %2 files")
     return words.replace("%1", count_text(scope.chunks_searched)).replace("%2", count_text(scope.files_searched))
 
 

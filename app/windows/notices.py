@@ -112,9 +112,24 @@ class Notices(QObject):
             return
         words = self.tr("Indexed: %1. Removed: %2.")
         found = words.replace("%1", count_text(finished.indexed)).replace("%2", count_text(finished.removed))
-        nothing = self.tr("Nothing has changed in your folders.")
-        self._bar.show_message("notice", found if finished.indexed or finished.removed else nothing)
+        absent = self._absent_sentence(finished)
+        nothing = absent or self.tr("Nothing has changed in your folders.")
+        if finished.indexed or finished.removed:
+            self._bar.show_message("notice", found, absent)
+        else:
+            self._bar.show_message("notice", nothing)
         self._bar.expire(CHECK_SHOWN_S)
+
+    def _absent_sentence(self, finished: IndexFinished) -> str:
+        """Linked folders that could not be looked at, of which nobody knows whether something has changed; or ""."""
+        linked = {folder.path for folder in self._models.library.folders} if self._models is not None else set[str]()
+        num_absent = sum(problem.path in linked for problem in finished.skipped)
+        if not num_absent:
+            return ""
+        if num_absent == 1:
+            return self.tr("1 folder is out of reach; what was indexed of it is kept.")
+        words = self.tr("%1 folders are out of reach; what was indexed of them is kept.")
+        return words.replace("%1", count_text(num_absent))
 
     def _on_job_finished(self, finished: IndexFinished) -> None:
         problems = {(problem.path, problem.reason) for problem in (*finished.skipped, *finished.failed)}

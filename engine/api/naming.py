@@ -10,13 +10,12 @@ calls owner and name.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from engine.core import QUOTES_ONLY
 from engine.errors import BadRequest
+from engine.models.known import called, names_of
 
 CHOSEN = "ragdoll"
 FILES = ":files"
@@ -41,7 +40,7 @@ def understood(name: str) -> Named:
 
 
 def file_of(model: str, known: Sequence[str]) -> str | None:
-    """`Question.model` for that of a name, by its stem, its file's name or its path; None where it is not known.
+    """`Question.model` for that of a name, by what it is `called` or its path; None where it is not known.
 
     Other files are not looked at, whoever names them: they are none of whoever asks, and may never end.
 
@@ -50,28 +49,18 @@ def file_of(model: str, known: Sequence[str]) -> str | None:
     """
     if model in ("", QUOTES_ONLY) or model in known:
         return model
-    names = dict(zip(known, names_of(known), strict=True))
-    called = [path for path in known if model in (names[path], Path(path).name, Path(path).stem)]
-    if len(called) > 1:
+    meant = called(known, model)
+    if len(meant) > 1:
+        names = dict(zip(known, names_of(known), strict=True))
         raise BadRequest(
-            f"Several models are called {model}.", f"Name one: {', '.join(map(names.__getitem__, called))}."
+            f"Several models are called {model}.", f"Name one: {', '.join(map(names.__getitem__, meant))}."
         )
-    return called[0] if called else None
-
-
-def names_of(known: Sequence[str]) -> list[str]:
-    """What each of these files is called: by its stem, or as much of its path as no other has."""
-    ways = [(Path(path).stem, _with_owner(Path(path)), path) for path in known]
-    often = Counter(name for way in ways for name in set(way))
-    return [next((name for name in way if often[name] == 1), way[-1]) for way in ways]
-
-
-def _with_owner(path: Path) -> str:
-    return "/".join((*path.parts[-3:-1], path.stem))
+    return meant[0] if meant else None
 
 
 def offered(models: Iterable[str], collections: Sequence[str], embedder: str = "") -> list[str]:
     """All names that lead to an answer, or to vectors; single collections only where there are several."""
     places = ["", FILES, *(f"{FILES}/{name}" for name in collections if len(collections) > 1)]
     answering = [f"{model}{place}" for model in dict.fromkeys((CHOSEN, *models)) for place in places]
+    answering += [f"{QUOTES_ONLY}{place}" for place in places if place]
     return list(dict.fromkeys((*answering, *filter(None, [embedder]))))

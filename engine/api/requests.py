@@ -81,7 +81,12 @@ class ResponseFormat(_Body):
 
 
 class Where(_Body):
-    """Our own addition, `ragdoll`: what is searched, where the name of the model does not say it all."""
+    """Our own addition, `ragdoll`: what is searched, where the name of the model does not say it all.
+
+    A word in it that we do not know may have been meant to confine a question, which then would be asked of all files.
+    """
+
+    model_config = ConfigDict(extra="forbid")
 
     searches: bool | None = None
     collection: str | None = None
@@ -91,6 +96,11 @@ class Where(_Body):
     changed_until: str = ""
     reads_question: bool = True
     passages: int | None = None
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether it says where is to be searched."""
+        return any((self.collection, self.paths, self.formats, self.changed_since, self.changed_until))
 
     def filters(self) -> Filters:
         """What it is confined to. Raises BadRequest where a word for formats means none."""
@@ -109,7 +119,7 @@ class _Writing(_Body):
     model: str = ""
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
-    n: int = 1
+    n: Annotated[int, Field(ge=1)] = 1
     max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -275,7 +285,16 @@ class EmbeddingsRequest(_Body):
 
 
 class SearchRequest(Where):
-    """Passages that are searched for, without a model."""
+    """Passages that are searched for, without a model; `ragdoll` as with a question, or its fields by themselves."""
+
+    model_config = ConfigDict(extra="ignore")
 
     query: str
     top_k: Annotated[int, Field(ge=1)] = 6
+    ragdoll: Where = Where()
+
+    @property
+    def where(self) -> Where:
+        """What either of both says."""
+        of_itself = self.model_dump(include=set(Where.model_fields), exclude_unset=True)
+        return Where.model_validate({**of_itself, **self.ragdoll.model_dump(exclude_unset=True)})

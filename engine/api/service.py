@@ -37,6 +37,7 @@ from engine.engine import Engine
 from engine.errors import BadRequest, Cancelled, ModelNotFound, NothingThere, RagdollError, first_fault
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, ThoughtsGenerated, TokensGenerated
 from engine.library.well_formed import well_formed
+from engine.models.known import names_of
 
 # A conversation of a million words.
 MAX_BODY_BYTES = 16 * 2**20
@@ -47,6 +48,7 @@ MOST_IN_PERSON = 2
 # The next one is there when one has ended.
 SEARCHES_AT_ONCE = 2
 _HOSTS = ["127.0.0.1", "localhost", "[::1]"]
+_SCHEME = "bearer "
 _DONE = "data: [DONE]\n\n"
 _BEAT = ": waiting\n\n"
 
@@ -132,7 +134,9 @@ class Service:
             self._engine.cancel(question_id)
 
     def check_key(self, request: Request) -> None:
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        given = request.headers.get("authorization", "")
+        if given[: len(_SCHEME)].lower() == _SCHEME:
+            given = given[len(_SCHEME) :].strip()
         if self._key and not hmac.compare_digest(given.encode(), self._key.encode()):
             raise _Unknown
 
@@ -186,7 +190,8 @@ class Service:
         return Response(reply, media_type="application/json")
 
     async def _found(self, wanted: SearchRequest) -> Evidence:
-        find = (wanted.query, wanted.top_k, wanted.collection, wanted.filters())
+        where = wanted.where
+        find = (wanted.query, wanted.top_k, where.collection, where.filters())
         try:
             return await asyncio.get_running_loop().run_in_executor(self._searches, self._engine.search, *find)
         except asyncio.CancelledError:
@@ -199,6 +204,11 @@ class Service:
     def _asking(self, wanted: ChatRequest) -> _Asking:
         named, where = naming.understood(wanted.model), wanted.ragdoll
         searches = named.searches if where.searches is None else where.searches
+        if where.is_confined and not searches:
+            raise BadRequest(
+                "A model by itself reads no files, and there is nothing to confine.",
+                f"Ask {wanted.model or naming.CHOSEN}{naming.FILES}, or leave out where it is to search.",
+            )
         model = self._file_of(named, searches=searches)
         words, usual = said(wanted.messages), self._engine.settings.generation
         collection, filters = where.collection or named.collection, where.filters()
@@ -219,7 +229,7 @@ class Service:
             searches=searches,
             is_verbatim=not searches,
         )
-        head = replies.Head(question.question_id, int(time.time()), wanted.model)
+        head = replies.Head(question.question_id, int(time.time()), wanted.model or naming.CHOSEN)
         return _Asking(question, head, (words, conversation))
 
     def _asking_on(self, wanted: CompletionRequest) -> list[_Asking]:
@@ -241,7 +251,8 @@ class Service:
             )
             for prompt in prompts
         ]
-        return [_Asking(one, replies.Head(one.question_id, created, wanted.model, is_text=True)) for one in questions]
+        name = wanted.model or naming.CHOSEN
+        return [_Asking(one, replies.Head(one.question_id, created, name, is_text=True)) for one in questions]
 
     def _file_of(self, named: naming.Named, *, searches: bool) -> str:
         """`Question.model` for that of a name. Raises ModelNotFound where none answers to it, BadRequest where many."""
@@ -327,7 +338,7 @@ class Service:
             self._conversations.note(words, one.text, conversation, one.segments)
 
     def _names(self) -> list[str]:
-        models = naming.names_of(self._engine.settings.models.known)
+        models = names_of(self._engine.settings.models.known)
         collections = [collection.name for collection in self._engine.collections()]
         embedder = self._engine.embedding_model()
         return naming.offered(models, collections, embedder.name if embedder is not None else "")
@@ -339,7 +350,7 @@ _FRESH = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 async def _read(request: Request, kind: type[Body]) -> Body:
     """The body of a request. Raises BadRequest where it is none."""
     # A page in a browser can send other types to anywhere, without being asked whether it may.
-    if not request.headers.get("content-type", "").startswith("application/json"):
+    if not request.headers.get("content-type", "").lower().startswith("application/json"):
         raise BadRequest("The body has to be JSON, and its Content-Type application/json.")
     body = bytearray()
     async for part in request.stream():
@@ -420,7 +431,8 @@ async def _not_here(request: Request, error: Exception) -> Response:
     sentence = f"{request.method} {request.url.path} is nothing that Ragdoll answers."
     ways = "It answers /v1/models, /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/search."
     _, reply = replies.refusal(NothingThere(sentence, ways))
-    return JSONResponse(reply, getattr(error, "status_code", 404))
+    # Of a method that is none of this address, they say which are.
+    return JSONResponse(reply, getattr(error, "status_code", 404), getattr(error, "headers", None))
 
 
 async def _broken(request: Request, error: Exception) -> Response:

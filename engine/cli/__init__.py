@@ -20,7 +20,7 @@ from types import FrameType
 
 from engine.cli.output import Output
 from engine.cli.parser import make_parser
-from engine.errors import BadRequest, LibraryHeld, NothingThere, RagdollError
+from engine.errors import BadRequest, LibraryHeld, ModelNotFound, NothingThere, RagdollError
 from engine.memory.heap import lean_heap
 from engine.stdio import take_stdout
 from engine.yielding import switch_often
@@ -97,7 +97,7 @@ def _ended_in_order() -> Iterator[None]:
 def _exit_code(error: RagdollError) -> int:
     if isinstance(error, LibraryHeld):
         return EXIT_HELD
-    if isinstance(error, NothingThere):
+    if isinstance(error, NothingThere | ModelNotFound):
         return EXIT_NOTHING_THERE
     return EXIT_BAD_ARGUMENTS if isinstance(error, BadRequest) else EXIT_FAILED
 

@@ -18,6 +18,7 @@ def of_index(finished: IndexFinished) -> dict[str, Any]:
         "documents": {
             "indexed": finished.indexed,
             "unchanged": finished.unchanged,
+            "removed": finished.removed,
             "in_part": problems(finished.in_part),
             "skipped": problems(finished.skipped),
             "failed": problems(finished.failed),

@@ -6,6 +6,7 @@ import getpass
 import json
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -116,7 +117,10 @@ def read_password(file: str | None) -> str:
     """
     if file is None:
         try:
-            return getpass.getpass("Password: ")
+            with warnings.catch_warnings():
+                # Where there is no terminal, it is read from what is piped in.
+                warnings.simplefilter("ignore", getpass.GetPassWarning)
+                return getpass.getpass("Password: ")
         except EOFError as error:
             raise BadRequest("There is nobody to type the password.", "Give it with --password-file FILE.") from error
     try:

@@ -11,7 +11,8 @@ from engine.cli.commanded import Commanded
 from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.cli.progress import bar
-from engine.errors import BadRequest
+from engine.errors import BadRequest, NothingThere
+from engine.models.known import named, names_of
 from engine.protocol import CatalogueEntry, HubFiles
 
 _FILE = "OWNER/NAME/FILE.gguf"
@@ -31,6 +32,8 @@ def models(options: argparse.Namespace, out: Output) -> None:
             engine.add_model(Path(_named_model(options)))
         elif options.action == "use":
             engine.choose_model(_named_model(options))
+        elif options.action == "forget":
+            engine.forget_model(_known(engine, _named_model(options)))
         elif options.action == "delete":
             engine.delete_model(_named_model(options))
         got = _got(engine, options.file, out) if options.action == "get" else None
@@ -42,11 +45,11 @@ def models(options: argparse.Namespace, out: Output) -> None:
         return
     if measured:
         out.line(measured)
-    for entry in entries:
+    for entry, name in zip(entries, names_of([entry.path for entry in entries]), strict=True):
         mark = "*" if entry.path == current else " "
-        out.line(
-            f"{mark} {entry.name}  {entry.file_bytes / 2**30:.2f} GB  {entry.problem or entry.fit}\n    {entry.path}"
-        )
+        # What it calls itself is nothing to type.
+        title = name if entry.name == name else f"{name} ({entry.name})"
+        out.line(f"{mark} {title}  {entry.file_bytes / 2**30:.2f} GB  {entry.problem or entry.fit}\n    {entry.path}")
         if entry.offer:
             out.line(f"    {entry.offer} Allow it: ragdoll settings memory.may_lose=true")
     if not current:
@@ -105,6 +108,12 @@ def _measured(engine: Commanded, out: Output) -> str:
         for progress in engine.measure_model():
             show(progress.done, progress.total, "")
     return engine.measured()
+
+
+def _known(engine: Commanded, name: str) -> Path:
+    if (path := named(engine.settings.models.known, name)) is None:
+        raise NothingThere(f"There is no model called {name} in the list.", "ragdoll models tells it.")
+    return path
 
 
 def _named_model(options: argparse.Namespace) -> str:

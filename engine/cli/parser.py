@@ -53,7 +53,7 @@ def _declare_questions(command: AddCommand) -> None:
 
     ask = command("ask", questions.ask, "Ask a question.")
     ask.add_argument("question", nargs="?", metavar="QUESTION")
-    ask.add_argument("--model", metavar="FILE.gguf", help="answer with this model, this time")
+    ask.add_argument("--model", metavar="MODEL", help='a GGUF file, a known name or "none", which answers this time')
     _add_filters(ask)
     ask.add_argument("--no-files", action="store_true", help="the model alone answers; nothing is searched")
     ask.add_argument("--max-tokens", type=_positive, metavar="N")
@@ -101,12 +101,13 @@ def _declare_library(command: AddCommand) -> None:
 
 def _declare_models(command: AddCommand) -> None:
     shelf = command("models", models.models, "The GGUF models that can answer.")
-    shelf.add_argument("action", nargs="?", choices=("list", "use", "add", "get", "delete", "measure"), default="list")
+    actions = ("list", "use", "add", "forget", "get", "delete", "measure")
+    shelf.add_argument("action", nargs="?", choices=actions, default="list")
     shelf.add_argument(
         "file", nargs="?", metavar="FILE",
-        help='a GGUF file, a known name, or "none" (for use); for delete one that was got; for get a name of those '
-        "that it lists without one, or of the Hugging Face hub a link, OWNER/NAME/FILE.gguf, or OWNER/NAME to see "
-        "what there is",
+        help='a GGUF file, a known name, or "none" (for use); for forget one of the list, whose file stays; for delete '
+        "one that was got; for get a name of those that it lists without one, or of the Hugging Face hub a link, "
+        "OWNER/NAME/FILE.gguf, or OWNER/NAME to see what there is",
     )  # fmt: skip
 
     meaning = command("embedders", embedders.embedders, "The embedding models, which find passages by what they mean.")

@@ -14,10 +14,11 @@ from engine.cli.inputs import BatchLine, read_batch, read_form, read_sampling
 from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.config import Settings
-from engine.core import Filters, SamplingParams
+from engine.core import QUOTES_ONLY, Filters, SamplingParams
 from engine.errors import BadRequest
 from engine.library.parsers.sniff import FAMILY_OF_ENDING
 from engine.library.typed_paths import absolute
+from engine.models.known import named
 from engine.retrieval.kinds import formats_named
 
 # Lines of a batch that are searched before the first is written; the engine makes its own sweeps of them.
@@ -27,8 +28,9 @@ SEARCH_BATCH = 1024
 def search(options: argparse.Namespace, out: Output) -> None:
     # Before the library is held: it may be written by a command that waits for that.
     batch = read_batch(options.batch, "query") if options.batch else []
-    if not (options.batch or options.query):
-        raise BadRequest("There is nothing to search for.", "Give a query, or --batch FILE.")
+    if bool(options.batch) == bool(options.query):
+        fault = "There are two things to search for." if options.batch else "There is nothing to search for."
+        raise BadRequest(fault, "Give a query, or --batch FILE.")
     with opened() as engine:
         if options.batch:
             _search_batch(engine, batch, options, out)
@@ -39,6 +41,14 @@ def search(options: argparse.Namespace, out: Output) -> None:
         out.json({"passages": passages, "scope": asdict(found.scope)})
     else:
         words.tell_passages(found.passages, out)
+
+
+def _model_of(name: str, settings: Settings) -> Path | None:
+    """A file, or a known model by its name; None for quotes alone."""
+    if name == QUOTES_ONLY:
+        return None
+    file = Path(name)
+    return file if file.is_file() else named(settings.models.known, name) or file
 
 
 def _search_batch(engine: Commanded, lines: list[BatchLine], options: argparse.Namespace, out: Output) -> None:
@@ -53,11 +63,12 @@ def _search_batch(engine: Commanded, lines: list[BatchLine], options: argparse.N
 def ask(options: argparse.Namespace, out: Output) -> None:
     _check_no_files(options)
     batch = read_batch(options.batch, "question", "query") if options.batch else []
-    if not (options.batch or options.question):
-        raise BadRequest("There is no question.", "Give a question, or --batch FILE.")
+    if bool(options.batch) == bool(options.question):
+        fault = "There is a question beside the batch." if options.batch else "There is no question."
+        raise BadRequest(fault, "Give a question, or --batch FILE.")
     with opened() as engine:
         if options.model:
-            engine.use_model(Path(options.model), remember=False)
+            engine.use_model(_model_of(options.model, engine.settings), remember=False)
         asking = {
             "collection": options.collection,
             "filters": _filters(options),

@@ -236,8 +236,11 @@ class RunningEngine:
         else:
             self._caller.request(protocol.MODELS_USE, ModelFile(path=file))
 
-    def use_model(self, path: Path, *, remember: bool) -> None:
-        """Has it answer the questions of this command; the window goes on with its own."""
+    def use_model(self, path: Path | None, *, remember: bool) -> None:
+        """Has it, or none, answer the questions of this command; the window goes on with its own."""
+        if path is None:
+            self._model = QUOTES_ONLY
+            return
         # It reads the file with numpy, for which no other command waits.
         from engine.models.gguf import read_shape
 
@@ -245,6 +248,9 @@ class RunningEngine:
         file = _absolute(path)
         read_shape(file)
         self._model = str(file)
+
+    def forget_model(self, path: Path) -> None:
+        self._caller.request(protocol.MODELS_FORGET, ModelFile(path=str(path)))
 
     def delete_model(self, name: str) -> None:
         self._caller.request(protocol.MODELS_DELETE, ModelFile(path=self._named(name)))
@@ -289,7 +295,7 @@ class RunningEngine:
     def get_embedder(self, name: str) -> Generator[Fetched, None, Path]:
         raise LibraryHeld(
             "Ragdoll is already open, and gets embedding models by itself.",
-            "Get it in the settings of the window, under Library, or close the window.",
+            "Get it in the settings of the window, under Library, or close the window (or end ragdoll serve).",
         )
 
     def delete_embedder(self, name: str) -> None:
@@ -298,7 +304,7 @@ class RunningEngine:
     def measure_model(self) -> Iterator[MeasuringProgressed]:
         raise LibraryHeld(
             "Ragdoll is already open, and measures its model by itself while nobody asks anything.",
-            "To have it done now, close the window.",
+            "To have it done now, close the window (or end ragdoll serve).",
         )
 
     def measured(self) -> str:

@@ -28,7 +28,8 @@ def tell_index(finished: IndexFinished, out: Output) -> None:
     out.line(
         f"{counted(finished.indexed, 'document')} indexed ({counted(finished.chunks, 'chunk')}), "
         f"{finished.unchanged} unchanged, "
-        f"in {finished.seconds:.1f} s."
+        + (f"{finished.removed} removed, " if finished.removed else "")
+        + f"in {finished.seconds:.1f} s."
     )
     titles = {"indexed in part": finished.in_part, "skipped": finished.skipped, "failed": finished.failed}
     for title, problems in titles.items():

@@ -195,8 +195,8 @@ class Answering:
         timeline.mark("first_token")
         timeline.mark("first_word")
         first, *others = event.answers
-        timeline.generated_tokens, timeline.thought_tokens = len(first.tokens), first.num_thought_tokens
-        timeline.other_tokens = sum(len(other.tokens) for other in others)
+        timeline.generated_tokens, timeline.thought_tokens = first.num_told_tokens, first.num_thought_tokens
+        timeline.other_tokens = sum(other.num_told_tokens for other in others)
         timeline.other_thought_tokens = sum(other.num_thought_tokens for other in others)
         if self.refreshing is not None:
             timeline.refresh_retrieval_s = self.refreshing.retrieval_s

@@ -62,6 +62,11 @@ class Written:
     num_thought_tokens: int = 0
     is_cut_within: bool = False
 
+    @property
+    def num_told_tokens(self) -> int:
+        """Of which there is text, if only the beginning of the last one's."""
+        return len(self.tokens) + self.is_cut_within
+
 
 @dataclass(frozen=True, slots=True)
 class PromptRead:

@@ -38,6 +38,10 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 
 
+def _shown(bound: float) -> str:
+    return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
+
+
 def check_sampling(params: SamplingParams) -> None:
     """Refuses what cannot be sampled with.
 
@@ -48,7 +52,7 @@ def check_sampling(params: SamplingParams) -> None:
         value = getattr(params, name)
         # Written so that NaN is refused too.
         if value is not None and not low <= value <= high:
-            words = f"at most {high:g}" if low == -_ANY else f"from {low:g} to {high:g}"
+            words = f"at most {_shown(high)}" if low == -_ANY else f"from {_shown(low)} to {_shown(high)}"
             raise BadRequest(f"{name} is {value}, and may be {words}.")
     if any(math.isnan(bias) or bias == _ANY for _, bias in params.logit_bias):
         raise BadRequest("The bias of a token is a number, or minus infinity for never.")

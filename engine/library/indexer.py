@@ -169,7 +169,12 @@ class Indexer:
         """
         paths = self._catalog.paths_gone(folder)
         if not paths:
-            raise NothingThere("No missing document of this folder waits for a decision.")
+            is_linked = any(root.path == folder for root in self._catalog.roots())
+            raise NothingThere(
+                "No missing document of this folder waits for a decision."
+                if is_linked
+                else f"The folder {folder} is not linked."
+            )
         gone = frozenset(document_id for document_id, path in paths.items() if not os.path.lexists(path))
         if not remove:
             self._catalog.keep_gone(gone)

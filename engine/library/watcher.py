@@ -171,8 +171,10 @@ class Watcher:
         turned = [path for path, identity in identities.items() if self._identities.get(path, identity) != identity]
         self._identities = identities
         wanted = places_for(roots, identities) if self._settings().watch else {}
-        for folder in [*self._places]:
-            if folder not in wanted or any(is_below(path, folder) for path in turned):
+        for folder, place in [*self._places.items()]:
+            # A folder in which a file was linked may be linked itself, and the other way round.
+            is_as_wanted = wanted.get(folder) == place.is_recursive
+            if not is_as_wanted or any(is_below(path, folder) for path in turned):
                 self._leave(folder)
         for folder, is_recursive in wanted.items():
             self._attend(folder, is_recursive, now)

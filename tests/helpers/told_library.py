@@ -34,6 +34,7 @@ def answer_library(
     reply = protocol.LibraryReply(
         collections=collections,
         disk_bytes=4096,
+        num_documents=sum(sum(collection.documents_by_state.values()) for collection in collections),
         folders=tuple(folders),
         embedder=embedder or EmbedderState(),
         is_paused=is_paused,

@@ -62,7 +62,7 @@ def test_a_ready_engine_is_asked_for_everything(library, client):
     assert not library.is_known
     client.become_ready()
     flat = Collection("Flat", ("/flat",), {"indexed": 3, "failed": 1}, 40)
-    client.answer(protocol.LIBRARY, protocol.LibraryReply(collections=(flat,), disk_bytes=7))
+    client.answer(protocol.LIBRARY, protocol.LibraryReply(collections=(flat,), disk_bytes=7, num_documents=4))
     client.answer(protocol.DOCUMENTS, page(document(9, state="failed", reason="It is encrypted.")))
     client.answer(protocol.DOCUMENTS, page(document(1)))
     assert library.is_known

@@ -144,6 +144,19 @@ def test_chips_belong_to_their_chat_and_come_back_with_it(bar, window, models, c
     assert models.conversation.turns[0].filters == PDF
 
 
+@pytest.mark.parametrize(
+    ("scope", "words"),
+    [
+        (Scope(1, 1, 1, 1, 1), "Searched 1 chunk in 1 file"),
+        (Scope(1, 2, 1, 30, 1), "Searched 30 chunks in 1 file"),
+    ],
+)
+def test_what_was_searched_is_told_as_grammar_has_it(bar, window, client, scope: Scope, words: str):
+    finish(client, ask(window, "Why?").question_id, scope)
+    (turn,) = window.chat.conversation.turn_views()
+    assert words in turn.scope.toolTip()
+
+
 def test_everything_can_be_searched_instead_with_one_click(bar, window, models, client):
     models.conversation.set_filters(PDF)
     first = ask(window, "Why, in the files of 2024?")

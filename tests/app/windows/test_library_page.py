@@ -117,6 +117,23 @@ def test_a_look_that_finds_only_what_was_wrong_before_says_that_nothing_changed(
     assert window.message_bar.sentence == "Nothing has changed in your folders."
 
 
+def test_a_look_says_which_folders_it_could_not_look_at(page, window, client):
+    tell_library(client, COLLECTION, folders=(WATCHED, AWAY))
+    gone = tuple(protocol.DocumentProblem(path=folder.path, reason="It is gone.") for folder in (AWAY, WATCHED))
+    nothing = protocol.IndexFinished(
+        indexed=0, unchanged=9, removed=0, skipped=gone[:1], failed=(), chunks=0, seconds=1
+    )  # fmt: skip
+    page.check.click()
+    client.tell(nothing)
+    assert window.message_bar.sentence == "1 folder is out of reach; what was indexed of it is kept."
+    page.check.click()
+    client.tell(nothing.model_copy(update={"skipped": gone}))
+    assert window.message_bar.sentence == "2 folders are out of reach; what was indexed of them is kept."
+    page.check.click()
+    client.tell(nothing.model_copy(update={"removed": 1}))
+    assert window.message_bar.sentence == "Indexed: 0. Removed: 1."
+
+
 def test_a_look_that_nobody_asked_for_is_not_talked_about(page, window, client):
     tell_library(client, COLLECTION)
     client.tell(protocol.IndexFinished(indexed=0, unchanged=9, removed=0, skipped=(), failed=(), chunks=0, seconds=1))

@@ -129,7 +129,7 @@ def fill(client) -> None:
     replies = {
         protocol.MODELS.name: protocol.ModelsReply(models=entries, current="/m/a.gguf"),
         protocol.LIBRARY.name: protocol.LibraryReply(
-            collections=(Collection("Documents", ("/docs",), {"indexed": 2}, 6),), disk_bytes=1
+            collections=(Collection("Documents", ("/docs",), {"indexed": 2}, 6),), disk_bytes=1, num_documents=2
         ),
         protocol.SETTINGS_GET.name: protocol.SettingsReply(
             settings={

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.api.naming import Named, file_of, names_of, offered, understood
+from engine.api.naming import Named, file_of, offered, understood
 from engine.errors import BadRequest
+from engine.models.known import names_of
 
 
 @pytest.mark.parametrize(
@@ -27,15 +28,17 @@ def test_a_name_says_who_answers_and_from_what(name: str, meaning: Named):
 
 def test_all_that_is_offered_is_understood():
     names = offered(["a", "b", "a"], ["Work", "Home"])
-    assert len(names) == len(set(names)) == 3 * 4
+    assert len(names) == len(set(names)) == 3 * 4 + 3
     meanings = {understood(name) for name in names}
+    assert Named("none", True) in meanings
+    assert Named("none", False) not in meanings
     assert Named("b", True, "Home") in meanings
     assert Named("", True) in meanings
     assert len(meanings) == len(names)
 
 
 def test_one_collection_is_all_there_is():
-    assert offered([], ["Documents"]) == ["ragdoll", "ragdoll:files"]
+    assert offered([], ["Documents"]) == ["ragdoll", "ragdoll:files", "none:files"]
 
 
 @pytest.mark.parametrize("name", ["a", "a.gguf", "/m/a.gguf"])

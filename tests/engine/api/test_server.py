@@ -23,7 +23,7 @@ from engine.api.server import Server
 from engine.api.service import SEARCHES_AT_ONCE, Service
 from engine.api.vectors import SLICE_TEXTS
 from engine.config import ServerSettings, Settings
-from engine.core import Answer, Collection, Evidence, Question, Scope
+from engine.core import Answer, Collection, Evidence, Filters, Question, Scope
 from engine.embedding import Embedded, EmbeddingModel
 from engine.errors import BadRequest, Cancelled, DiskFull, ModelLoadFailed, ModelNotFound, NoCells, RagdollError
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Publish, TokensGenerated
@@ -63,6 +63,7 @@ class Answering:
         self.embedder: EmbeddingModel | None = EmbeddingModel("mini", 2)
         self.embedded: list[list[str]] = []
         self.searched: list[str] = []
+        self.searched_in: list[tuple[str | None, Filters]] = []
         self.embedding: list[Future[Embedded]] = []
         self.identities: Iterator[int] = repeat(1)
 
@@ -93,8 +94,9 @@ class Answering:
         self.embedding.append(future)
         return future
 
-    def search(self, query: str, top_k: int, collection: str | None, filters: object) -> Evidence:
+    def search(self, query: str, top_k: int, collection: str | None, filters: Filters) -> Evidence:
         self.searched.append(query)
+        self.searched_in.append((collection, filters))
         assert self.goes_on.wait(PATIENCE_S)
         return Evidence((passage(text=query),) * top_k, (), Scope(0, 0, 0))
 
@@ -423,6 +425,36 @@ def test_models_are_listed_with_what_they_can_read(server: Server):
         one = requests.get(f"{server.state.address}/models/{name}", headers=headers, timeout=PATIENCE_S).json()
         assert one["id"] == name
     assert requests.get(f"{server.state.address}/models/x", headers=headers, timeout=PATIENCE_S).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/chat/completions", {"model": "tiny", "messages": HELLO, "ragdoll": {"collection": "Work"}}),
+        ("/chat/completions", {"model": "ragdoll:files", "messages": HELLO, "ragdoll": {"colection": "Work"}}),
+        ("/search", {"query": "a", "ragdoll": {"path": ["/docs"]}}),
+    ],
+)
+def test_nobody_is_answered_from_elsewhere_than_asked_for(server: Server, engine: Answering, path: str, body: Any):
+    refused = post(server, path, body)
+    assert refused.status_code == 400, refused.text
+    assert (engine.asked, engine.searched) == ([], [])
+
+
+def test_a_search_is_confined_as_a_question_is(server: Server, engine: Answering):
+    for body in ({"collection": "Work"}, {"ragdoll": {"collection": "Work"}}, {"ragdoll": {"paths": ["/a"]}}):
+        assert post(server, "/search", {"query": "a", "paths": ["/b"], "model": "any", **body}).ok
+    wanted = [("Work", ("/b",)), ("Work", ("/b",)), (None, ("/a",))]
+    assert [(collection, filters.paths) for collection, filters in engine.searched_in] == wanted
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER ", "Bearer"])
+def test_what_is_written_otherwise_and_means_the_same_is_understood(server: Server, scheme: str):
+    headers = {"Authorization": f"{scheme} {KEY}", "Content-Type": "Application/JSON; charset=utf-8"}
+    address = f"{server.state.address}/search"
+    assert requests.post(address, data=b'{"query": "a"}', headers=headers, timeout=PATIENCE_S).ok
+    refused = requests.get(address, headers=headers, timeout=PATIENCE_S)
+    assert (refused.status_code, refused.headers["Allow"]) == (405, "POST")
 
 
 def test_passages_can_be_searched_for(server: Server):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -102,3 +104,11 @@ def test_a_disk_with_no_room_for_the_output_is_told_of(tmp_path: Path, monkeypat
         monkeypatch.setattr(cli, "take_stdout", lambda: full)
         assert cli.main(["status"]) == cli.EXIT_FAILED
     assert capsys.readouterr().err == "ragdoll: The output cannot be written: No space left on device.\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&-"])
+def test_an_output_that_is_closed_is_nowhere(closed: str):
+    script = "import os; from engine.stdio import take_stdout; take_stdout().write(b'ours'); os.write(1, b'native')"
+    run = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, script]
+    ran = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True)
+    assert (ran.stdout, ran.stderr) == ("", "native")

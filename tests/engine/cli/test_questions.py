@@ -24,6 +24,16 @@ def test_without_files_nothing_can_be_said_of_where_to_search(more: list[str]):
         questions.ask(options, Output(io.BytesIO(), is_json=True))
 
 
+@pytest.mark.parametrize("command", ["ask", "search"])
+@pytest.mark.parametrize("more", [[], ["Who?", "--batch", "BATCH"]])
+def test_there_is_one_thing_to_ask(command: str, more: list[str], tmp_path: Path):
+    (tmp_path / "batch.jsonl").write_text('{"id": 1, "query": "Who?"}\n')
+    words = [str(tmp_path / "batch.jsonl") if word == "BATCH" else word for word in more]
+    options = make_parser().parse_args([command, *words])
+    with pytest.raises(BadRequest, match="or --batch FILE"):
+        options.run(options, Output(io.BytesIO(), is_json=True))
+
+
 def test_whoever_stops_a_batch_has_what_was_answered_by_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def answer_one_and_stop(*_: object, **__: object) -> Iterator[AnswerEnded]:
         yield AnswerFailed("1", BadRequest("The question is empty."))

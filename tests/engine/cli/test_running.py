@@ -186,6 +186,11 @@ def test_what_a_command_changes_is_changed_in_the_open_library(
     assert ragdoll.json("models", "add", "shelf.gguf")["models"][0]["path"] == str(model)
     assert ragdoll.json("models", "use", "shelf")["current"] == engine.settings.models.current == str(model)
     assert ragdoll.json("models", "use", "none")["current"] is None
+    assert ragdoll.json("ask", "May", "--model", "shelf", "--max-tokens", "4")["model"] == "tiny-llama"
+    assert ragdoll.json("ask", "May", "--model", "none")["model"] is None
+    assert ragdoll.json("models", "forget", "shelf")["models"] == []
+    assert model.is_file()
+    assert ragdoll.run_here("models", "forget", "shelf").code == cli.EXIT_NOTHING_THERE
 
 
 def test_a_command_asks_another_model_and_the_window_keeps_its_own(

@@ -46,7 +46,12 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dic
 
 def test_others_can_ask_until_it_is_ended(served, tmp_path: Path):
     told = served(0)
-    assert [model["id"] for model in told["reply"]["data"]] == ["ragdoll", "ragdoll:files", "all-MiniLM-L6-v2"]
+    assert [model["id"] for model in told["reply"]["data"]] == [
+        "ragdoll",
+        "ragdoll:files",
+        "none:files",
+        "all-MiniLM-L6-v2",
+    ]
     with pytest.raises(requests.exceptions.ConnectionError):
         requests.get(f"{told['address']}/models", timeout=PATIENCE_S)
     settings = SettingsStore(Home.under(tmp_path).settings_file).settings.server

@@ -49,10 +49,21 @@ def test_one_of_a_kind_is_told_as_one() -> None:
     assert stream.getvalue().decode() == "1 document indexed (1 chunk), 1 unchanged, in 1.5 s.\n"
 
 
+def test_what_was_removed_is_told_where_something_was() -> None:
+    stream = io.BytesIO()
+    words.tell_index(
+        replace(FINISHED, indexed=0, chunks=0, removed=3, skipped=(), failed=(), in_part=()),
+        Output(stream, is_json=False),
+    )
+
+    assert stream.getvalue().decode() == "0 documents indexed (0 chunks), 1 unchanged, 3 removed, in 1.5 s.\n"
+
+
 def test_scripts_are_told_as_well() -> None:
     assert documents.of_index(FINISHED)["documents"] == {
         "indexed": 2,
         "unchanged": 1,
+        "removed": 0,
         "in_part": [{"path": "/d/half.pdf", "reason": "1 of its 2 pages is a picture and was left out."}],
         "skipped": [{"path": "/d/scan.pdf", "reason": "The pages are pictures without text."}],
         "failed": [{"path": "/d/broken.pdf", "reason": "The PDF is damaged."}],

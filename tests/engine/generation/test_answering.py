@@ -64,3 +64,5 @@ def test_where_a_stop_string_began_within_a_token_the_next_prompt_holds_the_text
     assert isinstance(end, AnswerFinished)
     [turn] = turns_of_transcript(end.answer.segments, ())
     assert (turn.answer, turn.tokens) == ("Blue.", tokens)
+    # Of the third there is text.
+    assert end.timings.generated_tokens == 2 + is_cut_within

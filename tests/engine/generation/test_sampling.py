@@ -29,6 +29,7 @@ def test_no_number_may_be_none_at_all(name: str):
     ("changes", "sentence"),
     [
         ({"top_p": 1.5}, "top_p is 1.5, and may be from 0 to 1"),
+        ({"max_tokens": 0}, "max_tokens is 0, and may be from 1 to 2,147,483,647"),
         ({"temperature": math.inf}, "temperature is inf, and may be at most 100"),
         ({"top_k": -1}, "top_k"),
         ({"repeat_penalty": 0.0}, "repeat_penalty"),

@@ -179,6 +179,22 @@ def test_a_linked_file_is_heard_and_its_neighbours_are_not(watch: Watch, docs: P
     assert not watch.watcher.is_watched(root(docs / "sub"))
 
 
+def test_a_folder_is_heard_as_a_whole_where_one_of_its_files_was_linked_before(watch: Watch, docs: Path) -> None:
+    folder, file = docs, docs / "top.md"
+    file.write_text("x")
+    watch.watcher.start()
+    watch.link(file)
+    watch.link(folder)
+    watch.wait_until(lambda: watch.watcher.is_watched(root(folder)))
+    (docs / "sub" / "new.md").write_text("x")
+    watch.wait_for_look(docs / "sub" / "new.md")
+
+    watch.roots = [root(file)]
+    watch.watcher.wake()
+    watch.wait_until(lambda: not watch.watcher.is_watched(root(folder)))
+    watch.wait_until(lambda: watch.watcher.is_watched(root(file)))
+
+
 def test_a_root_that_goes_and_comes_back_is_looked_at_both_times_and_heard_again(watch: Watch, docs: Path) -> None:
     watch.watcher.start()
     watch.link(docs)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import BadRequest
-from engine.models.known import named, with_model, without_model
+from engine.models.known import called, named, with_model, without_model
 
 
 def test_a_model_stands_in_the_list_once_newest_last():
@@ -20,6 +20,13 @@ def test_a_model_is_found_by_path_file_name_or_stem():
     known = ("/models/tiny.gguf",)
     assert {named(known, name) for name in ("tiny", "tiny.gguf", "/models/tiny.gguf")} == {Path(known[0])}
     assert named(known, "other") is None
+
+
+@pytest.mark.parametrize("name", ["owner/name/m.gguf", "owner/name/m", "name/m"])
+def test_one_of_several_of_a_name_is_meant_by_the_folders_above_it(name: str):
+    known = ("/models/other/m.gguf", "/models/owner/name/m.gguf")
+    assert named(known, name) == Path(known[1])
+    assert called(known, "") == called(known, ".") == []
 
 
 def test_where_several_are_called_so_none_is_meant_but_by_its_path():
