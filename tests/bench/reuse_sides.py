@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -48,11 +49,26 @@ class CrowdSide(Side, Protocol):
         ...
 
 
+@dataclass(slots=True)
+class DecisionTimes:
+    """What decisions took of the processor, and on the clock, which goes on while others have the processor."""
+
+    cpu_seconds: list[float] = field(default_factory=list)
+    wall_seconds: list[float] = field(default_factory=list)
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        wall, cpu = time.perf_counter(), time.thread_time()
+        yield
+        self.cpu_seconds.append(time.thread_time() - cpu)
+        self.wall_seconds.append(time.perf_counter() - wall)
+
+
 @dataclass
 class Ours:
     generation: OurGeneration
     reorder_loss: float = field(default_factory=lambda: GenerationSettings().reorder_loss)
-    decision_seconds: list[float] = field(default_factory=list)
+    decisions: DecisionTimes = field(default_factory=DecisionTimes)
     num_asked: int = 0
     _uses: Counter[Segment] = field(default_factory=Counter)
     _asks: dict[str, Ask] = field(default_factory=dict)
@@ -143,25 +159,22 @@ class Ours:
         return [*ask.before, *(ask.passages[place] for place in order), ask.question]
 
     def _order(self, ask: Ask, read_before: tuple[tuple[Segment, ...], ...]) -> Sequence[int]:
-        keeper, begun = self.generation.keeper, time.perf_counter()
+        keeper = self.generation.keeper
         assert keeper is not None
-        start = after(ReadingTrail(keeper.trail(), read_before), ask.before)
 
         def follow(trail: Trail, place: int, _: int) -> Trail | None:
             return whole(trail.then(ask.passages[place]))
 
-        lengths = [len(passage.tokens) for passage in ask.passages]
-        uses = [self._uses[passage] for passage in ask.passages]
-        order = along_kept(ask.scores, lengths, start, follow, self.reorder_loss, uses)
-        self.decision_seconds.append(time.perf_counter() - begun)
-        return order
+        with self.decisions.noted():
+            start = after(ReadingTrail(keeper.trail(), read_before), ask.before)
+            lengths = [len(passage.tokens) for passage in ask.passages]
+            uses = [self._uses[passage] for passage in ask.passages]
+            return along_kept(ask.scores, lengths, start, follow, self.reorder_loss, uses)
 
     def _timed(self, find: Callable[[Sequence[Segment]], Found]) -> Callable[[Sequence[Segment]], Found]:
         def timed(segments: Sequence[Segment]) -> Found:
-            begun = time.perf_counter()
-            found = find(segments)
-            self.decision_seconds.append(time.perf_counter() - begun)
-            return found
+            with self.decisions.noted():
+                return find(segments)
 
         return timed
 
