@@ -125,7 +125,7 @@ class LifeCycle:
     def begin_closing(self) -> None:
         """Cancels what runs and waits for nothing; the load of a model that is under way is ended on purpose by now."""
         self._parts.trials.note_closing()
-        self._taking_in.cancel_all()
+        self._taking_in.close()
 
     def __enter__(self) -> Self:
         return self

@@ -36,6 +36,7 @@ class TakingIn:
             publish: Where events go.
         """
         self._questions, self._choice, self._parts, self._publish = questions, choice, parts, publish
+        self._is_closing = False
 
     def take(self, question: Question) -> Callable[[], None]:
         """Registers a question, and returns what does all else.
@@ -45,6 +46,8 @@ class TakingIn:
         """
         in_flight = QuestionInFlight(question)
         self._questions.add(in_flight)
+        if self._is_closing:
+            self.cancel(question.question_id)
         return partial(self._hand_over, in_flight)
 
     def cancel(self, question_id: str) -> None:
@@ -56,6 +59,11 @@ class TakingIn:
         """Stops all questions soon."""
         for in_flight in self._questions.all():
             self.cancel(in_flight.question.question_id)
+
+    def close(self) -> None:
+        """Stops them, and each that is asked from now on: threads that ask on and on would keep an engine from ending."""
+        self._is_closing = True
+        self.cancel_all()
 
     def _hand_over(self, in_flight: QuestionInFlight) -> None:
         question = in_flight.question

@@ -34,6 +34,15 @@ def test_a_question_that_is_stopped_while_its_model_is_looked_at_ends_once(
     assert engine._questions.all() == ()
 
 
+def test_an_engine_that_is_about_to_end_answers_nobody_who_goes_on_asking(engine: Engine):
+    heard: list[Event] = []
+    engine.subscribe(heard.append)
+    engine.begin_closing()
+    engine.submit(Question("q", "Why?"))
+    assert heard == [AnswerCancelled("q")]
+    assert engine._questions.all() == ()
+
+
 def test_the_model_alone_is_asked_without_a_search_or_an_embedding_model(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
