@@ -13,7 +13,17 @@ from string import Template
 from typing import Literal
 
 from PySide6.QtCore import QByteArray, QLocale, QObject, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QIcon, QPainter, QPalette, QPixmap
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontDatabase,
+    QFontMetrics,
+    QGuiApplication,
+    QIcon,
+    QPainter,
+    QPalette,
+    QPixmap,
+)
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
@@ -22,6 +32,7 @@ import resources
 ThemeChoice = Literal["system", "light", "dark"]
 
 BASE_POINTS = 10.5
+_LEAST_LINE_PX = 20
 # A property of the application that was started with Fusion as its style.
 HAS_OUR_STYLE = "ragdollStyle"
 _APPEARANCE = "ragdollAppearance"
@@ -220,6 +231,8 @@ def style_sheet(theme: Theme, font_scale: float = 1.0) -> str:
     for size, factor in (("tiny", 0.82), ("small", 0.9), ("base", 1.0), ("large", 1.15), ("title", 1.6), ("hero", 2.1)):
         values[f"pt_{size}"] = f"{BASE_POINTS * font_scale * factor:.1f}pt"
     values["check"] = _picture_file("check", theme)
+    # A layout without room goes down to the lowest height that a style sheet names, whatever is written there.
+    values["line"] = f"{max(_LEAST_LINE_PX, QFontMetrics(font(font_scale)).height())}px"
     return Template(resources.text("theme/window.qss")).substitute(values)
 
 

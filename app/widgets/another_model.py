@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 class AnotherModel(QWidget):
     """Shows a HubFilesModel, and those models of a CatalogueModel that are in no catalogue and not whole."""
+
+    looked_up = Signal(object)  # the widget that says what was found, or what is wrong
 
     def __init__(self, catalogue: CatalogueModel, found: HubFilesModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -109,9 +112,10 @@ class AnotherModel(QWidget):
     def _on_found(self) -> None:
         was_asking, self._was_asking = self._was_asking, self._found.is_asking
         self._show()
-        # It appears below the field, where a screen reader is not.
+        # It appears below the field, where a screen reader is not, and maybe below what is seen.
         if was_asking and not self._was_asking and (words := self.problem or self.title):
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.field, words))
+            self.looked_up.emit(self._problem if self.problem else self._head)
 
     def _on_edited(self) -> None:
         # What was wrong with another text is of no use; what was found stays to choose from.

@@ -17,6 +17,8 @@ from PySide6.QtWidgets import (
     QMenu,
     QPushButton,
     QSizePolicy,
+    QStyle,
+    QStyleOptionButton,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -28,6 +30,8 @@ from app.tips import plain_tip
 Role = Literal["plain", "hero", "title", "heading", "strong", "muted", "small", "section", "problem", "key"]
 Tone = Literal["plain", "good", "warn", "bad", "accent"]
 Kind = Literal["plain", "primary", "danger", "ghost", "picker", "link", "quiet", "segment", "nav", "new", "filter"]
+# Of a field: borders, padding, and the arrow of a list or of a figure.
+_FRAME_PX = 55
 
 
 def label(text: str = "", role: Role = "plain", *, wraps: bool = False, selectable: bool = False) -> QLabel:
@@ -56,6 +60,21 @@ def set_chip(made: QLabel, text: str, tone: Tone) -> None:
         theme.restyle(made, chip=tone)
 
 
+class _ElidedButton(QPushButton):
+    """Cuts its text with an ellipsis to the room there is."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.setMinimumWidth(1)
+
+    def initStyleOption(self, option: QStyleOptionButton) -> None:  # noqa: N802 - Qt's name
+        super().initStyleOption(option)
+        room = self.style().subElementRect(QStyle.SubElement.SE_PushButtonContents, option, self).width()
+        option.text = option.fontMetrics.elidedText(
+            option.text, Qt.TextElideMode.ElideRight, room, Qt.TextFlag.TextShowMnemonic.value
+        )  # fmt: skip
+
+
 def button(
     text: str,
     kind: Kind = "plain",
@@ -63,10 +82,14 @@ def button(
     clicked: Callable[[], object] | None = None,
     *,
     is_checkable: bool = False,
+    gives_way: bool = False,
 ) -> QPushButton:
-    """A push button of a kind the style sheet knows; `icon` is one of resources/icons."""
+    """A push button of a kind the style sheet knows; `icon` is one of resources/icons.
+
+    `gives_way`: it may become as narrow as its layout likes.
+    """
     # The style sheet has no gap between icon and text.
-    made = QPushButton(f" {text}" if icon else text)
+    made = (_ElidedButton if gives_way else QPushButton)(f" {text}" if icon else text)
     made.setAccessibleName(text)
     made.setProperty("kind", kind)
     made.setAutoDefault(False)
@@ -139,6 +162,29 @@ def tame(spin: QAbstractSpinBox) -> None:
     pass_wheel(spin)
     spin.lineEdit().setAcceptDrops(False)
     spin.lineEdit().setTextMargins(8, 0, 0, 0)
+
+
+class _LetterKeeper(QObject):
+    """Keeps a widget so many letters wide, whatever its font becomes."""
+
+    def __init__(self, made: QWidget, letters: int) -> None:
+        super().__init__(made)
+        self._letters = letters
+        made.installEventFilter(self)
+        self._fit(made)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.FontChange and isinstance(watched, QWidget):
+            self._fit(watched)
+        return False
+
+    def _fit(self, made: QWidget) -> None:
+        made.setFixedWidth(self._letters * made.fontMetrics().averageCharWidth() + _FRAME_PX)
+
+
+def keep_letters(made: QWidget, letters: int) -> None:
+    """Gives a field a width in letters beside its frame and its arrow, now and when the text size changes."""
+    _LetterKeeper(made, letters)
 
 
 def rename(made: QWidget, name: str) -> None:

@@ -36,7 +36,7 @@ Index = QModelIndex | QPersistentModelIndex
 
 
 class _Cells(QStyledItemDelegate):
-    """The state's icon before its word; no frame around one cell, since whole rows are selected."""
+    """A name in one line, the state's icon before its word; no frame around one cell, since whole rows are selected."""
 
     def __init__(self, table: EveryFileTable) -> None:
         super().__init__(table)
@@ -48,6 +48,10 @@ class _Cells(QStyledItemDelegate):
             icon, colour = _ICONS.get(self._table.state_of(index.row()), _WAITING)
             option.icon = theme.icon(icon, getattr(theme.current(), colour))
             option.features |= QStyleOptionViewItem.ViewItemFeature.HasDecoration
+        elif index.column() == FILE:
+            # Files of one folder often differ at their ends alone, which of several lines would be cut off.
+            option.features &= ~QStyleOptionViewItem.ViewItemFeature.WrapText
+            option.textElideMode = Qt.TextElideMode.ElideMiddle
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         option.state &= ~QStyle.StateFlag.State_HasFocus

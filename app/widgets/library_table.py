@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from PySide6.QtCore import (
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QColor, QFont, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -45,8 +46,9 @@ NAME, STATE, CHUNKS, SIZE, HELP = range(5)
 Index = QModelIndex | QPersistentModelIndex
 _LINE_GAP_PX, _ROW_PADDING_PX, _SIDE_PX = 2, 7, 8
 _SMALL = 0.9
-# Below this width the figures of chunks are left out, so that names stay readable.
-_ROOMY_PX = 700
+# In a narrower table these figures are left out, so that names stay readable.
+_ROOMY_LETTERS = {CHUNKS: 100, SIZE: 60}
+_MANY_CHUNKS, _MANY_BYTES = 999_999, 999 * 2**30
 
 
 class _Cells(QStyledItemDelegate):
@@ -120,8 +122,7 @@ class _Cells(QStyledItemDelegate):
             file_name(document.path), Qt.TextElideMode.ElideMiddle, upper.width()
         )  # fmt: skip
         painter.drawText(upper, Qt.AlignmentFlag.AlignLeading | Qt.AlignmentFlag.AlignVCenter, name)
-        small = _small(option)
-        painter.setFont(small)
+        painter.setFont(_small(option.font))
         colour = STATES[document.state][1] if document.state in ("failed", "skipped") else "muted"
         painter.setPen(QColor(getattr(look, colour if document.reason else "muted")))
         mode = Qt.TextElideMode.ElideRight if document.reason else Qt.TextElideMode.ElideLeft
@@ -176,9 +177,7 @@ class LibraryTable(QTableView):
         header.setHighlightSections(False)
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)
-        for column, width in ((STATE, 116), (CHUNKS, 80), (SIZE, 92), (HELP, self._help_width())):
-            self.setColumnWidth(column, width)
-        self.verticalHeader().setDefaultSectionSize(self._row_height())
+        self._fit()
         self.selectionModel().selectionChanged.connect(lambda: self.selection_changed.emit())
         # A reset clears the selection without saying so.
         documents.modelReset.connect(self.selection_changed)
@@ -231,23 +230,40 @@ class LibraryTable(QTableView):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.setColumnHidden(CHUNKS, self.viewport().width() < _ROOMY_PX)
+        self._hide_figures()
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange and self._documents is not None:
-            self.verticalHeader().setDefaultSectionSize(self._row_height())
-            self.setColumnWidth(HELP, self._help_width())
+            self._fit()
 
     # --- inside ---
 
-    def _row_height(self) -> int:
-        line = self.fontMetrics().height()
-        return line + round(line * _SMALL) + _LINE_GAP_PX + 2 * _ROW_PADDING_PX
+    def _fit(self) -> None:
+        """Rows and columns have room for what they may have to show, whatever font and language make of it."""
+        line, small = _line_heights(self.font())
+        self.verticalHeader().setDefaultSectionSize(line + small + _LINE_GAP_PX + 2 * _ROW_PADDING_PX)
+        icon = self.style().pixelMetric(QStyle.PixelMetric.PM_SmallIconSize) + _SIDE_PX
+        self.setColumnWidth(STATE, icon + self._width_of(map(state_name, STATES)))
+        self.setColumnWidth(CHUNKS, max(self._width_of([count_text(_MANY_CHUNKS)]), self._title_width(CHUNKS)))
+        self.setColumnWidth(SIZE, max(self._width_of([bytes_text(_MANY_BYTES)]), self._title_width(SIZE)))
+        self.setColumnWidth(HELP, self._width_of(map(words_of, HELP_WORDS)))
+        self._hide_figures()
 
-    def _help_width(self) -> int:
-        texts = (words_of(offered) for offered in HELP_WORDS)
+    def _hide_figures(self) -> None:
+        letter = self.fontMetrics().averageCharWidth()
+        for column, letters in _ROOMY_LETTERS.items():
+            self.setColumnHidden(column, self.viewport().width() < letters * letter)
+
+    def _width_of(self, texts: Iterable[str]) -> int:
         return max(self.fontMetrics().horizontalAdvance(text) for text in texts) + 3 * _SIDE_PX
+
+    def _title_width(self, column: int) -> int:
+        # The style sheet has titles bold, and smaller than this.
+        bold = QFont(self.font())
+        bold.setBold(True)
+        title = str(self.model().headerData(column, Qt.Orientation.Horizontal))
+        return QFontMetrics(bold).horizontalAdvance(title) + 2 * _SIDE_PX
 
     def _hover(self, row: int) -> None:
         if row != self.hovered_row:
@@ -264,16 +280,20 @@ class LibraryTable(QTableView):
             menu.deleteLater()
 
 
-def _small(option: QStyleOptionViewItem) -> QFont:
-    font = QFont(option.font)
-    font.setPointSizeF(font.pointSizeF() * _SMALL)
-    return font
+def _small(font: QFont) -> QFont:
+    made = QFont(font)
+    made.setPointSizeF(font.pointSizeF() * _SMALL)
+    return made
+
+
+def _line_heights(font: QFont) -> tuple[int, int]:
+    """Of the name, and of the smaller line below it, which is rounded to pixels by itself."""
+    return QFontMetrics(font).height(), QFontMetrics(_small(font)).height()
 
 
 def _two_lines(rect: QRect, option: QStyleOptionViewItem) -> tuple[QRect, QRect]:
     """Where the name goes, and where the smaller line below it."""
-    line = option.fontMetrics.height()
-    small = round(line * _SMALL)
+    line, small = _line_heights(option.font)
     top = rect.top() + (rect.height() - line - small - _LINE_GAP_PX) // 2
     upper = QRect(rect.left(), top, rect.width(), line)
     return upper, QRect(rect.left(), top + line + _LINE_GAP_PX, rect.width(), small)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app import theme
@@ -62,7 +62,7 @@ class QuotesCard(QFrame):
         self._quotes: tuple[Quote, ...] = ()
         self._quote_lines: list[QuoteLine] = []
         self._is_open = True
-        self._title = bits.label("", "section")
+        self._title = ElidedLabel("", "section", Qt.TextElideMode.ElideRight)
         self._fold = bits.tool("chevron-up", self.tr("Hide the quotes"), self._on_fold, side=16)
         self._body = QWidget()
         self._lines = QVBoxLayout(self._body)
@@ -71,7 +71,7 @@ class QuotesCard(QFrame):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 6, 8, 8)
         layout.setSpacing(2)
-        layout.addLayout(bits.row(self._title, None, self._fold))
+        layout.addLayout(bits.row(self._title, self._fold))
         layout.addWidget(self._body)
         self.hide()
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, QRect, Signal
+from PySide6.QtCore import QPoint, QRect, Qt, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QGuiApplication
 from PySide6.QtWidgets import QToolButton, QToolTip, QVBoxLayout, QWidget
 
@@ -16,6 +16,7 @@ from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.answer_text import AnswerText
 from app.widgets.copy_menu import CopyMenu
+from app.widgets.elided import ElidedLabel
 from app.widgets.figures import place_text
 from app.widgets.markdown_view import MarkdownView
 from app.widgets.marked_label import MarkedLabel
@@ -92,16 +93,16 @@ class TurnWidget(QWidget):
         self._marked: tuple[str, int | None, TurnView, theme.Theme] = ("", None, turn, theme.current())
         self._found: tuple[MarkedLabel | AnswerText, int] | None = None
         self.bubble = QuestionBubble(turn.question)
-        self._spinner, self._state = Spinner(), bits.label("", "muted")
+        self._spinner, self._state = Spinner(), ElidedLabel("", "muted", Qt.TextElideMode.ElideRight)
         self._state_line = QWidget()
-        self._state_line.setLayout(bits.row(self._spinner, self._state, None, spacing=8))
+        self._state_line.setLayout(bits.row(self._spinner, self._state, spacing=8))
         self.quotes, self.markdown, self.outcome = QuotesCard(), MarkdownView(), OutcomeLine()
         self.thoughts = ThoughtsCard()
         self.nothing = bits.label("", wraps=True, selectable=True)
         self._note = bits.label("", "small", wraps=True)
-        self.scope = bits.button("", "quiet", clicked=self.selected.emit)
-        # Else, in a narrow window, the column would be as wide as this line, and the answer's words cut off.
-        self.scope.setMinimumWidth(1)
+        # What is in one line gives way: else, in a narrow window, the column would be as wide as that line, and the
+        # answer's words cut off.
+        self.scope = bits.button("", "quiet", clicked=self.selected.emit, gives_way=True)
         self.copy = bits.tool("copy", self.tr("Copy the answer"), self._on_copy, side=16)
         self.copy_ways = self._copy_ways()
         self.regenerate = bits.tool("regenerate", self.tr("Answer again (Ctrl+R)"), self.retry_wanted.emit, side=16)
@@ -115,7 +116,7 @@ class TurnWidget(QWidget):
         )  # fmt: skip
         self.confined, self._confined_line = bits.label("", "small", wraps=True), QWidget()
         self.everything = bits.button(
-            self.tr("Search everything instead"), "link", clicked=self.everything_wanted.emit
+            self.tr("Search everything instead"), "link", clicked=self.everything_wanted.emit, gives_way=True
         )  # fmt: skip
         confined_line = bits.column(self.confined, spacing=0)
         confined_line.addLayout(bits.row(self.everything, None))

@@ -62,6 +62,8 @@ class ChatPage(QWidget):
         self._split = QSplitter(Qt.Orientation.Horizontal)
         self._split.setHandleWidth(1)
         self._split.setChildrenCollapsible(False)
+        # First what is above: the Tab key goes as parts get their places.
+        header = self._header()
         self._split.addWidget(self._left_side())
         self._split.setStretchFactor(0, 1)
         # A drag of the splitter is many changes; the last one is the one to remember.
@@ -70,10 +72,9 @@ class ChatPage(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addWidget(self._header())
+        layout.addWidget(header)
         layout.addWidget(self._split, 1)
         self._connect()
-        self.setFocusProxy(self.prompt)
 
     # --- parts that the first paint does not show ---
 
@@ -215,6 +216,11 @@ class ChatPage(QWidget):
         self._sources_wanted = width_px > 0
         self._sources_px = max(_MIN_SOURCES_PX, width_px) if width_px else self._sources_px
         self._show_sources()
+
+    @property
+    def starting_point(self) -> QWidget:
+        """What has the keyboard when the page is gone to."""
+        return self.prompt
 
     @property
     def has_prompt(self) -> bool:

@@ -91,7 +91,6 @@ class EveryFilePage(Page):
         self.question.setAccessibleName(self.tr("A question for each file"))
         # Files go to the window, not into the question as text.
         self.question.setAcceptDrops(False)
-        self.setFocusProxy(self.question)
         self.collection = CollectionPicker()
         self.ask = bits.button(self.tr("Ask every file"), "primary", "send", self._on_ask)
         self.ask.setEnabled(False)
@@ -158,6 +157,10 @@ class EveryFilePage(Page):
         self.answer.citation_clicked.connect(lambda number: self._open_source(number - 1))
         self.run.export_wanted.connect(self._on_export)
         self.run.delete_wanted.connect(self._on_delete)
+
+    @property
+    def starting_point(self) -> QWidget:
+        return self.question
 
     @property
     def unsent(self) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from app.windows.attaching import Attaching
     from app.windows.dropping import Dropping
     from app.windows.notices import Notices
+    from app.windows.page import Page
     from app.windows.shortcuts import Shortcut
 
 _SIZE_PX = (1280, 800)
@@ -56,7 +57,7 @@ class MainWindow(QMainWindow):
         self._may_lose = False
         # Of the settings' file: said once, not at each change.
         self._told_problem = ""
-        self._pages: dict[str, QWidget] = {}
+        self._pages: dict[str, Page] = {}
         self._sidebar_wanted = True
         self.shortcuts: list[Shortcut] = []
         self.rail, self.chat, self.status_line = Rail(), ChatPage(), StatusLine()
@@ -74,7 +75,7 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(centre)
         self._connect()
         self.rail.set_current("chats")
-        self.chat.setFocus()
+        self.chat.starting_point.setFocus()
 
     # --- parts that the first paint does not show ---
 
@@ -161,16 +162,16 @@ class MainWindow(QMainWindow):
     def place(self) -> Place:
         return self._place
 
-    def go_to(self, place: Place) -> QWidget:
+    def go_to(self, place: Place) -> ChatPage | Page:
         """Shows a page, making it if need be; before models are attached it is only remembered."""
         self._place = place
         self.rail.set_current(place)
         page = self.page(place)
         self._stack.setCurrentWidget(page)
-        page.setFocus()
+        page.starting_point.setFocus()
         return page
 
-    def page(self, place: Place) -> QWidget:
+    def page(self, place: Place) -> ChatPage | Page:
         if place == "chats" or self._models is None:
             return self.chat
         if place not in self._pages:
@@ -317,13 +318,10 @@ class MainWindow(QMainWindow):
 
     def _settle_pages(self) -> None:
         """What is being edited counts, as if the keyboard had gone elsewhere."""
-        from app.windows.page import Page
-
         if (focused := self.focusWidget()) is not None:
             focused.clearFocus()
         for page in self._pages.values():
-            if isinstance(page, Page):
-                page.settle()
+            page.settle()
 
     def _install_shortcuts(self) -> None:
         from app.windows.shortcuts import Shortcut, install

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from app.widgets.setting_controls import Control
 
 _WIDTH_PX, _HEIGHT_PX = 600, 720
-_CONTROL_PX = 160
+_CONTROL_LETTERS = 15
 _INDENT_PX = 24
 # What is being typed is many changes; the last one is the one to keep.
 _SETTLE_MS = 400
@@ -159,7 +159,7 @@ class MannerDialog(QDialog):
             line.setLayout(text)
             return line
         if isinstance(control, QAbstractSpinBox | QComboBox):
-            control.setFixedWidth(_CONTROL_PX)
+            bits.keep_letters(control, _CONTROL_LETTERS)
         inner: QHBoxLayout = bits.row(spacing=24)
         inner.addLayout(text, 1)
         inner.addWidget(control)

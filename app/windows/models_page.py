@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from app.models.model_picker import ModelPickerModel
     from engine.protocol import ModelEntry
 
+# Of a card, below its last line.
+_BELOW_PX = 12
+
 
 class ModelsPage(Page):
     """Shows a ModelPickerModel, a CatalogueModel and a HubFilesModel; the file dialog belongs to the window."""
@@ -71,6 +74,7 @@ class ModelsPage(Page):
         self.body.addWidget(self._scroll, 1)
         picker.models_changed.connect(self._show)
         picker.state_changed.connect(self._show)
+        self.catalogue.another.looked_up.connect(self._bring)
         self._is_catalogue_wanted = False
         catalogue.catalogue_changed.connect(self._on_catalogue)
         # One that was forgotten, or opened from elsewhere, stands there otherwise.
@@ -101,6 +105,10 @@ class ModelsPage(Page):
             # Once the rows have their places.
             QTimer.singleShot(0, first, lambda: self._scroll.verticalScrollBar().setValue(self.catalogue.y()))
         return bool(self.catalogue.rows())
+
+    def _bring(self, widget: QWidget) -> None:
+        # Once it has its place.
+        QTimer.singleShot(0, widget, lambda: self._scroll.ensureWidgetVisible(widget, 0, _BELOW_PX))
 
     def _on_catalogue(self) -> None:
         if self._is_catalogue_wanted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QObject
@@ -12,7 +12,7 @@ from app.widgets.figures import count_text
 if TYPE_CHECKING:
     from app.models import AppModels
     from app.widgets.message_bar import MessageBar, Severity
-    from engine.protocol import IndexFinished
+    from engine.protocol import DocumentProblem, IndexFinished
 
 DEATH_SHOWN_S = 10.0
 CHECK_SHOWN_S = 6.0
@@ -108,7 +108,7 @@ class Notices(QObject):
 
     def _on_check_finished(self, finished: IndexFinished) -> None:
         """Who asked for a look at the folders is told what was found, also when that is nothing."""
-        if self._bar.sentence == _problems_sentence(self, finished) and not self._bar.isHidden():
+        if self._bar.sentence == self._problems_sentence(finished) and not self._bar.isHidden():
             return
         words = self.tr("Indexed: %1. Removed: %2.")
         found = words.replace("%1", count_text(finished.indexed)).replace("%2", count_text(finished.removed))
@@ -122,8 +122,7 @@ class Notices(QObject):
 
     def _absent_sentence(self, finished: IndexFinished) -> str:
         """Linked folders that could not be looked at, of which nobody knows whether something has changed; or ""."""
-        linked = {folder.path for folder in self._models.library.folders} if self._models is not None else set[str]()
-        num_absent = sum(problem.path in linked for problem in finished.skipped)
+        num_absent = len(finished.skipped) - len(self._problem_files(finished.skipped))
         if not num_absent:
             return ""
         if num_absent == 1:
@@ -131,8 +130,15 @@ class Notices(QObject):
         words = self.tr("%1 folders are out of reach; what was indexed of them is kept.")
         return words.replace("%1", count_text(num_absent))
 
+    def _problem_files(self, problems: Sequence[DocumentProblem]) -> list[DocumentProblem]:
+        """Those of files: a folder that is out of reach is none, and says so where it stands."""
+        folders = self._models.library.folders if self._models is not None else ()
+        linked = {folder.path for folder in folders if folder.is_folder}
+        return [problem for problem in problems if problem.path not in linked]
+
     def _on_job_finished(self, finished: IndexFinished) -> None:
-        problems = {(problem.path, problem.reason) for problem in (*finished.skipped, *finished.failed)}
+        files = self._problem_files((*finished.skipped, *finished.failed))
+        problems = {(problem.path, problem.reason) for problem in files}
         # The first look after a start finds what was wrong already, and every look again: that is no news.
         is_known = not self._has_job_finished and not finished.indexed and bool(finished.unchanged)
         are_new = bool(problems - self._told or finished.num_more > self._most_untold) and not is_known
@@ -140,34 +146,33 @@ class Notices(QObject):
         self._most_untold = max(finished.num_more, self._most_untold)
         self._has_job_finished = True
         if are_new:
-            self._problems = _problems_sentence(self, finished)
+            self._problems = self._problems_sentence(finished)
             show = self.tr("Show it") if len(problems) == 1 else self.tr("Show them")
             self._bar.show_message("warning", self._problems, "", show, self._show_problems)
         elif finished.indexed and not problems and self._bar.sentence == self._problems:
             # Somebody has seen to it: unlocked a file, say.
             self._bar.clear()
 
-
-def _problems_sentence(notices: QObject, finished: IndexFinished) -> str:
-    """`7 files were indexed, 2 were not.` as grammar has it for the figures."""
-    num_problems = len(finished.skipped) + len(finished.failed) + finished.num_more
-    num_indexed = finished.indexed
-    if not num_indexed:
-        words = (
-            notices.tr("1 file could not be indexed.")
-            if num_problems == 1
-            else notices.tr("%2 files could not be indexed.")
-        )
-    elif num_indexed == 1:
-        words = (
-            notices.tr("1 file was indexed, 1 was not.")
-            if num_problems == 1
-            else notices.tr("1 file was indexed, %2 were not.")
-        )
-    else:
-        words = (
-            notices.tr("%1 files were indexed, 1 was not.")
-            if num_problems == 1
-            else notices.tr("%1 files were indexed, %2 were not.")
-        )
-    return words.replace("%1", count_text(num_indexed)).replace("%2", count_text(num_problems))
+    def _problems_sentence(self, finished: IndexFinished) -> str:
+        """`7 files were indexed, 2 were not.` as grammar has it for the figures."""
+        num_problems = len(self._problem_files((*finished.skipped, *finished.failed))) + finished.num_more
+        num_indexed = finished.indexed
+        if not num_indexed:
+            words = (
+                self.tr("1 file could not be indexed.")
+                if num_problems == 1
+                else self.tr("%2 files could not be indexed.")
+            )
+        elif num_indexed == 1:
+            words = (
+                self.tr("1 file was indexed, 1 was not.")
+                if num_problems == 1
+                else self.tr("1 file was indexed, %2 were not.")
+            )
+        else:
+            words = (
+                self.tr("%1 files were indexed, 1 was not.")
+                if num_problems == 1
+                else self.tr("%1 files were indexed, %2 were not.")
+            )
+        return words.replace("%1", count_text(num_indexed)).replace("%2", count_text(num_problems))

@@ -45,6 +45,12 @@ class Page(QWidget):
         super().resizeEvent(event)
         self.fit()
 
+    @property
+    def starting_point(self) -> QWidget:
+        """What has the keyboard when the page is gone to."""
+        # No focus proxy: what is before that would be hidden from the Tab key.
+        return self
+
     def fit(self) -> None:
         """Arranges the page for its size and that of its text; called when either has changed."""
         metrics = self.fontMetrics()

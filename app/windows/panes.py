@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
+from app.windows.page import Page
+
 
 def focus_next(around: Sequence[QWidget], focused: QWidget | None) -> QWidget | None:
     """Gives the keyboard to the pane after the one that has it; returns the widget that took it."""
@@ -21,7 +23,8 @@ def focus_next(around: Sequence[QWidget], focused: QWidget | None) -> QWidget | 
 
 def first_focusable(pane: QWidget) -> QWidget | None:
     """The pane itself, or the first widget in it, that the Tab key would reach."""
-    candidates = [pane.focusProxy() or pane, *pane.findChildren(QWidget)]
+    begin = pane.starting_point if isinstance(pane, Page) else pane.focusProxy() or pane
+    candidates = [begin, *pane.findChildren(QWidget)]
     return next((widget for widget in candidates if widget is not None and _takes_tab(widget)), None)
 
 

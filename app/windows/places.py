@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QWidget
-
 if TYPE_CHECKING:
     from app.models import AppModels
     from app.widgets.rail import Place
     from app.windows.main_window import MainWindow
+    from app.windows.page import Page
 
 
-def make_page(place: Place, window: MainWindow, models: AppModels) -> QWidget:
+def make_page(place: Place, window: MainWindow, models: AppModels) -> Page:
     """The page of `place`, its wishes connected to the window that owns the dialogs."""
     makers = {
         "every-file": _every_file,
@@ -24,7 +23,7 @@ def make_page(place: Place, window: MainWindow, models: AppModels) -> QWidget:
     return makers[place](window, models)
 
 
-def _every_file(window: MainWindow, models: AppModels) -> QWidget:
+def _every_file(window: MainWindow, models: AppModels) -> Page:
     from app.models.sources import SourcesModel
     from app.models.standings import Standings
     from app.windows.every_file_page import EveryFilePage
@@ -38,7 +37,7 @@ def _every_file(window: MainWindow, models: AppModels) -> QWidget:
     return page
 
 
-def _library(window: MainWindow, models: AppModels) -> QWidget:
+def _library(window: MainWindow, models: AppModels) -> Page:
     from app.windows.library_page import LibraryPage
 
     page = LibraryPage(models.library)
@@ -49,14 +48,14 @@ def _library(window: MainWindow, models: AppModels) -> QWidget:
     return page
 
 
-def _memory(_window: MainWindow, models: AppModels) -> QWidget:
+def _memory(_window: MainWindow, models: AppModels) -> Page:
     from app.models.engine_settings import EngineSettingsModel
     from app.windows.memory_page import MemoryPage
 
     return MemoryPage(models.memory, EngineSettingsModel(models.client))
 
 
-def _models(window: MainWindow, models: AppModels) -> QWidget:
+def _models(window: MainWindow, models: AppModels) -> Page:
     from app.models.catalogue import CatalogueModel
     from app.models.hub_files import HubFilesModel
     from app.windows.models_page import ModelsPage
@@ -70,7 +69,7 @@ def _models(window: MainWindow, models: AppModels) -> QWidget:
     return page
 
 
-def _settings(window: MainWindow, models: AppModels) -> QWidget:
+def _settings(window: MainWindow, models: AppModels) -> Page:
     from app.settings import AppHome
     from app.windows.settings_page import SettingsPage
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from app.models import AppModels
     from app.models.chat_exports import ChatExports
 
-_CONTROL_PX = 160
+_CONTROL_LETTERS = 15
 _MODELS_FOLDER = "models.folder"
 _SETTLE_MS = 500
 _PERCENT = (70, 250)
@@ -258,7 +258,7 @@ class SettingsPage(Page):
         control.setAccessibleName(name)
         control.setAccessibleDescription(words)
         if isinstance(control, QAbstractSpinBox | QComboBox | QLineEdit) and not is_wide:
-            control.setFixedWidth(_CONTROL_PX)
+            bits.keep_letters(control, _CONTROL_LETTERS)
         text = bits.column(bits.label(name), spacing=2)
         if words:
             text.addWidget(bits.label(words, "small", wraps=True))

@@ -1896,6 +1896,38 @@
 <context>
     <name>Notices</name>
     <message>
+        <source>%1 files were indexed, %2 were not.</source>
+        <translation>已索引 %1 个文件，%2 个未能索引。</translation>
+    </message>
+    <message>
+        <source>%1 files were indexed, 1 was not.</source>
+        <translation>已索引 %1 个文件，1 个未能索引。</translation>
+    </message>
+    <message>
+        <source>%1 folders are out of reach; what was indexed of them is kept.</source>
+        <translation>%1 个文件夹现在无法访问；已索引的内容会保留。</translation>
+    </message>
+    <message>
+        <source>%2 files could not be indexed.</source>
+        <translation>%2 个文件无法索引。</translation>
+    </message>
+    <message>
+        <source>1 file could not be indexed.</source>
+        <translation>1 个文件无法索引。</translation>
+    </message>
+    <message>
+        <source>1 file was indexed, %2 were not.</source>
+        <translation>已索引 1 个文件，%2 个未能索引。</translation>
+    </message>
+    <message>
+        <source>1 file was indexed, 1 was not.</source>
+        <translation>已索引 1 个文件，1 个未能索引。</translation>
+    </message>
+    <message>
+        <source>1 folder is out of reach; what was indexed of it is kept.</source>
+        <translation>1 个文件夹现在无法访问；已索引的内容会保留。</translation>
+    </message>
+    <message>
         <source>Folders are not watched, and nothing is indexed by itself.</source>
         <translation>不监视文件夹，也不会自动索引。</translation>
     </message>
@@ -2283,33 +2315,6 @@
     <message>
         <source>Answer text</source>
         <translation>回答正文</translation>
-    </message>
-</context>
-<context>
-    <name>QObject</name>
-    <message>
-        <source>%1 files were indexed, %2 were not.</source>
-        <translation>已索引 %1 个文件，%2 个未能索引。</translation>
-    </message>
-    <message>
-        <source>%1 files were indexed, 1 was not.</source>
-        <translation>已索引 %1 个文件，1 个未能索引。</translation>
-    </message>
-    <message>
-        <source>%2 files could not be indexed.</source>
-        <translation>%2 个文件无法索引。</translation>
-    </message>
-    <message>
-        <source>1 file could not be indexed.</source>
-        <translation>1 个文件无法索引。</translation>
-    </message>
-    <message>
-        <source>1 file was indexed, %2 were not.</source>
-        <translation>已索引 1 个文件，%2 个未能索引。</translation>
-    </message>
-    <message>
-        <source>1 file was indexed, 1 was not.</source>
-        <translation>已索引 1 个文件，1 个未能索引。</translation>
     </message>
 </context>
 <context>
@@ -2883,6 +2888,14 @@
     <message>
         <source>Searched %1 chunks in %2 files</source>
         <translation>搜索了 %2 个文件中的 %1 个文本块</translation>
+    </message>
+    <message>
+        <source>Searched %1 chunks in 1 file</source>
+        <translation>搜索了 1 个文件中的 %1 个文本块</translation>
+    </message>
+    <message>
+        <source>Searched 1 chunk in 1 file</source>
+        <translation>搜索了 1 个文件中的 1 个文本块</translation>
     </message>
     <message>
         <source>Searched: %1</source>

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QStyleOptionButton
 
+from app import theme
 from app.widgets.turn_sentences import refreshed_sentence, unfounded_sentence
 from app.widgets.turn_widget import TurnWidget
 from engine.protocol import Refresh, Scope, Timings
@@ -50,6 +52,25 @@ def test_the_line_under_an_answer_fits_a_narrow_window_beside_branches(qtbot):
     widget.show()
     assert not widget.scope.isHidden()
     assert widget.minimumSizeHint().width() <= 312
+
+
+def test_at_large_text_lines_give_way_and_no_answer_is_cut(qtbot):
+    theme.appearance().choose("light", 2.0)
+    many = Scope(1_200, 21_200, 3_000, recognised=("PDF files",))
+    shown = turn(1, passages=(passage(1),), quotes=(quote(0),), scope=many)
+    widget = TurnWidget(shown)
+    qtbot.addWidget(widget)
+    widget.resize(312, 900)
+    widget.show()
+    QApplication.processEvents()
+    option = QStyleOptionButton()
+    for line in (widget.scope, widget.everything):
+        line.initStyleOption(option)
+        assert (line.isVisible(), option.text[-1]) == (True, "…")
+    assert widget.minimumSizeHint().width() <= 312
+    widget.show_turn(replace(shown, state="queued", ahead=3))
+    assert widget.minimumSizeHint().width() <= 312
+    theme.appearance().choose("light")
 
 
 def test_the_line_under_an_answer_says_how_much_of_a_document_was_read_through(qtbot):

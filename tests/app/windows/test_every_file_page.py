@@ -77,6 +77,25 @@ def test_no_word_of_a_state_is_cut(page, client, qtbot) -> None:
     assert table.sizeHintForColumn(column) <= table.columnWidth(column)
 
 
+def test_files_whose_names_differ_at_the_end_can_be_told_apart(page, client, qtbot) -> None:
+    tell_library(client, COLLECTION)
+    page.question.setText(QUESTION)
+    page.ask.click()
+    list_files(client, *(f"/docs/Annual report on all contracts and leases {year}.pdf" for year in (2021, 2022)))
+    table = page.table
+    cells = [table.visualRect(table.model().index(row, 0)) for row in range(2)]
+    one, other = (table.viewport().grab(cell).toImage() for cell in cells)
+    assert one != other
+
+
+def test_whoever_goes_to_the_page_begins_with_the_question(page, window) -> None:
+    assert window.focusWidget() is page.question
+    window.activateWindow()
+    window.rail.buttons["settings"].setFocus()
+    window.next_pane()
+    assert window.focusWidget() is page.question
+
+
 def test_the_answer_of_a_row_is_read_and_its_citation_opens_the_page(page, client, qtbot) -> None:
     first, _ = ask_all(page, client, qtbot)
     page.table.selectRow(0)

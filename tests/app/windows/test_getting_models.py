@@ -302,6 +302,20 @@ def test_what_is_wrong_with_a_link_stands_below_it_until_it_is_changed(page, cli
     assert len(client.asked(protocol.MODELS_LOOK_UP)) == 1
 
 
+@pytest.mark.parametrize("is_found", [True, False])
+def test_what_came_of_a_link_is_brought_into_sight(page, client, window, qtbot, is_found):
+    window.resize(800, 520)
+    tell(client, entries=(SMALL, LARGE, entry("Third")))
+    look_up(page, qtbot, "maker/models")
+    if is_found:
+        client.answer(protocol.MODELS_LOOK_UP, HubFiles(folder="maker/models", files=(Q4, Q8)))
+    else:
+        client.refuse(protocol.MODELS_LOOK_UP, "This leads elsewhere. " * 9)
+    another = page.catalogue.another
+    told = another._head if is_found else another._problem
+    qtbot.waitUntil(lambda: told.isVisible() and told.visibleRegion().boundingRect() == told.rect())
+
+
 def test_nobody_need_wait_for_a_hub_that_is_slow(page, client, qtbot):
     another = page.catalogue.another
     look_up(page, qtbot, "maker/models")

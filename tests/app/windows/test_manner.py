@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMenu, QMessageBox, QPushButton, QWidget
+from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QMenu, QMessageBox, QPushButton, QWidget
 
 from app import theme
 from app.chats.errors import ChatsUnusable
@@ -466,6 +466,18 @@ def test_everything_in_it_has_a_name_and_can_be_reached_by_the_keyboard(window, 
     assert wanted <= reached
     entries(dialog.picker.menu())["Save as a preset…"].trigger()
     assert unnamed(opened(window, PresetNameDialog)) == []
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.5])
+def test_no_choice_and_no_figure_is_cut(window, client, scale):
+    dialog = open_dialog(window, client)
+    theme.appearance().choose("light", scale)
+    QApplication.processEvents()
+    for box in dialog.findChildren(QComboBox):
+        assert box.width() >= box.sizeHint().width(), box.accessibleName()
+    for spin in dialog.findChildren(QAbstractSpinBox):
+        room = spin.lineEdit().width() - spin.lineEdit().textMargins().left()
+        assert room >= spin.fontMetrics().horizontalAdvance(spin.text()), spin.accessibleName()
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.6])

@@ -7,7 +7,19 @@ from itertools import combinations
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QRect, Qt
 from PySide6.QtGui import QDesktopServices, QWheelEvent
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMessageBox, QPushButton, QScrollArea, QWidget
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QFileDialog,
+    QLabel,
+    QMessageBox,
+    QPushButton,
+    QScrollArea,
+    QWidget,
+)
 
 from app import theme
 from app.widgets.counter_words import counter_text
@@ -19,7 +31,7 @@ from app.windows.model_dialog import ModelDialog
 from engine import protocol
 from engine.protocol import Collection, Span
 from tests.helpers.answers import finished
-from tests.helpers.shown_values import GIB, gpu_tier
+from tests.helpers.shown_values import GIB, gpu_tier, passage
 from tests.helpers.told_library import tell_library
 
 COLLECTION = Collection("Documents", ("/docs",), {"indexed": 2, "failed": 1}, 6)
@@ -226,6 +238,61 @@ def test_the_buttons_of_a_page_stand_beside_its_title_or_below_it(window, client
     qtbot.waitUntil(lambda: not overlap())
     frame = page._actions
     qtbot.waitUntil(lambda: all(frame.rect().contains(button.geometry()) for button in buttons))
+
+
+@pytest.mark.parametrize("size", [(800, 520), (1280, 800)])
+def test_at_large_text_no_picker_above_a_chat_is_cut(window, client, qtbot, size):
+    tell_library(client, COLLECTION)
+    tell_models(client, TINY, current=TINY.path)
+    theme.appearance().choose("light", 2.0)
+    window.resize(*size)
+    for picker in (window.chat.model_picker, window.chat.collection_picker):
+        qtbot.waitUntil(lambda picker=picker: picker.height() >= picker.sizeHint().height())
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.5, 2.0, 2.5])
+def test_no_choice_and_no_figure_of_the_settings_is_cut(window, client, scale):
+    page = window.go_to("settings")
+    theme.appearance().choose("light", scale)
+    QApplication.processEvents()
+    for box in page.findChildren(QComboBox):
+        assert box.width() >= box.sizeHint().width(), box.accessibleName()
+    for spin in page.findChildren(QAbstractSpinBox):
+        room = spin.lineEdit().width() - spin.lineEdit().textMargins().left()
+        assert room >= spin.fontMetrics().horizontalAdvance(spin.text()), spin.accessibleName()
+
+
+# --- by the keyboard ---
+
+
+@pytest.mark.parametrize("place", ["chats", "every-file"])
+def test_every_button_of_a_page_is_reached_by_the_tab_key(window, client, models, place):
+    tell_library(client, COLLECTION)
+    models.conversation.ask("Why?")
+    client.tell(finished(models.conversation.turns[-1].turn_id, "So it is. [1]", passages=(passage(1),)))
+    models.each_file._store.create("Why?", None, [(1, "/docs/a.pdf")])
+    models.each_file._read_runs()
+    page = window.go_to(place)
+    window.activateWindow()
+    reached = set()
+    for _ in range(60):
+        reached.add(window.focusWidget())
+        QTest.keyClick(window.focusWidget(), Qt.Key.Key_Tab)
+    tab = Qt.FocusPolicy.TabFocus.value
+    buttons = (button for button in page.findChildren(QAbstractButton) if button.focusPolicy().value & tab)
+    assert {button.accessibleName() for button in buttons if button.isVisible() and button.isEnabled()} <= {
+        widget.accessibleName() for widget in reached
+    }
+
+
+def test_the_tab_key_goes_from_what_is_above_a_chat_to_the_question(window, client):
+    tell_library(client, COLLECTION)
+    chat = window.chat
+    assert window.focusWidget() is chat.prompt.field
+    window.rail.buttons["settings"].setFocus()
+    for part in (chat.model_picker, chat.collection_picker, chat.manner_button, chat.prompt.field):
+        QTest.keyClick(window.focusWidget(), Qt.Key.Key_Tab)
+        assert window.focusWidget() is part
 
 
 # --- memory ---
