@@ -82,7 +82,8 @@ class WindowSettings:
 
     `language` is a locale name such as "zh_CN", "" for the system's; `last_collection` "" searches all.
     `unsent_question` is what stood in the prompt when the window was closed, `unsent_for_every_file` as the question
-    for each file, `unsent_edits` what was being written in the place of questions, as JSON by their turns.
+    for each file, `unsent_edits` what was being written in the place of questions, as JSON by their turns, and
+    `unsent_manner` what was chosen for a new chat before anything was asked in it, as JSON.
     A dataclass with checks of its own, because importing pydantic would delay the first paint by a quarter.
     """
 
@@ -96,6 +97,7 @@ class WindowSettings:
     unsent_question: str = _setting("")
     unsent_for_every_file: str = _setting("")
     unsent_edits: str = _setting("")
+    unsent_manner: str = _setting("")
     answers_per_question: int = _setting(1, within=(1, MAX_ANSWERS))
 
 
@@ -135,6 +137,8 @@ class SettingsStore(QObject):
         self._file = file
         # In words that are translated once they are asked for: in which language to is in the file.
         self._problem = ("", "")
+        # What the disk has not taken; the next change writes it as well.
+        self._unwritten: dict[str, object] = {}
         self.settings = self._read()
 
     @property
@@ -148,11 +152,16 @@ class SettingsStore(QObject):
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]  # checked in the next line
         if wrong := faults(changes):
             raise ValueError("; ".join(f"{name}: {fault}" for name, fault in wrong.items()))
-        if settings == self.settings:
+        if settings == self.settings and not self._unwritten:
             return
         self.settings = settings
-        self._write({name: getattr(settings, name) for name in changes})
+        self._write({name: getattr(settings, name) for name in (*self._unwritten, *changes)})
         self.settings_changed.emit()
+
+    def has_unwritten(self, *names: str) -> bool:
+        """Whether one of these has a value, other than that of a new window, which the disk has not taken."""
+        new = WindowSettings()
+        return any(name in self._unwritten and self._unwritten[name] != getattr(new, name) for name in names)
 
     def _read(self) -> WindowSettings:
         try:
@@ -189,9 +198,10 @@ class SettingsStore(QObject):
             document.update(changes)
             # Halves of surrogate pairs can be typed, but not written.
             write_atomically(self._file, tomlkit.dumps(document).encode(errors="replace"))
-            self._problem = ("", "")
+            self._problem, self._unwritten = ("", ""), {}
         except OSError as error:
-            # The window goes on with what was chosen; only the memory of it is lost.
+            # The window goes on with what was chosen.
+            self._unwritten = changes
             self._problem = (_UNWRITABLE, str(error.strerror))
 
     def _document(self) -> TOMLDocument:

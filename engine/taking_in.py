@@ -61,7 +61,7 @@ class TakingIn:
             self.cancel(in_flight.question.question_id)
 
     def close(self) -> None:
-        """Stops them, and each that is asked from now on: threads that ask on and on would keep an engine from ending."""
+        """Stops them, and each that is asked from now on: who asks on and on would keep an engine from ending."""
         self._is_closing = True
         self.cancel_all()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 
 from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
@@ -11,9 +12,13 @@ from app.chats.records import Json, Turn
 from app.sentences import listed
 
 _ENDS = {
+    "asked": str(QT_TRANSLATE_NOOP("export", "This answer was still to be written.")),
+    "writing": str(QT_TRANSLATE_NOOP("export", "This answer was still being written.")),
     "cancelled": str(QT_TRANSLATE_NOOP("export", "Stopped before the answer was complete.")),
     "failed": str(QT_TRANSLATE_NOOP("export", "This answer failed.")),
 }
+_CUT_OFF = str(QT_TRANSLATE_NOOP("export", "The answer was cut off: there was no room for more of it."))
+_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})(?P<rest>.*)")
 # Of what a chat has of its own, figures.
 _FIGURES = {
     "max_tokens": str(QT_TRANSLATE_NOOP("export", "at most %1 tokens an answer")),
@@ -44,17 +49,33 @@ def _manner(manner: Json) -> list[str]:
 
 def _answer(turn: Turn) -> list[str]:
     outcome = turn.outcome
-    parts = [outcome.text.strip()] if outcome.text.strip() else []
+    text = outcome.text.strip()
+    parts = [text + _left_open(text)] if text else []
     if outcome.state == "finished" and not parts:
         parts.append(f"*{_nothing(turn)}*")
     if outcome.state in _ENDS:
         parts.append(f"*{outcome.error_sentence or _tr(_ENDS[outcome.state])}*")
+    elif outcome.model and outcome.finish_reason == "length":
+        parts.append(f"*{_tr(_CUT_OFF)}*")
     if outcome.passages:
         sources = "\n".join(_source(n, p) for n, p in enumerate(outcome.passages, start=1))
         parts.append(f"**{_tr('Sources')}**\n\n{sources}")
     if outcome.model:
         parts.append(f"*{_tr('Answered by %1.').replace('%1', outcome.model)}*")
     return parts
+
+
+def _left_open(text: str) -> str:
+    """What ends the code in which an answer breaks off, and which would take in all that follows; "" where none."""
+    fence = ""
+    for line in text.splitlines():
+        if (found := _FENCE.fullmatch(line)) is None:
+            continue
+        if not fence:
+            fence = found["fence"]
+        elif found["fence"].startswith(fence) and not found["rest"].strip():
+            fence = ""
+    return fence and f"\n{fence}"
 
 
 def _nothing(turn: Turn) -> str:

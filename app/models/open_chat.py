@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,16 @@ class _Chat:
 
     conversation_id: str | None = None
     before_attached: tuple[str | None, bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A new chat that was left for another one, and what was chosen for it by then."""
+
+    chat: _Chat
+    filters: Filters
+    model: str
+    manner: Manner
 
 
 class OpenChat(QObject):
@@ -68,6 +78,7 @@ class OpenChat(QObject):
         self.late_writes = LateWrites(self)
         self.late_writes.failed.connect(self.store_failed)
         self._chat = _Chat()
+        self._begun: _Begun | None = None
         self.title = ""
         self.collection: str | None = None
         self.searches = True
@@ -79,6 +90,12 @@ class OpenChat(QObject):
     @property
     def conversation_id(self) -> str | None:
         return self._chat.conversation_id
+
+    @property
+    def unasked_manner(self) -> Manner | None:
+        """How questions of a new chat are to be answered in which nobody has asked any; None: as in any new one."""
+        begun = self._as_begun() or self._begun
+        return begun.manner if begun is not None else None
 
     # --- its title ---
 
@@ -170,13 +187,20 @@ class OpenChat(QObject):
     # --- for those that inherit it ---
 
     def _become(self, conversation: Conversation | None) -> Callable[[], None]:
-        """Is another chat from now on, and returns what tells of it; a new one is searched where the last one was."""
+        """Is another chat from now on, and returns what tells of it; a new one is searched where the last one was.
+
+        Who looks at another chat before a new one was asked anything in finds that again as it was.
+        """
         was_scope, was_filters = (self.collection, self.searches), self.filters
         was_model, was_manner = self.model, self.manner
+        begun, self._begun = self._begun, self._as_begun() if conversation is not None else None
         self._chat = _Chat(conversation.conversation_id if conversation else None)
         self.title = conversation.title if conversation else ""
         if conversation is not None:
+            self._begun = self._begun or begun
             self._take_choices(conversation)
+        elif begun is not None:
+            self._chat, self.filters, self.model, self.manner = begun.chat, begun.filters, begun.model, begun.manner
         else:
             self.filters, self.model, self.manner = Filters(), "", self._new_manner()
 
@@ -192,6 +216,13 @@ class OpenChat(QObject):
                 self.manner_changed.emit()
 
         return tell
+
+    def _as_begun(self) -> _Begun | None:
+        """This chat, where it is new and something was chosen for it."""
+        nothing = Filters(), "", self._new_manner()
+        if self.conversation_id is not None or (self.filters, self.model, self.manner) == nothing:
+            return None
+        return _Begun(self._chat, self.filters, self.model, self.manner)
 
     def _take_choices(self, conversation: Conversation) -> None:
         """Those of a stored chat, and what the disk has not taken of them."""
@@ -267,6 +298,8 @@ class OpenChat(QObject):
                 self.leave_files_out()
         elif conversation_id is not None:
             self._try(lambda: self._detach_stored(conversation_id, paths, scope))
+        elif self._begun is not None and chat is self._begun.chat:
+            self._begun = replace(self._begun, filters=without_paths(self._begun.filters, paths))
 
     def _detach_stored(self, conversation_id: str, paths: Collection[str], scope: tuple[str | None, bool]) -> None:
         conversation = self._store.conversation(conversation_id)

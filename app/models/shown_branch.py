@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from PySide6.QtCore import QCoreApplication
+
 from app.chats import Turn
+from app.chats.records import INTERRUPTED
 from app.models.turn_records import outcome_of, view_of
 from app.models.turn_tree import TurnTree
 from app.models.turns import TurnView
@@ -83,6 +86,10 @@ class ShownBranch:
     def _as_ended(self, turn: Turn) -> Turn:
         """With the answer that has ended and could not be saved yet, as on a full disk."""
         live = self._latest(turn.turn_id)
+        if live is None and turn.outcome.state in ("asked", "writing"):
+            # Nobody answers it any more, and the disk has not taken that yet.
+            sentence = QCoreApplication.translate("chats", INTERRUPTED)
+            return replace(turn, outcome=replace(turn.outcome, state="failed", error_sentence=sentence))
         return turn if live is None or not live.has_ended else replace(turn, outcome=outcome_of(live))
 
     def _shown(self, turn: Turn, place: tuple[int, int], before: dict[str, TurnView]) -> TurnView:

@@ -104,7 +104,9 @@ class RunCard(QFrame):
 
     def _facts(self) -> list[str]:
         model = self._model
-        answered = self.tr("%1 of %2 files have answered")
+        answered = (
+            self.tr("%1 of 1 file has answered") if model.num_files == 1 else self.tr("%1 of %2 files have answered")
+        )
         facts = [answered.replace("%1", count_text(model.num_answered)).replace("%2", count_text(model.num_files))]
         if model.num_failed:
             facts.append(self.tr("%1 failed").replace("%1", count_text(model.num_failed)))

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication
 
+from app.models.turn_records import manner_of, stored_manner
 from app.widgets.prompt_edit import MAX_CHARACTERS
 from app.windows.questions import ask_first
+from engine.protocol import RagdollError
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QMessageBox, QWidget
 
-    from engine.protocol import RagdollError
+    from app.settings import SettingsStore
+    from engine.protocol import Manner
 
 MOST_EDITS = 20
+_UNSENT = ("unsent_question", "unsent_for_every_file", "unsent_edits", "unsent_manner")
 
 
 def as_text(edits: Mapping[str, str]) -> str:
@@ -37,9 +41,28 @@ def edits_in(text: str) -> dict[str, str]:
     return {turn_id: edit for turn_id, edit in pairs if isinstance(edit, str)}
 
 
+def manner_as_text(manner: Manner | None) -> str:
+    """What was chosen for a new chat; "" for nothing."""
+    return "" if manner is None else json.dumps(stored_manner(manner), ensure_ascii=False)
+
+
+def manner_in(text: str) -> Manner | None:
+    """The same again; None for nothing, and for what is nothing of ours."""
+    try:
+        stored = json.loads(text) if text else None
+    except ValueError:
+        stored = None
+    return manner_of(stored) if isinstance(stored, dict) else None
+
+
+def unsent_problem(settings: SettingsStore) -> RagdollError | None:
+    """Why what was being written is not on the disk; None where it is, or was nothing."""
+    return RagdollError(settings.problem) if settings.has_unwritten(*_UNSENT) else None
+
+
 def ask_before_losing(window: QWidget, problem: RagdollError, on_yes: Callable[[], object]) -> QMessageBox:
-    """Whether the window is to be closed although the disk does not take the newest of the chats."""
-    lost = _tr("If you close Ragdoll now, the newest answers or settings of chats are lost.")
+    """Whether the window is to be closed although the disk does not take the newest of the chats, or what is unsent."""
+    lost = _tr("If you close Ragdoll now, the newest answers, settings of chats or words not sent yet are lost.")
     return ask_first(
         window,
         _tr("Not everything is saved yet."),

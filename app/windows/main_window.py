@@ -148,8 +148,13 @@ class MainWindow(QMainWindow):
             from app.windows.closing import edits_in
 
             self.chat.conversation.take_drafts(edits_in(models.settings.settings.unsent_edits))
+        if models.settings.settings.unsent_manner:
+            from app.windows.closing import manner_in
+
+            if (manner := manner_in(models.settings.settings.unsent_manner)) is not None:
+                models.conversation.set_manner(manner)
         # Once it is asked, it is in a chat, also where this window is never closed in order.
-        self.chat.prompt.submitted.connect(lambda _text: models.settings.change(unsent_question=""))
+        self.chat.prompt.submitted.connect(lambda _text: models.settings.change(unsent_question="", unsent_manner=""))
         models.conversation.conversation_saved.connect(lambda _id: self._forget_sent_edits(models))
         self.status_line.attach(models.engine_status, models.memory, models.remark)
         self._on_settings_changed()
@@ -287,9 +292,12 @@ class MainWindow(QMainWindow):
             geometry = bytes(self.saveGeometry().toBase64().data()).decode()
             unsent = self.chat.prompt.text[:MAX_CHARACTERS]
             edits = closing.as_text(self._models.of_kept_chats(self.chat.edits))
-            self._models.settings.change(geometry=geometry, unsent_question=unsent, unsent_edits=edits)
+            manner = closing.manner_as_text(self._models.conversation.unasked_manner)
+            self._models.settings.change(
+                geometry=geometry, unsent_question=unsent, unsent_edits=edits, unsent_manner=manner
+            )
             self._keep_unsent_for_every_file(self._models)
-            problem = self._models.save()
+            problem = self._models.save() or closing.unsent_problem(self._models.settings)
             if problem is not None and not self._may_lose:
                 closing.ask_before_losing(self, problem, self.close_whatever_is_lost)
                 event.ignore()

@@ -17,11 +17,11 @@ from pathlib import Path
 from engine.config import MIB
 from engine.core import Tier
 from engine.errors import ModelError, ModelLoadFailed, NoRoomToLoad, NotStreamable
-from engine.generation.building import OpenContext, cells_of, keeper_over, least_left_bytes, open_context
+from engine.generation.building import OpenContext, cells_of, keeper_over, least_left_bytes, open_context, root_over
 from engine.generation.cells import Cells
 from engine.generation.changing import Change, change_of
 from engine.generation.context import Context
-from engine.generation.fingerprint import model_fingerprint, root_key
+from engine.generation.fingerprint import model_fingerprint
 from engine.generation.knowledge import KnowledgeKeeper
 from engine.generation.load_plan import LoadPlan, Planning
 from engine.generation.load_trials import LoadTrials
@@ -343,7 +343,7 @@ def _keeper(
 ) -> tuple[KnowledgeKeeper, bool]:
     """What keeps prompts from now on, and whether keys and values of before are of any use then."""
     keeper = loaded.keeper
-    if keeper.tree.root.key == root_key(plan.path, context.spec.kv_type, context.num_cells):
+    if keeper.tree.root.key == root_over(plan, context, loaded.files, keeper.tree.root.key):
         keeper.move(context, cells)
         return keeper, True
     return keeper_over(plan, context, cells, means.ledger, loaded.files), False

@@ -90,7 +90,9 @@ class BetweenSteps:
 
     def load_unasked(self) -> None:
         """For whoever wants to measure: what they wait for is of the model that was chosen last."""
-        if self._turns.change is None:
+        models = self._models
+        # Not in the place of another one that writes an answer just now.
+        if self._turns.change is None and (models.front is models.members.home or not models.has_work):
             self._unasked.load(self._load_home)
 
     def forget_ended(self) -> None:

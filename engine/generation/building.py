@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from engine.generation.context import Context, Stretch
 from engine.generation.drafting import PassCosts, PromptLookup
 from engine.generation.fingerprint import model_fingerprint, root_key
 from engine.generation.knowledge import KnowledgeKeeper
+from engine.generation.knowledge_tree import digest_of
 from engine.generation.load_plan import LoadPlan
 from engine.generation.loaded import LoadedModel, cells_to_keep_in
 from engine.generation.model import Model
@@ -143,9 +145,8 @@ def cells_of(context: Context) -> Cells:
 
 def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, files: CacheFiles) -> KnowledgeKeeper:
     """What keeps prompts in a context, and finds what was kept of them in others with the same keys and values."""
-    root = root_key(plan.path, context.spec.kv_type, context.num_cells)
     keeper = KnowledgeKeeper(
-        root,
+        root_over(plan, context, files),
         context,
         cells,
         ledger,
@@ -157,6 +158,18 @@ def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, 
     kept_cells = cells_to_keep_in(cells.num_cells, plan.shape, plan.room.ram_bytes)
     keeper.set_budgets(kept_cells, plan.room.ram_bytes)
     return keeper
+
+
+def root_over(plan: LoadPlan, context: Context, files: CacheFiles, held: bytes = b"") -> bytes:
+    """What a model's prompts are kept under in a context; `held` is what its keeper has been made with, if it has one.
+
+    A copy of a model that is open already has a root of its own: of two keepers, each would remove files of the other.
+    """
+    root = root_key(plan.path, context.spec.kv_type, context.num_cells)
+    own = digest_of(root + os.fsencode(plan.path))
+    if held in (root, own):
+        return held
+    return own if files.is_open(root) else root
 
 
 def least_left_bytes(plan: LoadPlan) -> int:

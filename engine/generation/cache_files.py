@@ -139,6 +139,10 @@ class CacheFiles:
             self._found[root] = []
             return self._index.open(root)
 
+    def is_open(self, root: bytes) -> bool:
+        """Whether somebody holds the files under a root; only one can."""
+        return root in self._found
+
     def share(self, root: bytes, holder: Holder) -> None:
         """Has the keeper of a root let files go for others until `close_root`; on the thread of all keepers."""
         self._holders[root] = holder

@@ -113,6 +113,19 @@ class LetGo:
     reply: Future[bool]
 
 
+# Somebody waits for what comes of these.
+Awaited = Rehearse | LoadNow | LetGo
+
+
+def decline(command: Awaited) -> None:
+    """Tells whoever waits for it that it will not be done."""
+    if isinstance(command, Rehearse):
+        if command.reply.set_running_or_notify_cancel():
+            command.reply.set_result(None)
+    elif command.reply.set_running_or_notify_cancel():
+        command.reply.set_result(False)
+
+
 class LookAtDevices:
     """What is free on a device may have changed: other programs take of it and give back."""
 

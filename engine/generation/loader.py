@@ -128,6 +128,13 @@ class ModelLoader:
         """Asks ggml which GPUs there are and how much of them is free."""
         self._premises.look_at_devices()
 
+    def begin(self) -> None:
+        """What is chosen from now on is chosen instead of the model that is loaded next.
+
+        Before others make way for it, and the one before is written to the disk, which takes a while.
+        """
+        self._abandoned.clear()
+
     def load(self, path: Path, n_gpu_layers: int | None) -> None:
         """Makes `path` the model that answers; the one before is freed first.
 
@@ -135,8 +142,6 @@ class ModelLoader:
             LoadAbandoned: Another model was chosen meanwhile.
             ModelError: It cannot be loaded; published as the model's state as well.
         """
-        # What is chosen while the one before is written to the disk, which takes a while, is chosen instead.
-        self._abandoned.clear()
         # The loop over memory begins anew with it (adapting.py): what was given up by then is taken back.
         self._premises.keeps_in_cells, self._premises.sets_aside_on_disk = True, False
         self.unload()

@@ -48,6 +48,7 @@ class MakingWay:
         Raises:
             ModelError: It cannot be loaded.
         """
+        member.loader.begin()
         if not self.has_room_for(member, path, n_gpu_layers):
             with suppress(ModelError):
                 self._have_turns(member, self._beside(member), path, n_gpu_layers)

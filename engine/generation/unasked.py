@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable
-from concurrent.futures import Future
 
 from engine.generation.commands import AtOnce, InTurn, LoadNow, LookAtDevices, Rehearse
 from engine.generation.loaded import LoadedModel
@@ -21,7 +20,7 @@ class Unasked:
     def __init__(self) -> None:
         # A token for each of them that others wait for.
         self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._loads: list[Future[bool]] = []
+        self._loads: list[LoadNow] = []
 
     def note_coming(self, item: InTurn | AtOnce) -> None:
         """Something is about to be handed in; all but what is only looked at ends a rehearsal."""
@@ -35,16 +34,26 @@ class Unasked:
 
     def want_loaded(self, command: LoadNow) -> None:
         """The chosen model is to be loaded, once it is settled which it is."""
-        self._loads.append(command.reply)
+        self._loads.append(command)
+
+    @property
+    def awaits_load(self) -> bool:
+        """Whether somebody waits for the chosen model."""
+        return bool(self._loads)
 
     def load(self, load: Callable[[], LoadedModel | None]) -> None:
         """Loads for whoever wants to measure, and tells whether there is a model."""
         while self._loads:
-            reply = self._loads.pop(0)
+            reply = self._loads.pop(0).reply
             try:
                 reply.set_result(load() is not None)
             except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
                 reply.set_exception(reported_as(error))
+
+    def take_loads(self) -> list[LoadNow]:
+        """Those that wait, which are somebody else's from now on."""
+        loads, self._loads = self._loads, []
+        return loads
 
     def rehearse(self, command: Rehearse, loaded: LoadedModel | None, start_over: Callable[[Exception], None]) -> None:
         """Times passes; whoever wanted it is told in any case.

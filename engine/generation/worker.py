@@ -28,6 +28,7 @@ from engine.generation.commands import (
     ApplyPlacement,
     ApplySettings,
     AtOnce,
+    Awaited,
     Expected,
     ForgetRemoved,
     InTurn,
@@ -41,6 +42,7 @@ from engine.generation.commands import (
     Stop,
     Task,
     UseModel,
+    decline,
 )
 from engine.generation.hot_passages import HotPassages
 from engine.generation.idle_time import IdleTime, guarded
@@ -197,13 +199,13 @@ class GenerationWorker:
     def load_now(self) -> Future[bool]:
         """Has the chosen model loaded before anybody asks; whether there is one."""
         command = LoadNow(Future())
-        self._put(command)
+        self._put_awaited(command)
         return command.reply
 
     def let_go(self, path: Path) -> Future[bool]:
         """Has a model freed that nobody waits for; whether it is free. A question that names it loads it again."""
         command = LetGo(path, Future())
-        self._put(command)
+        self._put_awaited(command)
         return command.reply
 
     def rehearse(
@@ -211,7 +213,7 @@ class GenerationWorker:
     ) -> Future[Rehearsed | None]:
         """Has passes of the loaded model timed, unless somebody asks something; see `Rehearse`."""
         command = Rehearse(kind, size, Future(), until, num_threads)
-        self._put(command)
+        self._put_awaited(command)
         return command.reply
 
     def look_at_devices(self) -> None:
@@ -230,6 +232,24 @@ class GenerationWorker:
         self._put(Stop())
         if self._thread.is_alive():
             self._thread.join()
+        for command in self._left_undone():
+            decline(command)
+
+    def _put_awaited(self, command: Awaited) -> None:
+        with self._taking_questions:
+            is_late = self._is_closed
+            if not is_late:
+                self._put(command)
+        if is_late:
+            decline(command)
+
+    def _left_undone(self) -> Iterator[Awaited]:
+        """What came too late for the thread, and somebody waits for."""
+        yield from self._unasked.take_loads()
+        yield from (command for command in self._held if isinstance(command, Awaited))
+        while not self._inbox.empty():
+            if isinstance(command := self._inbox.get(), Awaited):
+                yield command
 
     def _put(self, item: InTurn | AtOnce) -> None:
         """Hands something in; all but what is only looked at ends a rehearsal."""
@@ -323,7 +343,7 @@ class GenerationWorker:
         """How many seconds to wait for something to come; None for as long as it takes."""
         if self.models.has_work:
             return WAITING_FOR_DISK_SECONDS if self.models.is_stalled else 0
-        if self._turns or self.models.is_home_due:
+        if self._turns or self.models.is_home_due or self._unasked.awaits_load:
             return 0
         patience = self._idle_time.seconds
         # Models that nobody asks leave after a while.

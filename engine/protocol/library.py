@@ -73,8 +73,8 @@ class EmbedderState(Message):
 class LibraryReply(Message):
     """The collections, the linked folders, and what is on disk.
 
-    `num_documents` counts one that is in two collections once. `index_problem` is why nothing is found though documents were read, "" where it is not so, or not known yet.
-    While indexing `is_paused`, what is added waits.
+    `num_documents` counts one that is in two collections once. `index_problem` is why nothing is found though documents
+    were read, "" where it is not so, or not known yet. While indexing `is_paused`, what is added waits.
     """
 
     collections: tuple[Collection, ...]

@@ -2411,6 +2411,10 @@
         <translation>%2 个文件中已有 %1 个给出回答</translation>
     </message>
     <message>
+        <source>%1 of 1 file has answered</source>
+        <translation>1 个文件中已有 %1 个给出回答</translation>
+    </message>
+    <message>
         <source>Delete these answers</source>
         <translation>删除这些回答</translation>
     </message>
@@ -3209,8 +3213,8 @@
         <translation>关闭并放弃</translation>
     </message>
     <message>
-        <source>If you close Ragdoll now, the newest answers or settings of chats are lost.</source>
-        <translation>如果现在关闭 Ragdoll，对话中最新的回答或设置将会丢失。</translation>
+        <source>If you close Ragdoll now, the newest answers, settings of chats or words not sent yet are lost.</source>
+        <translation>如果现在关闭 Ragdoll，最新的回答、对话设置或尚未发送的文字将会丢失。</translation>
     </message>
     <message>
         <source>Not everything is saved yet.</source>
@@ -3437,6 +3441,10 @@
         <translation>回答尚未完成就已停止。</translation>
     </message>
     <message>
+        <source>The answer was cut off: there was no room for more of it.</source>
+        <translation>回答被截断：没有空间继续撰写。</translation>
+    </message>
+    <message>
         <source>The model ended without an answer.</source>
         <translation>模型没有给出回答就结束了。</translation>
     </message>
@@ -3447,6 +3455,14 @@
     <message>
         <source>This answer failed.</source>
         <translation>这个回答失败了。</translation>
+    </message>
+    <message>
+        <source>This answer was still being written.</source>
+        <translation>该回答当时仍在撰写中。</translation>
+    </message>
+    <message>
+        <source>This answer was still to be written.</source>
+        <translation>该回答当时尚未开始撰写。</translation>
     </message>
     <message>
         <source>at most %1 tokens an answer</source>

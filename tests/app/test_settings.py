@@ -71,6 +71,20 @@ def test_whatever_was_typed_is_read_again(tmp_path, text):
     assert (again.settings.unsent_question, again.problem) == (text.replace("\ud83d", "?"), "")
 
 
+def test_what_the_disk_did_not_take_is_written_with_the_next_change(tmp_path):
+    (tmp_path / "config").write_text("no folder")
+    file = tmp_path / "config" / "window.toml"
+    store = SettingsStore(file)
+    store.change(unsent_question="Why?", geometry="AdnQ==")
+    assert store.problem
+    assert store.has_unwritten("unsent_question")
+    assert not store.has_unwritten("unsent_edits")
+    (tmp_path / "config").unlink()
+    store.change(geometry="AdnQ==")
+    assert (store.problem, store.has_unwritten("unsent_question")) == ("", False)
+    assert SettingsStore(file).settings == store.settings
+
+
 def test_nothing_is_told_or_written_when_nothing_changes(tmp_path, qtbot):
     store = SettingsStore(tmp_path / "window.toml")
     with qtbot.assert_not_emitted(store.settings_changed):

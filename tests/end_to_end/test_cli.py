@@ -52,7 +52,7 @@ def test_add_tells_what_it_did_and_a_second_time_nothing_changes(library):
     ragdoll, corpus, report = library
     files = sum(1 for file in corpus.rglob("*") if file.is_file())
     assert set(report) == {"documents", "chunks", "seconds"}
-    assert set(report["documents"]) == {"indexed", "unchanged", "in_part", "skipped", "failed"}
+    assert set(report["documents"]) == {"indexed", "unchanged", "removed", "in_part", "skipped", "failed"}
     assert report["documents"]["indexed"] == files
     assert report["chunks"] >= files
     again = ragdoll.json("add", corpus)
@@ -231,7 +231,7 @@ FAILURES = [
     (["search"], BAD_ARGUMENTS),
     (["search", "x", "--top-k", "0"], BAD_ARGUMENTS),
     (["ask"], BAD_ARGUMENTS),
-    (["ask", "x", "--model", "/nowhere.gguf"], FAILED),
+    (["ask", "x", "--model", "/nowhere.gguf"], NOWHERE),
     (["ask", "x", "--model", __file__], FAILED),
     (["models", "use"], BAD_ARGUMENTS),
     (["models", "measure"], BAD_ARGUMENTS),
@@ -253,7 +253,7 @@ def test_failures_have_their_exit_codes_and_a_sentence(library, arguments: list[
     _is_told(ragdoll.run_here(*arguments), code)
 
 
-@pytest.mark.parametrize(("arguments", "code"), [FAILURES[0], FAILURES[14], FAILURES[17]])
+@pytest.mark.parametrize(("arguments", "code"), [FAILURES[0], FAILURES[14], FAILURES[17], FAILURES[18]])
 def test_exit_codes_reach_the_shell(library, arguments: list[str], code: int):
     ragdoll, _, _ = library
     _is_told(ragdoll.run(*arguments), code)

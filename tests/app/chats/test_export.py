@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from markdown_it import MarkdownIt
 
 from app.chats import Turn, markdown_of
 from app.chats.records import Outcome
@@ -68,6 +69,31 @@ def test_an_answer_that_did_not_end_well_says_so():
     text = markdown_of("t", [stopped, failed])
     assert "Half\n\n*Stopped before the answer was complete.*" in text
     assert "## ??\n\n*The engine crashed.*" in text
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"state": "writing"}, "This answer was still being written."),
+        (
+            {"state": "finished", "model": "tiny", "finish_reason": "length"},
+            "The answer was cut off: there was no room",
+        ),
+    ],
+)
+def test_half_an_answer_is_not_taken_for_a_whole_one(values, words):
+    half = Turn("1", "c", None, "?", 0.0, Outcome(text="May be raised unless", **values))
+    assert f"May be raised unless\n\n*{words}" in markdown_of("t", [half])
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~~", "``` python"])
+def test_an_answer_that_breaks_off_within_code_leaves_the_rest_as_it_is(fence: str):
+    whole = "Look:\n\n```\na\n```\n\nAnd:\n"
+    broken = Turn("1", "c", None, "?", 0.0, Outcome(state="cancelled", text=f"{whole}\n{fence}\nfor x in y:\n    pr"))
+    fine = Turn("2", "c", "1", "??", 0.0, Outcome(state="finished", text="Blue."))
+    tokens = MarkdownIt().parse(markdown_of("t", [broken, fine]))
+    assert [token.content for token in tokens if token.type == "fence"] == ["a\n", "for x in y:\n    pr\n"]
+    assert [token.content for token in tokens if token.type == "inline"][-2:] == ["??", "Blue."]
 
 
 def test_what_a_chat_has_of_its_own_stands_below_its_title():

@@ -58,3 +58,25 @@ def test_a_manner_of_an_other_version_leaves_the_chat_as_the_settings_say(desk, 
     store.set_manner(desk.model.conversation_id, {"temperature": "warm"})
     desk.model.open(desk.model.conversation_id)
     assert desk.model.manner == Manner()
+
+
+def test_who_looks_at_another_chat_finds_the_new_one_as_it_was_until_it_is_asked_in(desk, qtbot):
+    desk.ask()
+    other = desk.model.conversation_id
+    desk.model.new_chat()
+    desk.model.set_manner(OWN)
+    desk.model.attach(["/docs/a.pdf", "/docs/b.pdf"])
+    take_off = desk.model.detaching()
+    desk.model.open(other)
+    assert (desk.model.manner, desk.model.filters.paths) == (Manner(), ())
+    assert desk.model.unasked_manner == OWN
+    take_off(["/docs/b.pdf"])
+    desk.model.open(other)
+    with qtbot.wait_signals([desk.model.manner_changed, desk.model.filters_changed]):
+        desk.model.new_chat()
+    assert (desk.model.manner, desk.model.filters.paths) == (OWN, ("/docs/a.pdf",))
+    desk.ask()
+    assert desk.asked()[-1].manner == OWN
+    assert desk.model.unasked_manner is None
+    desk.model.new_chat()
+    assert (desk.model.manner, desk.model.filters.paths) == (Manner(), ())

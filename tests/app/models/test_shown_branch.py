@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from app.chats import Turn
 from app.chats.records import Outcome
 from app.models.shown_branch import ShownBranch
@@ -45,14 +47,23 @@ def test_other_answers_are_counted_by_the_one_that_is_shown_in_their_place():
 
 
 def test_only_what_has_ended_becomes_part_of_the_tree():
-    branch = ShownBranch((turn("a", None, "asked"),), nothing_newer)
-    branch.show(None)
+    branch = ShownBranch((), nothing_newer)
+    branch.add(turn("a", None, "asked"))
     (asked,) = branch.views
     assert branch.change(replace(asked, state="writing", text="Thr"))
     assert [branch.view("a").text, branch.tree.find("a").outcome.text] == ["Thr", ""]
     assert branch.change(replace(asked, state="finished", text="Three."))
     assert [branch.view("a").text, branch.tree.find("a").outcome.text] == ["Three.", "Three."]
     assert not branch.change(replace(asked, turn_id="elsewhere"))
+
+
+@pytest.mark.parametrize("state", ["asked", "writing"])
+def test_what_nobody_answers_any_more_was_interrupted(state):
+    branch = ShownBranch((turn("a", None, state, "Thr"),), nothing_newer)
+    branch.show(None)
+    (view,) = branch.views
+    assert (view.state, view.text) == ("failed", "Thr")
+    assert view.error_sentence == "Ragdoll was closed before this answer was complete."
 
 
 def test_an_answer_that_could_not_be_saved_is_what_counts():

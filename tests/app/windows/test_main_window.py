@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMessageBox, QWidget
 
 from app import theme
+from app.settings import SettingsStore
 from app.widgets.prompt_edit import MAX_CHARACTERS
 from app.widgets.prose import Prose
 from app.windows import closing
@@ -589,6 +591,39 @@ def test_whoever_wants_to_lose_them_can_close_it_and_a_signal_asks_nobody(window
     (box,) = window.findChildren(QMessageBox)
     next(button for button in box.buttons() if button.text() == "Close and lose it").click()
     assert not window.isVisible()
+
+
+def test_a_window_that_cannot_keep_an_unsent_question_asks_before_it_closes(window, models, monkeypatch):
+    def full(file: object, content: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    window.chat.prompt.set_text("Which notice applies?")
+    with monkeypatch.context() as patches:
+        patches.setattr("app.settings.write_atomically", full)
+        assert not window.close()
+    (box,) = window.findChildren(QMessageBox)
+    assert "No space left on device" in box.informativeText()
+    box.button(QMessageBox.StandardButton.Cancel).click()
+    assert window.close()
+    assert SettingsStore(models.settings._file).settings.unsent_question == "Which notice applies?"
+
+
+def test_what_was_chosen_for_a_new_chat_is_there_at_the_next_start(window, models, qtbot):
+    manner = protocol.Manner(instructions="In verse.")
+    models.conversation.set_manner(manner)
+    window.close()
+    models.conversation.new_chat()
+    assert models.conversation.manner == protocol.Manner()
+    again = MainWindow()
+    qtbot.addWidget(again)
+    again.attach(models)
+    assert models.conversation.manner == manner
+    models.settings.change(unsent_manner="{")
+    models.conversation.new_chat()
+    once_more = MainWindow()
+    qtbot.addWidget(once_more)
+    once_more.attach(models)
+    assert models.conversation.manner == protocol.Manner()
 
 
 def test_on_a_very_wide_screen_the_sources_are_as_wide_as_is_remembered(window, models):

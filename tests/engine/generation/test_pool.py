@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +30,8 @@ from engine.generation.context import Context
 from engine.generation.instance import ModelInstance
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
+from engine.generation.making_way import MakingWay
+from engine.generation.member import Member
 from engine.generation.model import Model
 from engine.generation.model_leases import SET_ASIDE
 from engine.generation.refreshes import Refreshes
@@ -39,6 +43,7 @@ from engine.generation.step_loop import StepLoop
 from engine.generation.under_way import UnderWay
 from engine.generation.weights.copied import CopiedWeights
 from engine.generation.weights.stream import LayerStream
+from engine.generation.worker import GenerationWorker
 from engine.inflight import QuestionInFlight
 from engine.memory.demand import Budgets, Demand, undecided
 from engine.models.gguf import read_shape
@@ -923,3 +928,73 @@ def test_weights_that_cannot_be_put_aside_are_loaded_again(quantised, pool_desk,
     # Where its weights were, there may be another's: nothing of it can leave.
     closed = [one for one in desk.members.values() if not one.loaded.model.is_open]
     assert [one.removable_bytes for one in closed] == [0]
+
+
+# --- while others make way, and at the end ---
+
+
+def test_what_is_chosen_while_others_make_way_is_chosen_instead(
+    pool_desk: Callable[[int], PoolDesk], models: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
+):
+    desk, have_turns = pool_desk(FOR_ONE), MakingWay._have_turns
+    desk.worker.use(UseModel(models[0], is_urgent=False))
+    desk.ask_of(models[1], "b", max_tokens=2)
+    desk.end_of("b")
+
+    def another_is_chosen_meanwhile(way: MakingWay, member: Member, *others: Any) -> None:
+        have_turns(way, member, *others)
+        if member.loader.is_chosen and not desk.worker._turns.change:
+            monkeypatch.setattr(MakingWay, "_have_turns", have_turns)
+            desk.worker.use(UseModel(models[2]))
+
+    monkeypatch.setattr(MakingWay, "_have_turns", another_is_chosen_meanwhile)
+    desk.ask_of("", "q", max_tokens=2)
+    desk.end_of("q")
+    loaded = [event.path for event in desk.events if isinstance(event, ModelStateChanged) and event.state == "loaded"]
+    assert str(models[0]) not in loaded
+    assert loaded[-1] == str(models[2])
+
+
+def test_nobody_who_wants_to_measure_takes_the_turn_of_an_answer(
+    pool_desk: Callable[[int], PoolDesk], models: tuple[Path, ...]
+):
+    desk = pool_desk(FOR_ONE)
+    desk.worker.use(UseModel(models[0], is_urgent=False))
+    desk.ask_of(models[1], "b")
+    desk.begin_of("b")
+    measuring = desk.worker.load_now()
+    assert isinstance(desk.end_of("b"), AnswerFinished)
+    assert measuring.result(desk.patience_s)
+    came = [event for event in desk.events if isinstance(event, AnswerFinished | ModelStateChanged)]
+    loads = [event.path for event in came[: came.index(desk.ends["b"])] if isinstance(event, ModelStateChanged)]
+    assert str(models[0]) not in loads
+
+
+def test_whoever_waits_for_a_thread_that_has_ended_is_told(
+    pool_desk: Callable[[int], PoolDesk], models: tuple[Path, ...]
+):
+    desk = pool_desk(FOR_ALL)
+    desk.worker.stop()
+    replies = desk.worker.load_now(), desk.worker.let_go(models[0]), desk.worker.rehearse("write", 1)
+    assert [reply.result(desk.patience_s) for reply in replies] == [False, False, None]
+    idle = GenerationWorker(desk.loader, lambda known: known, lambda *_: None, desk.events.append)  # type: ignore[arg-type]
+    waiting = idle.load_now()
+    idle.stop()
+    assert waiting.result(desk.patience_s) is False
+
+
+def test_a_copy_of_a_model_leaves_its_files_to_it(
+    pool_desk: Callable[[int], PoolDesk], models: tuple[Path, ...], tmp_path: Path
+):
+    desk, copy = pool_desk(FOR_ALL), tmp_path / "copy.gguf"
+    shutil.copy2(models[0], copy)
+    desk.worker.use(UseModel(models[0]))
+    for path, question_id in ((models[0], "a"), (copy, "b")):
+        desk.ask_of(path, question_id, max_tokens=2)
+        desk.end_of(question_id)
+    keepers = [desk.members[name].loaded.keeper for name in ("a", "copy")]
+    roots = [keeper.tree.root.key for keeper in keepers]
+    files = desk.members["a"].loaded.files
+    assert roots[0] != roots[1]
+    assert desk.worker.let_go(copy).result(desk.patience_s)
+    assert [files.is_open(root) for root in roots] == [True, False]
