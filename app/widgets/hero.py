@@ -16,7 +16,7 @@ class Hero(QWidget):
         super().__init__(parent)
         cat = QLabel()
         cat.setPixmap(theme.pixmap("ragdoll", 56, "black", self.devicePixelRatioF()))
-        self._title = bits.label(self.tr("What would you like to know?"), "title")
+        self._title = bits.label(self.tr("What would you like to know?"), "title", wraps=True)
         self._words = bits.label("", "muted", wraps=True)
         layout = QVBoxLayout(self)
         layout.setSpacing(8)
