@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 
 from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
@@ -18,7 +17,6 @@ _ENDS = {
     "failed": str(QT_TRANSLATE_NOOP("export", "This answer failed.")),
 }
 _CUT_OFF = str(QT_TRANSLATE_NOOP("export", "The answer was cut off: there was no room for more of it."))
-_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})(?P<rest>.*)")
 # Of what a chat has of its own, figures.
 _FIGURES = {
     "max_tokens": str(QT_TRANSLATE_NOOP("export", "at most %1 tokens an answer")),
@@ -67,15 +65,12 @@ def _answer(turn: Turn) -> list[str]:
 
 def _left_open(text: str) -> str:
     """What ends the code in which an answer breaks off, and which would take in all that follows; "" where none."""
-    fence = ""
-    for line in text.splitlines():
-        if (found := _FENCE.fullmatch(line)) is None:
-            continue
-        if not fence:
-            fence = found["fence"]
-        elif found["fence"].startswith(fence) and not found["rest"].strip():
-            fence = ""
-    return fence and f"\n{fence}"
+    # Here, since the window is painted first; whoever exports waits for it once.
+    from markdown_it import MarkdownIt
+
+    # Within a list or a quotation code ends with that.
+    last = MarkdownIt().parse(f"{text}\n\nend")[-1]
+    return f"\n{last.markup}" if last.type == "fence" else ""
 
 
 def _nothing(turn: Turn) -> str:

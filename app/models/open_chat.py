@@ -33,12 +33,12 @@ class _Chat:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A new chat that was left for another one, and what was chosen for it by then."""
+    """A new chat that was left for another one, and what was chosen for it by then; None: as in any new one."""
 
     chat: _Chat
     filters: Filters
     model: str
-    manner: Manner
+    manner: Manner | None
 
 
 class OpenChat(QObject):
@@ -85,7 +85,7 @@ class OpenChat(QObject):
         self.filters = Filters()
         self.model = ""
         self.is_careful = False
-        self.manner = new_manner()
+        self.manner = self._began_with = new_manner()
 
     @property
     def conversation_id(self) -> str | None:
@@ -199,10 +199,8 @@ class OpenChat(QObject):
         if conversation is not None:
             self._begun = self._begun or begun
             self._take_choices(conversation)
-        elif begun is not None:
-            self._chat, self.filters, self.model, self.manner = begun.chat, begun.filters, begun.model, begun.manner
         else:
-            self.filters, self.model, self.manner = Filters(), "", self._new_manner()
+            self._begin_anew(begun)
 
         def tell() -> None:
             self.title_changed.emit(self.title)
@@ -217,12 +215,21 @@ class OpenChat(QObject):
 
         return tell
 
+    def _begin_anew(self, begun: _Begun | None) -> None:
+        self.filters, self.model, self.manner = Filters(), "", self._new_manner()
+        self._began_with = self.manner
+        if begun is not None:
+            self._chat, self.filters, self.model = begun.chat, begun.filters, begun.model
+            self.manner = begun.manner or self.manner
+            # What is attached is searched, also after a look at a chat that leaves files out.
+            self.searches = self.searches or bool(begun.filters.paths)
+
     def _as_begun(self) -> _Begun | None:
         """This chat, where it is new and something was chosen for it."""
-        nothing = Filters(), "", self._new_manner()
-        if self.conversation_id is not None or (self.filters, self.model, self.manner) == nothing:
+        manner = self.manner if self.manner != self._began_with else None
+        if self.conversation_id is not None or (self.filters, self.model, manner) == (Filters(), "", None):
             return None
-        return _Begun(self._chat, self.filters, self.model, self.manner)
+        return _Begun(self._chat, self.filters, self.model, manner)
 
     def _take_choices(self, conversation: Conversation) -> None:
         """Those of a stored chat, and what the disk has not taken of them."""

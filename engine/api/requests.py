@@ -133,6 +133,7 @@ class _Writing(_Body):
     stop: str | tuple[str, ...] | None = None
     logit_bias: dict[int, float] | None = None
     grammar: str = ""
+    ragdoll: Where = Where()
 
     @property
     def most_tokens(self) -> int | None:
@@ -176,7 +177,6 @@ class ChatRequest(_Writing):
     tools: tuple[Any, ...] | None = None
     tool_choice: Any = None
     logprobs: bool | None = None
-    ragdoll: Where = Where()
 
     @property
     def most_tokens(self) -> int | None:

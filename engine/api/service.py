@@ -191,10 +191,11 @@ class Service:
 
     async def _found(self, wanted: SearchRequest) -> Evidence:
         where = wanted.where
-        find = (wanted.query, wanted.top_k, where.collection, where.filters())
+        find = (wanted.query, where.passages or wanted.top_k, where.collection, where.filters())
         try:
             return await asyncio.get_running_loop().run_in_executor(self._searches, self._engine.search, *find)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, RuntimeError):
+            # It was not begun yet, or came too late.
             if self._is_ending:
                 raise Cancelled("Ragdoll has stopped searching.") from None
             raise
@@ -205,10 +206,7 @@ class Service:
         named, where = naming.understood(wanted.model), wanted.ragdoll
         searches = named.searches if where.searches is None else where.searches
         if where.is_confined and not searches:
-            raise BadRequest(
-                "A model by itself reads no files, and there is nothing to confine.",
-                f"Ask {wanted.model or naming.CHOSEN}{naming.FILES}, or leave out where it is to search.",
-            )
+            raise _nothing_to_confine()
         model = self._file_of(named, searches=searches)
         words, usual = said(wanted.messages), self._engine.settings.generation
         collection, filters = where.collection or named.collection, where.filters()
@@ -237,6 +235,8 @@ class Service:
         named, prompts = naming.understood(wanted.model), wanted.prompts()
         if named.searches:
             raise BadRequest("What is asked of files is a question.", "Ask it at /v1/chat/completions.")
+        if wanted.ragdoll.is_confined:
+            raise _nothing_to_confine()
         model, usual = self._file_of(named, searches=False), self._engine.settings.generation
         sampling, created, priority = wanted.sampling(usual.sampling()), int(time.time()), self._priority(len(prompts))
         questions = [
@@ -411,6 +411,13 @@ async def _with(first: str, rest: AsyncGenerator[str, None]) -> AsyncIterator[st
         yield first
         async for piece in rest:
             yield piece
+
+
+def _nothing_to_confine() -> BadRequest:
+    return BadRequest(
+        "A model by itself reads no files, and there is nothing to confine.",
+        f"Ask NAME{naming.FILES}, or leave out where it is to search.",
+    )
 
 
 def _no_model(name: str) -> ModelNotFound:

@@ -40,7 +40,7 @@ def called(known: Sequence[str], name: str) -> list[str]:
 
 
 def _ends(file: Path, num_parts: int) -> tuple[tuple[str, ...], ...]:
-    return file.parts[-num_parts:], file.with_name(file.stem).parts[-num_parts:]
+    return file.parts[-num_parts:], (*file.parts[:-1], file.stem)[-num_parts:]
 
 
 def names_of(known: Sequence[str]) -> list[str]:
@@ -51,4 +51,4 @@ def names_of(known: Sequence[str]) -> list[str]:
 
 
 def _with_owner(path: Path) -> str:
-    return "/".join((*path.parts[-3:-1], path.stem))
+    return "/".join((*path.relative_to(path.anchor).parts[-3:-1], path.stem))

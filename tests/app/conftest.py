@@ -11,6 +11,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import pytest
 
+from app import theme
 from app.chats import ChatStore
 from app.main import leave_clipboard
 from tests.helpers.fake_engine_client import FakeEngineClient
@@ -26,6 +27,14 @@ def store(tmp_path: Path) -> Iterator[ChatStore]:
     made = ChatStore(tmp_path / "chats.sqlite")
     yield made
     made.close()
+
+
+@pytest.fixture
+def large_text(qapp) -> Iterator[None]:
+    """Text of twice its usual size."""
+    theme.appearance().choose("light", 2.0)
+    yield
+    theme.appearance().choose("light")
 
 
 @pytest.fixture(scope="session", autouse=True)

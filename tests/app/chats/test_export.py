@@ -96,6 +96,23 @@ def test_an_answer_that_breaks_off_within_code_leaves_the_rest_as_it_is(fence: s
     assert [token.content for token in tokens if token.type == "inline"][-2:] == ["??", "Blue."]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1. Install it:\n   ```bash\n   pip install x",
+        "- item\n  ~~~python\n  x = 1",
+        "> ```\n> quoted",
+        "1. ```bash\n   ls\n   ```\n\nThat is all.",
+        "As so:\n\n    ```\n    indented",
+    ],
+)
+def test_code_within_something_else_ends_with_that(text: str):
+    turn = Turn("1", "c", None, "?", 0.0, Outcome(state="cancelled", text=text))
+    told = markdown_of("t", [turn])
+    assert f"{text.strip()}\n\n*Stopped" in told
+    assert MarkdownIt().parse(told)[-2].content == "*Stopped before the answer was complete.*"
+
+
 def test_what_a_chat_has_of_its_own_stands_below_its_title():
     manner = {"instructions": "In verse.\nIn German.\n", "max_tokens": 64, "temperature": 0.5, "thinks": True}
     assert (

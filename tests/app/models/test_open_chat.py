@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.models.open_chat import OpenChat
 from engine.protocol import Manner
 from tests.helpers.chat_desk import Desk
 
@@ -61,6 +62,7 @@ def test_a_manner_of_an_other_version_leaves_the_chat_as_the_settings_say(desk, 
 
 
 def test_who_looks_at_another_chat_finds_the_new_one_as_it_was_until_it_is_asked_in(desk, qtbot):
+    desk.model.leave_files_out()
     desk.ask()
     other = desk.model.conversation_id
     desk.model.new_chat()
@@ -75,8 +77,26 @@ def test_who_looks_at_another_chat_finds_the_new_one_as_it_was_until_it_is_asked
     with qtbot.wait_signals([desk.model.manner_changed, desk.model.filters_changed]):
         desk.model.new_chat()
     assert (desk.model.manner, desk.model.filters.paths) == (OWN, ("/docs/a.pdf",))
+    assert desk.model.searches
     desk.ask()
     assert desk.asked()[-1].manner == OWN
     assert desk.model.unasked_manner is None
     desk.model.new_chat()
     assert (desk.model.manner, desk.model.filters.paths) == (Manner(), ())
+
+
+def test_a_new_chat_in_which_nothing_was_chosen_begins_as_new_ones_do_by_then(store, client):
+    usual = [Manner(instructions="Be brief.")]
+    chat = OpenChat(store, None, lambda: "", lambda: usual[0])
+    stored = store.create_conversation("Tea")
+    usual[0] = OWN
+    chat._become(stored)
+    assert chat.unasked_manner is None
+    chat._become(None)
+    assert chat.manner == OWN
+    chat.attach(["/docs/a.pdf"])
+    chat._become(stored)
+    assert chat.unasked_manner is None
+    usual[0] = Manner()
+    chat._become(None)
+    assert (chat.manner, chat.filters.paths) == (Manner(), ("/docs/a.pdf",))

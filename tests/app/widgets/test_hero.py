@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from app import theme
 from app.widgets.hero import Hero
-
-
-@pytest.fixture
-def large_text() -> Iterator[None]:
-    theme.appearance().choose("light", 2.0)
-    yield
-    theme.appearance().choose("light", 1.0)
 
 
 def test_at_large_text_its_words_go_on_in_the_next_line(qtbot, large_text):

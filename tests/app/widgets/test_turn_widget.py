@@ -8,7 +8,6 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QStyleOptionButton
 
-from app import theme
 from app.widgets.turn_sentences import refreshed_sentence, unfounded_sentence
 from app.widgets.turn_widget import TurnWidget
 from engine.protocol import Refresh, Scope, Timings
@@ -54,8 +53,7 @@ def test_the_line_under_an_answer_fits_a_narrow_window_beside_branches(qtbot):
     assert widget.minimumSizeHint().width() <= 312
 
 
-def test_at_large_text_lines_give_way_and_no_answer_is_cut(qtbot):
-    theme.appearance().choose("light", 2.0)
+def test_at_large_text_lines_give_way_and_no_answer_is_cut(qtbot, large_text):
     many = Scope(1_200, 21_200, 3_000, recognised=("PDF files",))
     shown = turn(1, passages=(passage(1),), quotes=(quote(0),), scope=many)
     widget = TurnWidget(shown)
@@ -70,7 +68,6 @@ def test_at_large_text_lines_give_way_and_no_answer_is_cut(qtbot):
     assert widget.minimumSizeHint().width() <= 312
     widget.show_turn(replace(shown, state="queued", ahead=3))
     assert widget.minimumSizeHint().width() <= 312
-    theme.appearance().choose("light")
 
 
 def test_the_line_under_an_answer_says_how_much_of_a_document_was_read_through(qtbot):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import BadRequest
-from engine.models.known import called, named, with_model, without_model
+from engine.models.known import called, named, names_of, with_model, without_model
 
 
 def test_a_model_stands_in_the_list_once_newest_last():
@@ -34,3 +34,16 @@ def test_where_several_are_called_so_none_is_meant_but_by_its_path():
     with pytest.raises(BadRequest, match=r"Several models are called tiny: /models/a/tiny.gguf, /models/b/tiny.gguf"):
         named(known, "tiny")
     assert named(known, known[1]) == Path(known[1])
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        ("/models/a.gguf", "/data/a.gguf"),
+        ("/m/one/x/a.gguf", "/m/two/x/a.gguf", "/m/a.b.gguf"),
+        ("/a/o/n/m.gguf", "/b/o/n/m.gguf", ""),
+    ],
+)
+def test_each_is_meant_by_the_name_it_is_shown_with(known: tuple[str, ...]):
+    for path, name in zip(known, names_of(known), strict=True):
+        assert not path or named(known, name) == Path(path)
