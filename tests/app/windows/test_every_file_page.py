@@ -263,7 +263,7 @@ def test_the_page_opens_with_what_was_asked_last(window, models: AppModels) -> N
     models.each_file._read_runs()
     page = window.go_to("every-file")
     assert page.table.model().rowCount() == 1
-    assert page.run.figures == "0 of 1 files have answered · paused"
+    assert page.run.figures == "0 of 1 file has answered · paused"
 
 
 def test_how_far_it_is_is_told_at_the_foot_of_every_page(page, window, client, qtbot) -> None:
