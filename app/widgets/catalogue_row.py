@@ -47,7 +47,7 @@ class CatalogueRow(DownloadRow["CatalogueEntry"]):
         return not self._foot.isHidden()
 
     def show_entry(self, entry: CatalogueEntry) -> None:
-        self.entry = entry
+        super().show_entry(entry)
         model = entry.model
         self._show_what(entry.source, model.name)
         self._facts.setText(" · ".join(fact for fact in self._facts_of(entry) if fact))

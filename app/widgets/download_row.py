@@ -51,7 +51,8 @@ class DownloadRow(QFrame, Generic[Entry]):
         self.discard.setToolTip(self.tr("Removes what was fetched, and frees the space"))
 
     def show_entry(self, entry: Entry) -> None:
-        raise NotImplementedError
+        """Each kind of row shows more of it."""
+        self.entry = entry
 
     @property
     def progress(self) -> str:

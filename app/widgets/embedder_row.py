@@ -38,7 +38,7 @@ class EmbedderRow(DownloadRow["EmbedderEntry"]):
         layout.addLayout(foot)
 
     def show_entry(self, entry: EmbedderEntry) -> None:
-        self.entry = entry
+        super().show_entry(entry)
         self._show_what(entry.source, entry.name)
         self._good_for.setText(entry.good_for)
         self._good_for.setVisible(bool(entry.good_for))
