@@ -150,7 +150,8 @@ def assemble(
     """The parts, joined but not started; `told` hears what they do."""
     library = settings().library
     takes, recognised = (library.parse_seconds, library.parse_memory_bytes), home.cache / "ocr"
-    pool = ParserPool(library.parser_processes, *takes, recognised)
+    # A long job reads as many files at once as that; one place more is for a small one that cuts in on it.
+    pool = ParserPool(library.parser_processes + 1, *takes, recognised)
     phases = Phases(told.publish)
     giving_way = GivingWay(lambda: share_of_documents())
     stores = StoresOpener(home, catalog, settings, ledger, phases, giving_way)
@@ -274,7 +275,7 @@ def assemble(
         SentenceVectors(ledger),
         sweep_costs.batch_size,
         expect=generation.expect,
-        reads_ahead=lambda: generation.reads_ahead,
+        reads_ahead=generation.reads_ahead,
         look_costs=look_costs,
         found_again=generation.found_again,
         cores=cores,

@@ -97,9 +97,9 @@ class GenerationSettings(_Table):
     What was read is kept, so that it need not be read again: as numbers of `kv_type`, in memory up to `kv_ram_bytes`
     and on the disk up to `kv_disk_bytes` (None: by what the machine has). Passages are read in the order that is kept
     where that costs at most `reorder_loss` of the best order's worth. `read_ahead`: a prompt is read while the search
-    for its passages goes on (None: where the model does not run on the processor that searches). `refresh` has
-    long answers searched for again while they are written, so that they go on from what fits them by then: "auto" as
-    far as reading that costs little beside writing, "always" whatever it costs.
+    for its passages goes on (None: where the model runs on the processor that searches, only if that takes long).
+    `refresh` has long answers searched for again while they are written, so that they go on from what fits them by
+    then: "auto" as far as reading that costs little beside writing, "always" whatever it costs.
     """
 
     # Far beyond, llama.cpp stops the process instead of saying that there is no room.

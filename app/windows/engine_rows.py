@@ -152,7 +152,7 @@ def reading() -> tuple[Row, ...]:
         ),
         Row(
             "generation.read_ahead", _tr("Read while searching"),
-            _tr("What is found first is read before the search ends. Automatic: where a graphics card computes."),
+            _tr("What is found first is read before the search ends. Automatic: on a card, or if a search takes long."),
             lambda: Choice(
                 ((None, _tr("Automatic")), (True, _tr("Always")), (False, _tr("Never"))), _tr("When to read ahead")
             ),

@@ -147,7 +147,7 @@ class BetweenSteps:
         if is_other or self._turns or member.loaded is None or not member.is_in_memory:
             return
         try:
-            member.under_way.expect(expected.in_flight, expected.passages, member.loaded)
+            member.under_way.expect(expected, member.loaded)
         except RagdollError as error:
             # Told to the question when it comes.
             log.debug("not read ahead: %s", error)

@@ -90,7 +90,6 @@ def build(
         fingerprint = model_fingerprint(plan.path)
         speaker = speaker_of(model, plan.shape.name, fingerprint, plan.room.context_tokens)
         undo.pop_all()
-    reads_ahead = plan.reads_ahead(plan.settings)
     return LoadedModel(
         plan,
         model,
@@ -100,7 +99,7 @@ def build(
         loop,
         keeper,
         files,
-        wants_ahead=reads_ahead,
+        ahead_from_seconds=plan.ahead_from_seconds(plan.settings),
         stream=stream,
         copied=opened_weights.copied,
     )

@@ -48,10 +48,11 @@ class RestModel:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A question whose search goes on, with the passages that it has found so far."""
+    """A question whose search goes on for so many seconds, with the passages that it has found so far."""
 
     in_flight: QuestionInFlight
     passages: tuple[Passage, ...]
+    left_seconds: float
 
 
 class ForgetRemoved:

@@ -64,6 +64,13 @@ class SequenceGroup:
         """Whether somebody may be looking at the answer being written."""
         return self.request.priority == "interactive"
 
+    def go_on_with(self, other: SequenceGroup) -> None:
+        """Reads the prompt of another, which begins with all that was read so far, and writes what that would."""
+        for sequence, successor in zip(self.sequences, other.sequences, strict=True):
+            successor.held = sequence.held
+            sequence.close()
+        self.request, self.sequences = other.request, other.sequences
+
     @property
     def prompt_length(self) -> int:
         return self.sequences[0].prompt_length

@@ -24,6 +24,32 @@ def shared_segments_tokens(left: Sequence[Segment], right: Sequence[Segment]) ->
 
 
 @dataclass(frozen=True, slots=True)
+class ReadSoFar:
+    """The first `num_tokens` of a prompt, which may end within one of its segments."""
+
+    segments: tuple[Segment, ...] = ()
+    num_tokens: int = 0
+
+    def shared_tokens(self, other: Sequence[Segment]) -> int:
+        """How many of them another prompt begins with."""
+        return min(self.num_tokens, shared_segments_tokens(self.segments, other))
+
+    def is_of_use_to(self, other: Sequence[Segment]) -> bool:
+        """Whether another prompt begins with all of them."""
+        return self.shared_tokens(other) == self.num_tokens
+
+    def along(self, kept: KeptTrail) -> ReadingTrail:
+        """Beginnings that are kept, or are among them, if not to their end."""
+        start, begun = 0, list[Segment]()
+        for segment in self.segments:
+            if start >= self.num_tokens:
+                break
+            begun.append(segment)
+            start += len(segment.tokens)
+        return ReadingTrail(kept, (tuple(begun),))
+
+
+@dataclass(frozen=True, slots=True)
 class ReadingTrail:
     """A prompt's beginning that is kept, or will be when one of the prompts that begin with it has been read.
 

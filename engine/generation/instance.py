@@ -135,7 +135,7 @@ class ModelInstance:
         self.pending = self._in_force.pending(settings)
         if (room := self._in_force.bounds(settings, self._planner.hardware)) is not None:
             self.loaded.apply(room.ram_bytes)
-        self.loaded = replace(self.loaded, wants_ahead=self._in_force.plan.reads_ahead(settings))
+        self.loaded = replace(self.loaded, ahead_from_seconds=self._in_force.plan.ahead_from_seconds(settings))
 
     def obey(self) -> None:
         """Has it do without what all models do without just now; cells only while its context is in memory."""

@@ -6,6 +6,7 @@ The plan is a value. What takes less, when there turns out to be no room for it,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,11 +25,14 @@ from engine.memory.placement import Placement
 from engine.memory.planner import plan
 from engine.memory.profile import Profile
 from engine.memory.wording import COPIED
-from engine.memory.workspace import MAX_SEQUENCES, num_sequences
+from engine.memory.workspace import MAX_SEQUENCES, num_sequences, num_states
 from engine.models.fit import by_settings, demand_of
 
 # Tokens of a prompt that take a processor about a second.
 UBATCH_OF_PROCESSOR = 128
+# A search that still takes so long waits for the disk, and leaves the processor to the model. A shorter one wants the
+# processor for itself, and for the quotes that people see first.
+AHEAD_ON_PROCESSOR_SECONDS = 0.5
 # What a placement is decided by: the machine, and what is wanted of it.
 Planning = Callable[[Hardware, Demand], Placement]
 
@@ -86,8 +90,7 @@ class LoadPlan:
             n_batch=max(chosen.n_batch, placement.n_ubatch),
             n_ubatch=placement.n_ubatch,
             num_threads=chosen.num_threads or psutil.cpu_count(logical=False) or 1,
-            # As many for what is kept as for those who write.
-            num_sequences=min(MAX_SEQUENCES, max(self._num_sequences, 2 * placement.num_slots)),
+            num_sequences=num_states(self.shape, placement.num_slots) or self._num_sequences,
             kv_type=placement.kv_type,
             kv_on_gpu=placement.kv_on_gpu,
             # Where no device is planned for, it is left alone.
@@ -96,7 +99,10 @@ class LoadPlan:
 
     @property
     def _num_sequences(self) -> int:
-        return num_sequences(self.demand.shape.vocabulary_size, self.placement.num_cells)
+        """As many for what is kept as for those who write."""
+        placement = self.placement
+        affordable = num_sequences(self.demand.shape.vocabulary_size, placement.num_cells)
+        return min(MAX_SEQUENCES, max(affordable, 2 * placement.num_slots))
 
     @property
     def sentence(self) -> str:
@@ -107,11 +113,12 @@ class LoadPlan:
             sentences.append("Keys and values stay at 16 bits: the heads of this model allow no other.")
         return " ".join(sentences)
 
-    def reads_ahead(self, settings: Settings) -> bool:
-        """Whether prompts are read while the search for their passages goes on, by settings that are in force."""
+    def ahead_from_seconds(self, settings: Settings) -> float:
+        """How long a search must still take for what it has found to be read meanwhile, by settings in force."""
         chosen = settings.generation.read_ahead
-        # Else it would take the processor from the search, and from the quotes that people see first.
-        return self.placement.n_gpu_layers > 0 if chosen is None else chosen
+        if chosen is None and self.placement.n_gpu_layers == 0:
+            return AHEAD_ON_PROCESSOR_SECONDS
+        return math.inf if chosen is False else 0.0
 
     def demand_by(self, settings: Settings) -> Demand:
         """What the model wants by other settings."""

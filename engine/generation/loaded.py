@@ -5,6 +5,7 @@ Made, used and closed on the generation thread.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
@@ -45,10 +46,10 @@ def cells_to_keep_in(num_cells: int, shape: ModelShape, ram_bytes: int) -> int:
 class LoadedModel:
     """`plan` is how it is placed now.
 
-    `context_leases` are what the ledger knows of the context. `wants_ahead`: prompts are to be read while a search
-    goes on, where that is of any use. `keeps_in_cells`: what was read may lie in cells that no answer needs. `stream`
-    is what holds the layers in memory, and reads those that are not; None where the system does. `copied` are weights
-    in the processor's order, where they can leave memory.
+    `context_leases` are what the ledger knows of the context. `ahead_from_seconds`: prompts are to be read while a
+    search goes on for at least so long, where that is of any use. `keeps_in_cells`: what was read may lie in cells that
+    no answer needs. `stream` is what holds the layers in memory, and reads those that are not; None where the system
+    does. `copied` are weights in the processor's order, where they can leave memory.
     """
 
     plan: LoadPlan
@@ -59,7 +60,7 @@ class LoadedModel:
     loop: StepLoop
     keeper: KnowledgeKeeper
     files: CacheFiles
-    wants_ahead: bool = False
+    ahead_from_seconds: float = math.inf
     keeps_in_cells: bool = True
     stream: LayerStream | None = None
     copied: CopiedWeights | None = None
@@ -69,10 +70,9 @@ class LoadedModel:
         """With the bytes of a cell as it is."""
         return self.plan.shape
 
-    @property
-    def reads_ahead(self) -> bool:
-        """Whether a prompt is read while the search for its passages goes on."""
-        return self.wants_ahead and self.keeps_beginnings
+    def reads_ahead(self, left_seconds: float) -> bool:
+        """Whether a prompt is read while the search for its passages takes so much longer."""
+        return self.keeps_beginnings and left_seconds >= self.ahead_from_seconds
 
     @property
     def peek(self) -> Peek | None:

@@ -1,8 +1,8 @@
 """Reading ahead: a prompt is read while the search for its passages goes on, from what has been found so far.
 
 RAGCache's speculative pipelining (https://arxiv.org/abs/2404.12457, section 5.3): a guess that turns out right has
-been read when the search ends, or is being read; one that turns out wrong is cancelled within a ubatch, and what it
-has read whole is kept like anything else.
+been read when the search ends, or is being read. One that turns out wrong goes on with the next guess as far as both
+begin alike, else it is cancelled within a ubatch, and what it has read whole is kept like anything else.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.core import Passage, SamplingParams
+from engine.generation.in_reading import ReadSoFar
 from engine.generation.prompt import Prompt
 from engine.generation.request import PromptRead, Request, StepEvent, TextWritten
 from engine.generation.step_loop import StepLoop
@@ -55,6 +56,21 @@ class ReadingAhead:
         guess = self._guesses.get(question_id)
         return guess is not None and guess.passages == tuple(passages)
 
+    def read_so_far(self, loop: StepLoop, question_id: str) -> ReadSoFar:
+        """What has been read for a question, and would be read once more by a prompt that begins otherwise."""
+        guess = self._guesses.get(question_id)
+        return loop.read_so_far(guess.request_id) if guess is not None and not guess.has_ended else ReadSoFar()
+
+    def amend(self, loop: StepLoop, question_id: str, passages: Sequence[Passage], prompt: Prompt) -> Guess | None:
+        """The guess, if what is being read for a question begins as this prompt does, and goes on with it."""
+        guess = self._guesses.get(question_id)
+        if guess is None or guess.has_ended:
+            return None
+        if not loop.amend(_only_read(guess.request_id, prompt, guess.in_flight)):
+            return None
+        guess.passages, guess.prompt = tuple(passages), prompt
+        return guess
+
     def begin(self, loop: StepLoop, in_flight: QuestionInFlight, passages: Sequence[Passage], prompt: Prompt) -> None:
         """Has the prompt read, and nothing written."""
         question = in_flight.question
@@ -62,19 +78,17 @@ class ReadingAhead:
         self._num_begun += 1
         request_id = f"{question.question_id}\0{self._num_begun}{_SUFFIX}"
         self._guesses[question.question_id] = Guess(in_flight, request_id, tuple(passages), prompt)
-        only_reading = SamplingParams(max_tokens=0, temperature=0.0)
-        loop.submit(Request(request_id, prompt.segments, only_reading, question.priority))
+        loop.submit(_only_read(request_id, prompt, in_flight))
         read = [question_id for question_id, guess in self._guesses.items() if guess.has_ended]
         for forgotten in read[:-MAX_GUESSES]:
             self.drop(loop, forgotten)
 
-    def settle(self, loop: StepLoop, question_id: str, passages: Sequence[Passage]) -> Guess | None:
-        """The guess, if these are the passages; a wrong one is given up."""
+    def settle(self, question_id: str, passages: Sequence[Passage]) -> Guess | None:
+        """The guess, if these are the passages."""
         guess = self._guesses.get(question_id)
-        if guess is not None and guess.passages != tuple(passages):
-            self.drop(loop, question_id)
+        if guess is None or guess.passages != tuple(passages):
             return None
-        if guess is not None and guess.has_ended:
+        if guess.has_ended:
             del self._guesses[question_id]
         return guess
 
@@ -102,6 +116,11 @@ class ReadingAhead:
             return None
         guess.has_ended = True
         return question_id
+
+
+def _only_read(request_id: str, prompt: Prompt, in_flight: QuestionInFlight) -> Request:
+    only_reading = SamplingParams(max_tokens=0, temperature=0.0)
+    return Request(request_id, prompt.segments, only_reading, in_flight.question.priority)
 
 
 def is_ahead(event: StepEvent) -> bool:

@@ -36,6 +36,7 @@ from engine.generation.cells import Cells
 from engine.generation.context import Context
 from engine.generation.counters import LoopCounters, count
 from engine.generation.groups import SequenceStatus
+from engine.generation.in_reading import ReadSoFar
 from engine.generation.intake import Intake, MakeBeams, MakeDrafter, Makers, MakeSampler
 from engine.generation.keeping import Keeper
 from engine.generation.metering import NotePass
@@ -221,6 +222,34 @@ class StepLoop:
         self._steps.admission.let_go(group)
         other.arrival, other.times_passed, other.makes_do = group.arrival, group.times_passed, group.makes_do
         self._groups.exchange(group, other)
+        self._steps.admission.look_again()
+        return True
+
+    def read_so_far(self, request_id: str) -> ReadSoFar:
+        """What is in cells of a prompt that is being read."""
+        group = self._groups.find(request_id)
+        return ReadSoFar(group.request.segments, group.lead.num_computed) if group is not None else ReadSoFar()
+
+    def amend(self, request: Request) -> bool:
+        """Has one whose prompt is being read go on with this prompt; what it has read stays, a half passage as well.
+
+        False where that cannot be: it has read what the two prompts do not have in common, or all of its own, or is
+        not being read. Where it has not begun, the other prompt is read in its place.
+        """
+        group = self._groups.find(request.request_id)
+        if group is None or group.status is SequenceStatus.WAITING:
+            return self.replace(request)
+        read = self.read_so_far(request.request_id)
+        is_reading = group.status is SequenceStatus.RUNNING and not group.has_read_prompt
+        stays = read.is_of_use_to(request.segments) and read.num_tokens < request.num_tokens
+        if not is_reading or not stays or group.request.sampling != request.sampling:
+            return False
+        try:
+            other = self._intake.take(request, group.waiting_since)
+        except RagdollError:
+            return False
+        group.go_on_with(other)
+        # Who waited for what it was going to read may not have to.
         self._steps.admission.look_again()
         return True
 

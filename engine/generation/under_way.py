@@ -15,12 +15,12 @@ from engine.core import Evidence, Passage, Priority, Question, SamplingParams
 from engine.errors import GenerationError, RagdollError
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, PromptMade, Publish
 from engine.generation.answering import Answering
-from engine.generation.commands import Task
+from engine.generation.commands import Expected, Task
 from engine.generation.hot_passages import HotPassages
 from engine.generation.in_reading import ReadingTrail
 from engine.generation.loaded import LoadedModel
 from engine.generation.prompt import Prompt, Reordering, answer_reserve, as_it_stands, compose, order_along
-from engine.generation.reading_ahead import ReadingAhead, is_ahead
+from engine.generation.reading_ahead import Guess, ReadingAhead, is_ahead
 from engine.generation.refreshes import EvidenceSource, Refreshes
 from engine.generation.request import PromptRead, Request, StepEvent
 from engine.generation.rounds import Targets
@@ -98,11 +98,7 @@ class UnderWay:
         """
         question = in_flight.question
         self._part_from_former(question.question_id, loaded)
-        guess = self._ahead.settle(loaded.loop, question.question_id, evidence.passages)
-        if guess is not None and not self._are_known(guess.prompt.documents):
-            # Earlier turns held text of what has been removed since it was read.
-            self._ahead.drop(loaded.loop, question.question_id)
-            guess = None
+        guess = self._settled_guess(question, evidence.passages, loaded)
         prompt = guess.prompt if guess is not None else self._prompt(question, evidence.passages, loaded)
         speaker = loaded.speaker.told(question.sampling.thinks)
         answering = Answering(in_flight, evidence, prompt, speaker, self._publish)
@@ -118,6 +114,24 @@ class UnderWay:
         if prompt.begun is None and question.searches:
             self._hot.note(prompt, loaded.speaker)
 
+    def _settled_guess(self, question: Question, passages: Sequence[Passage], loaded: LoadedModel) -> Guess | None:
+        """What is read ahead of a question, if these are its passages or it can go on with them; else it is given up.
+
+        Earlier turns may have held text of what has been removed since it was read: then it is no guess any more.
+        """
+        question_id, is_of_use = question.question_id, False
+        guess = self._ahead.settle(question_id, passages)
+        try:
+            if guess is None and question_id in self._ahead.reading():
+                prompt = self._prompt_ahead(question, passages, loaded)
+                guess = self._ahead.amend(loaded.loop, question_id, passages, prompt)
+            is_of_use = guess is not None and self._are_known(guess.prompt.documents)
+        finally:
+            # Also where the question cannot be answered.
+            if not is_of_use:
+                self._ahead.drop(loaded.loop, question_id)
+        return guess if is_of_use else None
+
     def _part_from_former(self, question_id: str, loaded: LoadedModel) -> None:
         """Whoever asks under the same id again hears nothing of an earlier question that the loop is not rid of yet."""
         if question_id in self._withdrawn:
@@ -126,19 +140,23 @@ class UnderWay:
             loaded.loop.cancel(question_id)
         self.tell(loaded)
 
-    def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], loaded: LoadedModel) -> None:
+    def expect(self, expected: Expected, loaded: LoadedModel) -> None:
         """Has a question's prompt read while its search goes on, if nobody else waits."""
-        if in_flight.question.question_id in self._answering:
+        in_flight, question, passages = expected.in_flight, expected.in_flight.question, expected.passages
+        if question.question_id in self._answering:
             # While a model is loaded what is expected is held back, and the question itself may come before it.
             return
-        if not loaded.reads_ahead or in_flight.cancelled.is_set() or any(self.waiting()):
+        # Reading that has begun goes on with what was found since.
+        is_worth_it = question.question_id in self._ahead.reading() or loaded.reads_ahead(expected.left_seconds)
+        if not is_worth_it or in_flight.cancelled.is_set() or any(self.waiting()):
             return
-        if self._ahead.expects(in_flight.question.question_id, passages):
+        if self._ahead.expects(question.question_id, passages):
             return
         # What was removed since it was found must not be kept, and that is all a guess is for.
         if self._are_known({passage.document_id for passage in passages}):
-            prompt = self._prompt(in_flight.question, passages, loaded)
-            self._ahead.begin(loaded.loop, in_flight, passages, prompt)
+            prompt = self._prompt_ahead(question, passages, loaded)
+            if self._ahead.amend(loaded.loop, question.question_id, passages, prompt) is None:
+                self._ahead.begin(loaded.loop, in_flight, passages, prompt)
 
     def found_again(self, found: FoundAgain, loaded: LoadedModel) -> None:
         """More was found for an answer, which may have ended by now."""
@@ -388,6 +406,20 @@ class UnderWay:
             is_verbatim=question.is_verbatim,
         )
 
+    def _prompt_ahead(self, question: Question, passages: Sequence[Passage], loaded: LoadedModel) -> Prompt:
+        """Along what is kept, or along what has been read ahead of the question, whichever leaves less to read."""
+        prompt = self._prompt(question, passages, loaded)
+        ahead = self._ahead.read_so_far(loaded.loop, question.question_id)
+        if not ahead.num_tokens or loaded.trail is None:
+            return prompt
+        following = self._prompt(question, passages, loaded, self._reordering(ahead.along(loaded.trail)))
+        peek = loaded.keeper.peek
+
+        def there(prompt: Prompt) -> int:
+            return max(peek(prompt.segments), ahead.shared_tokens(prompt.segments))
+
+        return max(prompt, following, key=there)
+
     def _reordering(self, trail: Trail) -> Reordering:
         return Reordering(trail, self._reorder_loss(), self._hot.uses)
 
@@ -402,7 +434,7 @@ class UnderWay:
         if answering is not None and answering.in_flight.cancelled.is_set():
             self._end(AnswerCancelled(question_id))
         elif answering is not None:
-            guess = self._ahead.settle(loaded.loop, question_id, answering.evidence.passages)
+            guess = self._ahead.settle(question_id, answering.evidence.passages)
             answering.cached_ahead = guess.cached_tokens if guess is not None else None
             loaded.loop.submit(answering.request)
 

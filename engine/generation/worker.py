@@ -148,15 +148,17 @@ class GenerationWorker:
         if is_late:
             self._publish(AnswerCancelled(in_flight.question.question_id))
 
-    def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage]) -> None:
-        """Says what a question will probably come with, so that its prompt can be read while its search goes on."""
-        self._put(Expected(in_flight, tuple(passages)))
+    def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], left_seconds: float = 0.0) -> None:
+        """Says what a question will probably come with, so that its prompt can be read while its search goes on.
 
-    @property
-    def reads_ahead(self) -> bool:
-        """Whether anything is done with what is expected."""
+        The search has found all, or takes about `left_seconds` more.
+        """
+        self._put(Expected(in_flight, tuple(passages), left_seconds))
+
+    def reads_ahead(self, left_seconds: float) -> bool:
+        """Whether anything is done with what is expected so long before a search ends."""
         home = self.models.members.home
-        reads = home.loaded is not None and home.loaded.reads_ahead
+        reads = home.loaded is not None and home.loaded.reads_ahead(left_seconds)
         return reads and home.is_in_memory and not self.models.members.is_shared
 
     def found_again(self, found: FoundAgain) -> None:

@@ -41,7 +41,7 @@ from engine.yielding import at_most_threads
 log = logging.getLogger(__name__)
 
 HandOver = Callable[[QuestionInFlight, Evidence], None]
-Expect = Callable[[QuestionInFlight, Sequence[Passage]], None]
+Expect = Callable[[QuestionInFlight, Sequence[Passage], float], None]
 Cancelled = Callable[[QuestionInFlight], None]
 Failed = Callable[[QuestionInFlight, RagdollError], None]
 
@@ -80,8 +80,8 @@ class RetrievalWorker:
         on_failed: Failed,
         sentence_vectors: SentenceVectors,
         lookup_size: Callable[[], int] = lambda: MAX_BATCH,
-        expect: Expect = lambda in_flight, passages: None,
-        reads_ahead: Callable[[], bool] = lambda: False,
+        expect: Expect = lambda in_flight, passages, left_seconds: None,
+        reads_ahead: Callable[[float], bool] = lambda left_seconds: False,
         look_costs: LookCosts | None = None,
         found_again: TellFound = lambda found: None,
         cores: Cores | None = None,
@@ -97,8 +97,10 @@ class RetrievalWorker:
             on_failed: Ends a question that could not be searched.
             sentence_vectors: What the reader has embedded before; closed with the worker.
             lookup_size: How many texts of a long lookup to search at once.
-            expect: Is told the passages that a question will probably be handed over with, before they are read.
-            reads_ahead: Whether anything is done with that, so that a search had better be in stages.
+            expect: Is told the passages that a question will probably be handed over with, before they are read, and
+                for how many seconds the search goes on.
+            reads_ahead: Whether anything is done with that so long before the end, so that a search had better be in
+                stages.
             look_costs: Learns what looks take.
             found_again: Is told what each look found.
             cores: What searches share with steps of the model.
@@ -317,8 +319,11 @@ class RetrievalWorker:
 
     def _expect_early(self, searcher: Searcher, batch: Sequence[QuestionInFlight]) -> None:
         """What memory alone has for a question that nobody waits behind, while the rest of the index is being read."""
-        stage = first_stage(searcher.breadths(), self._costs.predict) if self._reads_ahead() else None
-        if stage is not None and len(batch) == 1:
+        stage = first_stage(searcher.breadths(), self._costs.predict) if len(batch) == 1 else None
+        if stage is None:
+            return
+        left_seconds = self._costs.predict(searcher.breadths()[-1])
+        if self._reads_ahead(left_seconds):
             try:
                 [result] = self._swept(searcher, batch, [replace(_query(batch[0]), breadth=stage)])
             except SweepPaused:
@@ -326,7 +331,7 @@ class RetrievalWorker:
             except Exception as error:  # noqa: BLE001 - the whole search is still to come
                 log.info("nothing could be told early: %s", reported(error))
             else:
-                self._expect(batch[0], result.passages)
+                self._expect(batch[0], result.passages, left_seconds)
 
     def _searched_alone(self, in_flight: QuestionInFlight) -> list[tuple[Searcher, QuestionInFlight, SearchResult]]:
         """With a searcher of its own: the one that failed may be that of a library that has been closed meanwhile."""
@@ -371,7 +376,7 @@ class RetrievalWorker:
             return
         question = in_flight.question
         self._publish(AnswerStateChanged(question.question_id, "reading"))
-        self._expect(in_flight, result.passages)
+        self._expect(in_flight, result.passages, 0.0)
         try:
             search = partial(self._swept, searcher, [in_flight])
             result, quotes = self._quoted(searcher, _query(in_flight, result), result, search, listed)

@@ -4269,8 +4269,8 @@
         <translation>放不下的部分在搜索时从磁盘读取，耗时更长，但结果相同。</translation>
     </message>
     <message>
-        <source>What is found first is read before the search ends. Automatic: where a graphics card computes.</source>
-        <translation>先找到的内容在搜索结束之前就开始阅读。自动：在由显卡计算时启用。</translation>
+        <source>What is found first is read before the search ends. Automatic: on a card, or if a search takes long.</source>
+        <translation>先找到的内容在搜索结束之前就开始阅读。自动：在由显卡计算时，或搜索耗时较长时启用。</translation>
     </message>
     <message>
         <source>What the model made of passages and chats is kept, so that they need not be read again.</source>

@@ -119,9 +119,18 @@ class OurGeneration:
 
     def replace(self, request_id: str, segments: Sequence[Segment]) -> None:
         """Has a request that waits read another prompt."""
+        self._exchange(request_id, segments, self.loop.replace)
+
+    def amend(self, request_id: str, segments: Sequence[Segment]) -> bool:
+        """Has one that is being read go on with another prompt; False where that cannot be."""
+        return self._exchange(request_id, segments, self.loop.amend)
+
+    def _exchange(self, request_id: str, segments: Sequence[Segment], exchanged: Callable[[Request], bool]) -> bool:
         anew = replace(self._requests[request_id], segments=tuple(segments))
-        if anew != self._requests[request_id] and self.loop.replace(anew):
-            self._requests[request_id] = anew
+        if anew == self._requests[request_id] or not exchanged(anew):
+            return False
+        self._requests[request_id] = anew
+        return True
 
     def step(self) -> None:
         """One batch; what it told is noted down."""

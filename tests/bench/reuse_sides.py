@@ -110,17 +110,20 @@ class Ours:
     def first_token_after_search(self, ask: Ask, search: Search, is_speculative: bool) -> float:
         """Seconds from the start of a search to the first token; what it has found so far is read meanwhile or not.
 
-        As reading_ahead.py does it: a guess is the whole prompt with nothing to write, given up when it proves wrong.
+        As reading_ahead.py does it: a guess is the whole prompt with nothing to write. The next one goes on with what
+        it has read where both begin alike; else it is given up.
         """
         begun, name, guess = time.perf_counter(), "", list[Segment]()
         for stage in search.stages:
             self._pass_time(begun + stage.seconds)
-            wanted = self.ordered(replace(ask, passages=stage.passages))
-            if guess and wanted != guess:
+            wanted = self._ordered_ahead(replace(ask, passages=stage.passages), name)
+            if not is_speculative or wanted == guess:
+                continue
+            if not guess or not self.generation.amend(name, wanted):
                 self.generation.loop.cancel(name)
-            if is_speculative and wanted != guess:
-                name, guess = self._name(), wanted
-                self.generation.submit(name, guess, greedy(0))
+                name = self._name()
+                self.generation.submit(name, wanted, greedy(0))
+            guess = wanted
         while self.generation.loop.has_work:
             self.generation.step()
         final = replace(ask, passages=search.stages[-1].passages)
@@ -152,6 +155,14 @@ class Ours:
             if (ask := self._asks.get(name)) is not None:
                 before.append(tuple(self.ordered(ask, (*loop.being_read(name), *before))))
                 self.generation.replace(name, before[-1])
+
+    def _ordered_ahead(self, ask: Ask, name: str) -> list[Segment]:
+        """As under_way.py does it while a guess is being read: along that, or along what is kept."""
+        ahead, keeper = self.generation.loop.read_so_far(name), self.generation.keeper
+        assert keeper is not None
+        peek = keeper.peek
+        orders = self.ordered(ask), self.ordered(ask, ahead.along(keeper.trail()).being_read)
+        return max(orders, key=lambda segments: max(peek(segments), ahead.shared_tokens(segments)))
 
     def ordered(self, ask: Ask, read_before: tuple[tuple[Segment, ...], ...] = ()) -> list[Segment]:
         """The prompt as the application composes it."""

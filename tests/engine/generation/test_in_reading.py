@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.generation.in_reading import ReadingTrail, shared_segments_tokens
+from engine.generation.in_reading import ReadingTrail, ReadSoFar, shared_segments_tokens
 from engine.generation.trail import after
 from tests.helpers.kept import Room, passage, turn
 
@@ -17,6 +17,22 @@ def test_prompts_share_whole_segments_from_the_start():
     assert shared_segments_tokens([OPENING, first, second], [OPENING, first, third]) == shared
     assert shared_segments_tokens([OPENING, first], [OPENING, first, third]) == shared
     assert shared_segments_tokens([first, second], [second, first]) == 0
+
+
+def test_what_was_read_so_far_is_of_use_to_prompts_that_begin_with_all_of_it(tmp_path: Path):
+    first, second, third = passage(1), passage(2), passage(3)
+    read = ReadSoFar((OPENING, first, second), len(OPENING.tokens) + 1)
+    assert read.shared_tokens([OPENING, first, third]) == read.num_tokens
+    assert read.is_of_use_to([OPENING, first, third])
+    assert read.shared_tokens([OPENING, third]) == len(OPENING.tokens)
+    assert not read.is_of_use_to([OPENING, third])
+    assert ReadSoFar().is_of_use_to([third])
+    room = Room(tmp_path)
+    trail = room.keeper.trail()
+    assert trail is not None
+    # The passage that it is within counts, and what comes behind it does not.
+    assert read.along(trail).being_read == ((OPENING, first),)
+    room.close()
 
 
 def test_a_beginning_is_followed_along_what_is_kept_and_along_what_is_being_read(tmp_path: Path):

@@ -43,6 +43,6 @@ def test_what_is_said_of_a_guess_is_not_taken_for_the_one_in_its_place() -> None
     assert ahead.reading() == {"q"}
     assert ahead.take(read) is None
     assert ahead.take(RequestFinished(ids[1], ())) == "q"
-    guess = ahead.settle(loop, "q", second)
+    guess = ahead.settle("q", second)
     assert guess is not None
     assert (guess.passages, guess.has_ended) == (second, True)

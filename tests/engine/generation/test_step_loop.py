@@ -890,3 +890,47 @@ def test_a_prompt_that_waits_is_exchanged_in_its_place_and_one_that_has_begun_is
     desk.run()
     assert desk.reading("first").computed_tokens == len(other.tokens)
     assert desk.finished("first").answers == desk.write(STORIES[2]).answers
+
+
+def reading_a_half(desk: LoopDesk, *texts: str) -> tuple[Request, tuple[Segment, ...]]:
+    """A prompt that is read ahead, of which the last segment has been read in part."""
+    segments = segments_of(desk, *texts)
+    request = desk.ask("ahead", segments, sampling=replace(GREEDY, max_tokens=0))
+    kept = sum(len(segment.tokens) for segment in segments[:-1])
+    while desk.loop.read_so_far("ahead").num_tokens <= kept:
+        desk.step()
+    assert kept < desk.loop.read_so_far("ahead").num_tokens < request.num_tokens
+    return request, segments
+
+
+def test_a_prompt_that_is_being_read_goes_on_with_another_end(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper, n_ubatch=32)
+    request, segments = reading_a_half(desk, "Once upon a time ", "there was a dog. " * 12)
+    others = [*segments, *segments_of(desk, "The dog was sad. " * 3)]
+    assert desk.loop.amend(replace(request, segments=tuple(others)))
+    desk.run()
+    # Nothing of it was read twice, and all of it was read.
+    assert desk.reading("ahead").computed_tokens == sum(len(segment.tokens) for segment in others)
+    desk.ask("question", others)
+    desk.run()
+    assert desk.reading("question").computed_tokens == 1
+    alone = make_desk("stories", n_ubatch=32)
+    alone.ask("question", others)
+    alone.run()
+    assert desk.finished("question").answers == alone.finished("question").answers
+    assert desk.cells.num_free + desk.cells.num_used == desk.cells.num_cells
+
+
+def test_a_prompt_goes_on_as_no_other_that_begins_otherwise(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper, n_ubatch=32)
+    request, segments = reading_a_half(desk, "Once upon a time ", "there was a dog. " * 12)
+    other = segments_of(desk, "The dog was sad. " * 12)
+    assert not desk.loop.amend(replace(request, segments=(segments[0], *other)))
+    # Nothing would be left to read, where another has asked for the end of what was read.
+    assert not desk.loop.amend(replace(request, segments=(segments[0],)))
+    assert not desk.loop.amend(replace(request, segments=(*segments, *other), sampling=GREEDY))
+    assert not desk.loop.amend(replace(request, segments=(*segments, *other * 40)))
+    assert not desk.loop.amend(replace(request, request_id="nobody"))
+    desk.run()
+    assert desk.reading("ahead").computed_tokens == request.num_tokens
+    assert desk.loop.read_so_far("ahead").num_tokens == 0

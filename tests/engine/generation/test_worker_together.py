@@ -298,10 +298,12 @@ def ahead_desk(desk: Desk, tiny_model: Path) -> Desk:
     return desk
 
 
-def expected(desk: Desk, passages, question_id: str = "q", model: str = "") -> QuestionInFlight:
+def expected(
+    desk: Desk, passages, question_id: str = "q", model: str = "", left_seconds: float = 0.0
+) -> QuestionInFlight:
     sampling = SamplingParams(max_tokens=8, temperature=0.0)
     in_flight = QuestionInFlight(Question(question_id, "How?", sampling=sampling, model=model))
-    desk.worker.expect(in_flight, passages)
+    desk.worker.expect(in_flight, passages, left_seconds)
     return in_flight
 
 
@@ -372,7 +374,10 @@ def test_the_prompt_of_a_guess_that_was_replaced_is_read_once_as_well(ahead_desk
     ahead_desk.worker.submit(in_flight, EVIDENCE)
     end = ahead_desk.end_of()
     assert isinstance(end, AnswerFinished)
-    assert submitted[-2:] == ["q\x002\0ahead", "q"]
+    *ahead, question = submitted
+    assert question == "q"
+    # Where the first was still being read, it went on with what the second has more.
+    assert ahead in (["q\x001\0ahead"], ["q\x001\0ahead", "q\x002\0ahead"])
     counters = loop.counters()
     assert counters.cached_tokens >= end.timings.prompt_tokens - 1
 
@@ -429,12 +434,16 @@ def test_a_guess_whose_question_never_comes_is_in_nobodys_way(ahead_desk, tiny_m
     assert isinstance(ahead_desk.end_of(), AnswerFinished)
 
 
-def test_nothing_is_read_ahead_on_the_processor_that_searches(model_desk):
-    expected(model_desk, EVIDENCE.passages)
+@pytest.mark.parametrize(("left_seconds", "is_read"), [(0.0, False), (5.0, True)])
+def test_on_the_processor_that_searches_only_what_a_long_search_has_found_is_read_ahead(
+    model_desk, left_seconds: float, is_read: bool
+):
+    assert model_desk.worker.reads_ahead(left_seconds) == is_read
+    expected(model_desk, EVIDENCE.passages, left_seconds=left_seconds)
     model_desk.ask("Why?", "other", max_tokens=2)
     model_desk.end_of("other")
     counters = model_desk.loader.loaded_now.loop.counters()
-    assert counters.prompt_tokens == model_desk.events[-1].timings.prompt_tokens
+    assert (counters.prompt_tokens > model_desk.events[-1].timings.prompt_tokens) == is_read
 
 
 def test_what_answers_keep_resting_on_is_read_while_nobody_asks(model_desk, monkeypatch):

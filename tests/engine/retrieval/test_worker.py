@@ -71,6 +71,7 @@ class Desk:
     open_searcher: Callable[[], FakeSearcher] | None = None
     handed: list[tuple[str, Evidence]] = field(default_factory=list)
     expected: list[tuple[int, Sequence[Passage]]] = field(default_factory=list)
+    left_seconds: list[float] = field(default_factory=list)
     reads_ahead: bool = False
     ended: dict[str, str | RagdollError] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
@@ -86,10 +87,14 @@ class Desk:
             lambda in_flight: self._end(in_flight, "cancelled"),
             self._end,
             SentenceVectors(Ledger()),
-            expect=lambda in_flight, passages: self.expected.append((len(self.searcher.batches), passages)),
-            reads_ahead=lambda: self.reads_ahead,
+            expect=self._expect,
+            reads_ahead=lambda left_seconds: self.reads_ahead,
             cores=self.cores,
         )
+
+    def _expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], left_seconds: float) -> None:
+        self.expected.append((len(self.searcher.batches), passages))
+        self.left_seconds.append(left_seconds)
 
     def _hand_over(self, in_flight: QuestionInFlight, evidence: Evidence) -> None:
         self.handed.append((in_flight.question.question_id, evidence))
@@ -158,6 +163,8 @@ def test_what_memory_has_is_expected_before_the_rest_of_the_index_is_read(desk: 
     assert replace(early, breadth=None) == whole
     passages = desk.handed[0][1].passages
     assert desk.expected == [(1, passages), (2, passages)]
+    early_seconds, late_seconds = desk.left_seconds
+    assert early_seconds > late_seconds == 0.0
 
 
 @pytest.mark.expects_warnings
