@@ -471,8 +471,10 @@ class ModelShape:
     the output head), of which `output_bytes` follow the last layer to a device. `kv_cell_bytes[i]` is what one
     token's f16 keys and values take in layer i. Of a mixture of experts, `expert_share` of the layers' bytes are the
     experts', of which a token uses the share `expert_use`. `width` is the length of a token's vector, 0 where it is not
-    known. `stage_bytes` is the largest part of a layer that is streamed by itself, 0 where that is all of it. The
-    planner computes with nothing else.
+    known. `stage_bytes` is the largest part of a layer that is streamed by itself, 0 where that is all of it.
+    `state_bytes[i]` is what layer i keeps of each sequence whatever its length; none where there is no such layer.
+    `row_bytes` of `other_bytes` are tables of which a token touches one row, in main memory always. The planner
+    computes with nothing else.
     """
 
     name: str
@@ -489,6 +491,8 @@ class ModelShape:
     expert_use: float = 1.0
     width: int = 0
     stage_bytes: int = 0
+    state_bytes: tuple[int, ...] = ()
+    row_bytes: int = 0
 
     @property
     def num_layers(self) -> int:
@@ -502,12 +506,12 @@ class ModelShape:
     @property
     def ties_embeddings(self) -> bool:
         """Whether the token embeddings are the output head too: all of them are read for each token."""
-        return self.output_bytes * 10 < self.other_bytes
+        return self.output_bytes * 10 < self.other_bytes - self.row_bytes
 
     @property
     def head_bytes(self) -> int:
         """What is read to choose a token; on a device it is a copy where it is the token embeddings."""
-        return self.other_bytes if self.ties_embeddings else self.output_bytes
+        return self.other_bytes - self.row_bytes if self.ties_embeddings else self.output_bytes
 
     @property
     def weight_bytes(self) -> int:

@@ -243,8 +243,10 @@ class Getting:
 
     def _standing(self, source: Source, told: dict[str, Download], pattern: str) -> tuple[Path, Download]:
         """Where its file is or will be, and how far it is on its way; `pattern` is how one on the shelf ends."""
-        there = next((path for path in map(Path, self._settings().known) if path.match(pattern)), None)
-        if there is not None and there.is_file():
+        listed = (path for path in map(Path, self._settings().known) if path.match(pattern))
+        # One that was removed from its folder is listed still, when another folder has it.
+        there = next((path for path in listed if path.is_file()), None)
+        if there is not None:
             return there, Download(str(source), "there")
         download = told.get(str(source), Download(str(source)))
         places = self._places_of(source)

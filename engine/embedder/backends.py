@@ -104,16 +104,14 @@ class Model:
         Raises:
             BackendRefused: There is no room, or the card refuses; the layers are in memory.
         """
-        import torch
-
         try:
             self._model.to(_TORCH_NAMES[to])
         except RuntimeError as error:  # torch has one for all that a card refuses
             self._model.to(_TORCH_NAMES["memory"])
             raise BackendRefused(first_line(error)) from error
         finally:
-            if to == "memory" and has_card():
-                torch.cuda.empty_cache()
+            if to == "memory":
+                empty_card()
 
     def for_workers(self, num_workers: int) -> tuple[Model, ...]:
         """So many models of the same weights, each for a thread of its own: most tokenizers serve one at a time."""
@@ -300,7 +298,9 @@ def load_whole(spec: EmbedderSpec) -> Model:
         # Even a bar that is never shown starts a thread to watch over it.
         tqdm.monitor_interval = 0
         prompts = dict(spec.prompts) or None
-        model = SentenceTransformer(str(spec.folder), device="cpu", local_files_only=True, prompts=prompts).eval()
+        model = SentenceTransformer(str(spec.folder), device="cpu", local_files_only=True, prompts=prompts)
+        # Else it computes in the format that its weights were saved in, which few processors do well.
+        model = model.float().eval()
     except Exception as error:  # the edge to libraries that raise what they like of a broken file
         raise EmbedderUnavailable(
             f"The embedding model {spec.name!r} cannot be loaded: {first_line(error)}",
@@ -329,6 +329,14 @@ def has_card() -> bool:
     import torch
 
     return bool(torch.cuda.is_available())
+
+
+def empty_card() -> None:
+    """Gives back what torch keeps of a card for tensors to come."""
+    import torch
+
+    if has_card():
+        torch.cuda.empty_cache()
 
 
 def formats_worth_trying() -> tuple[NumberFormat, ...]:
@@ -406,7 +414,10 @@ def _converted(
     """The layers as OpenVINO takes them, read from the export if there is one for these versions."""
     file = None if export is None else export / f"{EXPORT_NAME}-{_version('openvino')}-{_version('torch')}.xml"
     if file is not None and file.is_file():
-        return openvino.Core().read_model(file)
+        try:
+            return openvino.Core().read_model(file)
+        except RuntimeError as error:
+            log.info("a kept export of the embedding model is made anew: %s", first_line(error))
 
     class Bare(torch.nn.Module):  # type: ignore[misc]
         """The layers with inputs by place and one output, as a converter can trace them."""
@@ -426,9 +437,17 @@ def _converted(
     for place, name in zip(converted.inputs, names, strict=True):
         place.get_tensor().set_names({name})
     if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        openvino.save_model(converted, file, compress_to_fp16=False)
+        _save_whole(openvino, converted, file)
     return converted
+
+
+def _save_whole(openvino: Any, converted: Any, file: Path) -> None:
+    """Both files of an export, of which the one that is looked for comes last: a half-written one is never read."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    coming = file.with_name(f"{file.stem}.part.xml")
+    openvino.save_model(converted, coming, compress_to_fp16=False)
+    coming.with_suffix(".bin").replace(file.with_suffix(".bin"))
+    coming.replace(file)
 
 
 def _inputs(transformer: Any) -> dict[str, Any]:

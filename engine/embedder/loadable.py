@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Generator
@@ -21,6 +22,7 @@ from engine.errors import EmbedderUnavailable, EmbedderUntried
 _ROOT = str(Path(__file__).parents[2])
 _LOOK_SECONDS = 0.2
 NOT_TRIED = 3
+_NO_MEMORY = re.compile("not enough memory|out of memory|can't allocate memory", re.IGNORECASE)
 _WAY_OUT = "Choose another one. If memory was short, get it again when less is open."
 _TRY_AGAIN = "Get it again, when less is open: what came is kept, and is not fetched twice."
 
@@ -56,12 +58,15 @@ def tried(spec: EmbedderSpec) -> Generator[None, None, None]:
         raise EmbedderUnavailable(f"{spec.name} came and cannot be used: {reason}", _WAY_OUT)
 
 
-def is_the_systems(error: EmbedderUnavailable) -> bool:
+def is_the_systems(error: BaseException) -> bool:
     """Whether the system had no file or no memory for it, rather than that something is wrong with the model."""
     cause: BaseException | None = error
     while cause is not None:
         # Libraries raise some without a number for what they miss.
         if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno not in (None, errno.ENOENT)):
+            return True
+        # torch has one error for all that goes wrong.
+        if isinstance(cause, RuntimeError) and _NO_MEMORY.search(str(cause)):
             return True
         cause = cause.__cause__
     return False
@@ -81,3 +86,8 @@ if __name__ == "__main__":
     except EmbedderUnavailable as error:
         print(error.sentence, file=sys.stderr)
         sys.exit(NOT_TRIED if is_the_systems(error) else 1)
+    except (MemoryError, RuntimeError) as error:
+        if not is_the_systems(error):
+            raise
+        print("there is not enough memory.", file=sys.stderr)
+        sys.exit(NOT_TRIED)

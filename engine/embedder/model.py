@@ -375,11 +375,15 @@ class Embedder:
             self._let_go()
 
     def _let_go(self) -> None:
+        was_on_card = self._place == "card"
         self._models, self._asked, self._place, self._light_seconds = (), None, "memory", 0.0
         if self._leases:
             self._leave()
             close_all(*(growth.release for growth in self._beside), settle, trim_heap)
             self._beside = ()
+        if was_on_card:
+            # torch keeps for itself what its tensors took there.
+            backends.empty_card()
 
     def _leave(self) -> None:
         leases, self._leases = self._leases, []

@@ -98,6 +98,8 @@ def _load(name: str) -> CrossEncoder:
         from sentence_transformers import CrossEncoder
 
         model: CrossEncoder = CrossEncoder(str(folder), device="cpu", local_files_only=True)
+        # In whichever format its weights were saved: few processors compute well in others.
+        model.float()
     except Exception as error:  # the edge to libraries that raise what they like of a broken file
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise EmbedderUnavailable(f"The reranker {name!r} cannot be loaded: {first_line}", _WAY_OUT) from error

@@ -27,7 +27,7 @@ from engine.generation.load_plan import LoadPlan, Planning
 from engine.generation.load_trials import LoadTrials
 from engine.generation.loaded import LoadedModel
 from engine.generation.model import Model
-from engine.generation.model_leases import ModelLeases, cell_bytes
+from engine.generation.model_leases import ModelLeases, kept_bytes
 from engine.generation.needs import most_running
 from engine.generation.opening import Opening
 from engine.generation.speaker import Speaker
@@ -358,7 +358,7 @@ def _both_fit(loaded: LoadedModel, plan: LoadPlan, hardware: Hardware, ledger: L
         ),
     }
     buffers = sum(loaded.context.compute_bytes.values()) * max(1, plan.spec.n_ubatch) // loaded.context.n_ubatch
-    needed = {tier: cell_bytes(plan.shape, plan.placement, tier) * plan.spec.num_cells for tier in free}
+    needed = {tier: kept_bytes(plan.shape, plan.placement, tier, plan.spec.num_cells) for tier in free}
     needed["gpu" if plan.placement.n_gpu_layers else "ram"] += buffers
     # Else the new context is closed again.
     spare = {"ram": SPARE_BYTES, "gpu": max(SPARE_BYTES, least_left_bytes(plan))}

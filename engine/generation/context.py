@@ -25,10 +25,8 @@ from engine.generation.model import Model, native_log
 from engine.generation.rows import TILE_TOKENS, Extent, Filling, cell_cost
 from engine.memory.heap import bytes_in_arenas
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
-from engine.memory.workspace import ADDED_SEQUENCES, MAX_SEQUENCES
+from engine.memory.workspace import ADDED_SEQUENCES, MAX_SEQUENCES, MAX_STATES
 
-# A recurrent model reserves a whole state for each sequence, used or not.
-MAX_WHOLE_STATES = 16
 _NO_CELL_FREE, _NO_MEMORY = 1, -2
 # Of a thread, for each head of a layer: measured with 16 answers whose 4,000 cells lay anywhere, 165 ms a step for 104.
 _GAP_SECONDS = 65e-9
@@ -105,7 +103,7 @@ class Context:
         params.n_batch = min(spec.n_batch, spec.num_cells)
         params.n_ubatch = min(spec.n_ubatch, params.n_batch)
         # A batch with fewer tokens than there are sequences trips an assertion while memory is reserved.
-        most = min(MAX_WHOLE_STATES if model.is_recurrent else MAX_SEQUENCES + ADDED_SEQUENCES, params.n_batch)
+        most = min(MAX_STATES if model.is_recurrent else MAX_SEQUENCES + ADDED_SEQUENCES, params.n_batch)
         fills_up = _fills_up(model) and most > 1
         self.num_sequences = min(spec.num_sequences, most - fills_up)
         # What fills batches up is of a sequence behind all others.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
 from engine.closing import close_all
 from engine.core import ModelShape, SpanState, Tier
 from engine.memory.ledger import Lease, Ledger
+from engine.memory.listing import STATES
 from engine.memory.placement import Placement
+from engine.memory.workspace import num_states
 
 SET_ASIDE = "answers set aside"
 NO_ROOM = "read from the model's file when needed"
@@ -156,10 +158,7 @@ class ModelLeases:
     def making_context(self, shape: ModelShape, placement: Placement, num_cells: int) -> Iterator[None]:
         """Enters the cells of a context that is made in the block: they take half a second, and are nobody else's."""
         coming = LeaseGroup(self._ledger)
-        for tier in _TIERS:
-            coming.take(
-                "kv", f"{num_cells:,} cells", tier, cell_bytes(shape, placement, tier) * num_cells, loading=True
-            )
+        _take_kept(coming, shape, placement, num_cells, loading=True)
         try:
             yield
         finally:
@@ -188,10 +187,9 @@ class ModelLeases:
         """
         context = LeaseGroup(self._ledger)
         self._contexts.append(context)
-        for tier in _TIERS:
-            context.take("kv", f"{num_cells:,} cells", tier, cell_bytes(shape, placement, tier) * num_cells)
+        _take_kept(context, shape, placement, num_cells)
         in_memory = {device: bytes_ for device, bytes_ in buffers.items() if _tier_of_buffer(device) == "ram"}
-        cells_bytes, buffers_bytes = cell_bytes(shape, placement, "ram") * num_cells, sum(in_memory.values())
+        cells_bytes, buffers_bytes = kept_bytes(shape, placement, "ram", num_cells), sum(in_memory.values())
 
         def touched(num_bytes: int) -> int:
             """Of a buffer: its share of what was written to in all of them."""
@@ -243,14 +241,36 @@ def _share_that_fits(placement: Placement, num_bytes: int) -> float:
     return min(1.0, room_bytes / num_bytes)
 
 
-def cell_bytes(shape: ModelShape, placement: Placement, tier: Tier) -> int:
-    """What a cell takes in a tier: it lies with its layer, or all of it in memory."""
+def kept_bytes(shape: ModelShape, placement: Placement, tier: Tier, num_cells: int) -> int:
+    """What a context of so many cells holds in a tier of what was read: with its layers, or all of it in memory."""
+    return _cell_bytes(shape, placement, tier) * num_cells + _state_bytes(shape, placement, tier)
+
+
+def _cell_bytes(shape: ModelShape, placement: Placement, tier: Tier) -> int:
+    return _of_tier(shape.kv_cell_bytes, placement, tier)
+
+
+def _state_bytes(shape: ModelShape, placement: Placement, tier: Tier) -> int:
+    """What the states of all sequences take there, where layers keep some."""
+    return _of_tier(shape.state_bytes, placement, tier) * num_states(shape, placement.num_slots)
+
+
+def _of_tier(of_layers: Sequence[int], placement: Placement, tier: Tier) -> int:
     with_layer = placement.kv_on_gpu
     return sum(
-        cell
-        for layer, cell in enumerate(shape.kv_cell_bytes)
+        num_bytes
+        for layer, num_bytes in enumerate(of_layers)
         if (placement.tier_of_layer(layer) if with_layer else "ram") == tier
     )
+
+
+def _take_kept(
+    leases: LeaseGroup, shape: ModelShape, placement: Placement, num_cells: int, loading: bool = False
+) -> None:
+    """Enters the cells of a context, and its states."""
+    for tier in _TIERS:
+        leases.take("kv", f"{num_cells:,} cells", tier, _cell_bytes(shape, placement, tier) * num_cells, loading)
+        leases.take("kv", STATES, tier, _state_bytes(shape, placement, tier), loading)
 
 
 def _tier_of_buffer(device: str) -> Tier:

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from engine.core import Span, Tier
 from engine.memory.terms import Filling, Frame, Terms
 
+# What layers keep of a sequence that sum it up.
+STATES = "states of sequences"
+
 
 def spans_of(
     terms: Terms, frame: Frame, filling: Filling, weight_ram_bytes: int, kv_disk_bytes: int
@@ -34,6 +37,7 @@ def _on_device(terms: Terms, frame: Frame) -> Iterator[Span]:
         yield Span("weights", words, "gpu", terms.device_layer_bytes(frame))
         yield Span("weights", "output head", "gpu", terms.shape.head_bytes if terms.has_head(frame) else 0)
         yield Span("kv", f"{frame.num_cells:,} cells", "gpu", terms.device_cell_bytes(frame) * frame.num_cells)
+        yield Span("kv", STATES, "gpu", terms.device_state_bytes(frame))
         yield Span("workspace", "compute buffer", "gpu", terms.workspace_gpu_bytes(frame))
     if frame.embedder_on_gpu:
         yield Span("embedder", "embedding model", "gpu", terms.demand.embedder_bytes)
@@ -49,6 +53,7 @@ def _in_memory(terms: Terms, frame: Frame, filling: Filling, weight_bytes: int) 
         yield Span("weights", "layers in memory", "ram", weight_bytes - edges - ring)
         yield Span("weights", f"{filling.ring_slots} slots of the ring", "ram", ring, "streaming")
     yield Span("kv", f"{frame.num_cells:,} cells", "ram", terms.ram_cell_bytes(frame) * frame.num_cells)
+    yield Span("kv", STATES, "ram", terms.ram_state_bytes(frame))
     yield Span("kv", "what was read, kept in memory", "ram", filling.tree_bytes)
     yield Span("workspace", "compute buffer and logits", "ram", terms.workspace_ram_bytes(frame))
     yield Span("index", "partitions in memory", "ram", filling.index_bytes)

@@ -17,7 +17,7 @@ from engine.memory.demand import Demand
 from engine.memory.measured import Split
 from engine.memory.placement import Placement, layers_of
 from engine.memory.spread import Spread
-from engine.memory.workspace import compute_bytes, input_bytes, output_bytes, written_compute_bytes
+from engine.memory.workspace import compute_bytes, input_bytes, num_states, output_bytes, written_compute_bytes
 
 # Bytes that 32 numbers take: as f16, and as q8_0 with their common scale.
 BYTES_OF_32: dict[KVType, int] = {"f16": 64, "q8_0": 34}
@@ -79,6 +79,7 @@ class Terms:
         self._weights = _sums(self.shape.layer_bytes)
         self._cells = {kind: _sums(cell_bytes(self.shape, kind)) for kind in BYTES_OF_32}
         self._most_cell_bytes = {kind: max(cell_bytes(self.shape, kind), default=0) for kind in BYTES_OF_32}
+        self._states = _sums(self.shape.state_bytes or (0,) * self._num_layers)
         self._spreads: dict[int, Spread] = {}
         self.fixed_ram_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "ram")
         self.fixed_gpu_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "gpu")
@@ -152,13 +153,21 @@ class Terms:
     def device_cell_bytes(self, frame: Frame) -> int:
         return self._cells[frame.kv_type][self.on_device(frame)] if frame.kv_on_gpu else 0
 
+    def state_bytes(self, frame: Frame) -> int:
+        """Of all sequences, where layers keep a state of each; it lies where their cells would."""
+        return self._states[-1] * num_states(self.shape, frame.num_slots)
+
+    def device_state_bytes(self, frame: Frame) -> int:
+        on_device = self._states[self.on_device(frame)] if frame.kv_on_gpu else 0
+        return on_device * num_states(self.shape, frame.num_slots)
+
     def device_bytes(self, frame: Frame) -> int:
         """Everything of ours on the device."""
         num_bytes = self.fixed_gpu_bytes + (self.demand.embedder_bytes if frame.embedder_on_gpu else 0)
         if not frame.n_gpu_layers:
             return num_bytes
-        weights = self.device_layer_bytes(frame) + self.shape.head_bytes
-        return num_bytes + weights + self.device_cell_bytes(frame) * frame.num_cells + self.workspace_gpu_bytes(frame)
+        num_bytes += self.device_layer_bytes(frame) + self.shape.head_bytes + self.device_state_bytes(frame)
+        return num_bytes + self.device_cell_bytes(frame) * frame.num_cells + self.workspace_gpu_bytes(frame)
 
     def workspace_gpu_bytes(self, frame: Frame) -> int:
         is_split = self.on_device(frame) < self._num_layers
@@ -183,13 +192,17 @@ class Terms:
         whole, split = (self._device_compute_bytes(frame, is_split=is_split) for is_split in (False, True))
         weights, cells = self._weights, self._cells[frame.kv_type]
         num_cells = frame.num_cells if frame.kv_on_gpu else 0
+        states = num_states(self.shape, frame.num_slots) if frame.kv_on_gpu else 0
         num_layers = self._num_layers
-        if weights[num_layers] + cells[num_layers] * num_cells + whole <= left:
+
+        def layers_take(count: int) -> int:
+            return weights[count] + cells[count] * num_cells + self._states[count] * states
+
+        if layers_take(num_layers) + whole <= left:
             return 1 + num_layers
         if left < split:
             return 0
-        counts = range(1, num_layers)
-        return 1 + bisect_right(counts, left - split, key=lambda count: weights[count] + cells[count] * num_cells)
+        return 1 + bisect_right(range(1, num_layers), left - split, key=layers_take)
 
     # --- eq 3 ---
 
@@ -202,23 +215,28 @@ class Terms:
     def ram_cell_bytes(self, frame: Frame) -> int:
         return self.cell_bytes(frame.kv_type) - self.device_cell_bytes(frame)
 
+    def ram_state_bytes(self, frame: Frame) -> int:
+        return self.state_bytes(frame) - self.device_state_bytes(frame)
+
     def framed_ram_bytes(self, frame: Frame) -> int:
         """Everything of ours in memory but the weights of the processor, resident partitions and kept KV."""
         embedder = 0 if frame.embedder_on_gpu else self.demand.embedder_bytes
-        cells = self.ram_cell_bytes(frame) * frame.num_cells
+        cells = self.ram_cell_bytes(frame) * frame.num_cells + self.ram_state_bytes(frame)
         on_device = self.device_bytes(frame) if self.device_shares_ram else 0
         return self.fixed_ram_bytes + embedder + cells + self.workspace_ram_bytes(frame) + on_device
 
     def edge_bytes(self, frame: Frame, is_streaming: bool) -> int:
         """Weights in memory outside the layers.
 
-        Of token embeddings that are no head as well, a token touches a row: while layers are streamed they are left to
-        the page cache.
+        Of token embeddings that are no head as well, and of other tables like them, a token touches a row: while layers
+        are streamed they are left to the page cache.
         """
         head = 0 if self.has_head(frame) else self.shape.output_bytes
         embeddings = self.shape.other_bytes - self.shape.output_bytes
         is_read_whole = self.shape.ties_embeddings and not self.has_head(frame)
-        return head + (embeddings if is_read_whole or not is_streaming else 0)
+        if not is_streaming:
+            return head + embeddings
+        return head + (self.shape.head_bytes - self.shape.output_bytes if is_read_whole else 0)
 
     def weight_ram_bytes(self, frame: Frame, filling: Filling) -> int:
         """Weights in memory, the ring with them; of what the system maps, what it can keep there."""

@@ -26,11 +26,22 @@ ROWS_OF_AN_ANSWER = 1 + 64
 # Behind them a context has one more, of tokens that fill batches up (generation/fours.py): llama.cpp has 256 in all.
 ADDED_SEQUENCES = 1
 _UNKNOWN_WIDTH = 4096
+# A model that sums up what it has read reserves a state for each sequence, used or not: from a megabyte to 150. So many
+# are enough for what is kept, and so few for those who are answered and what is loaded meanwhile.
+MAX_STATES, MIN_STATES, STATES_BYTES = 16, 6, 2**29
 
 
 def num_sequences(vocabulary_size: int, num_cells: int) -> int:
     """How many sequence numbers a context of so many cells has."""
     return max(MIN_SEQUENCES, min(_affordable_rows(vocabulary_size), num_cells // CELLS_OF_A_SEQUENCE))
+
+
+def num_states(shape: ModelShape, num_slots: int) -> int:
+    """How many sequences a context has of a model that keeps a state of each; 0 of all others."""
+    num_bytes = sum(shape.state_bytes)
+    if not num_bytes:
+        return 0
+    return min(MAX_STATES, max(MIN_STATES, num_slots + 2, STATES_BYTES // num_bytes))
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, replace
 
 from engine.core import ModelShape
-from engine.models.gguf import F16_BYTES
+from engine.models.layer_caches import F16_BYTES
 from engine.models.layer_stages import largest_stage_bytes
 
 

@@ -7,6 +7,7 @@ it, and a file that is another on the hub by now has another one.
 from __future__ import annotations
 
 import glob
+import math
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from engine.config import GIB, MIB
+from engine.config import MIB
 from engine.errors import BadRequest, DiskFull, DownloadCut, DownloadFailed, is_disk_full
 from engine.models.fetched import Fetched
 from engine.models.hub import LONGEST_WAIT_SECONDS, Hub, HubFile
@@ -331,7 +332,8 @@ def _told_of_the_disk(folder: Path) -> Iterator[None]:
 
 
 def _no_room(folder: Path, missing_bytes: int) -> DiskFull:
-    missing = f"; {max(0.1, missing_bytes / GIB):.1f} GB are missing" if missing_bytes > 0 else ""
+    # Rather a little more than what would not be enough.
+    missing = f"; {math.ceil(missing_bytes / 1e8) / 10:.1f} GB are missing" if missing_bytes > 0 else ""
     return DiskFull(
         f"The disk that holds {folder} has no room for the model{missing}.",
         "Free some space, or choose a folder on another disk (models.folder), and go on: what was fetched is kept.",

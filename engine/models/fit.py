@@ -98,11 +98,15 @@ def by_settings(demand: Demand, settings: Settings, n_gpu_layers: int | None = N
 def can_quantise_kv(metadata: Mapping[str, Any]) -> bool:
     """Whether keys and values of a model can be kept in 8 bits, by the metadata of its header."""
     architecture = metadata.get("general.architecture", "")
-    heads = metadata.get(f"{architecture}.attention.head_count", 1)
-    most_heads = max(1, max(heads) if isinstance(heads, list) else heads)
+    most_heads = max([1, *_all_of(metadata.get(f"{architecture}.attention.head_count", 1))])
     width = metadata.get(f"{architecture}.embedding_length", 0) // most_heads
     lengths = (metadata.get(f"{architecture}.attention.{part}_length", width) for part in ("key", "value"))
-    return all(length % _NUMBERS_OF_A_SCALE == 0 for length in lengths)
+    return all(length % _NUMBERS_OF_A_SCALE == 0 for told in lengths for length in _all_of(told))
+
+
+def _all_of(told: Any) -> list[int]:
+    """A number of the metadata, be there one for all layers or one for each."""
+    return told if isinstance(told, list) else [told]
 
 
 def is_streamable(tables: Sequence[Sequence[TensorExtent]], platform: str = sys.platform) -> bool:

@@ -13,8 +13,9 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType
 
 from engine.core import ModelShape
 from engine.errors import ModelFileInvalid, ModelNotFound, ModelUnreadable
+from engine.models.layer_caches import layer_caches, per_layer
 from engine.models.layer_stages import largest_stage_bytes
 from engine.models.soundness import fault_of, fault_of_vocabulary
 from engine.models.source import pieces_of
@@ -33,7 +35,6 @@ DEFAULT_ALIGNMENT = 32
 MAX_TENSORS, MAX_KEYS, MAX_DIMENSIONS, MAX_BYTES = 1_000_000, 1_000_000, 8, 2**48
 # Magic, version and counts.
 SMALLEST_BYTES = 24
-F16_BYTES = 2
 _VOCABULARY = "tokenizer.ggml.tokens"
 # The type of the value, the type of its elements, and how many there are.
 _BEFORE_FIRST = 4 + 4 + 8
@@ -54,15 +55,21 @@ _EMBEDDING_ARCHITECTURES = frozenset(
     {"bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "jina-bert-v2", "jina-bert-v3", "eurobert"}
 )
 _BLOCK_NAME = re.compile(r"blk\.(\d+)\.")
+# Outside the layers, and none of the output head: a token touches one row of it, in main memory always.
+READ_BY_ROW = frozenset({"per_layer_token_embd.weight"})
 
 
 @dataclass(frozen=True, slots=True)
 class TensorExtent:
-    """Where one tensor's bytes lie: `offset` counts from the start of the file."""
+    """Where one tensor's bytes lie: `offset` counts from the start of the file.
+
+    A matrix has `num_rows`; they are 0 where nobody asks for them.
+    """
 
     name: str
     offset: int
     num_bytes: int
+    num_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +254,7 @@ def _parse(cursor: _Cursor, file_bytes: int) -> Header:
     if not isinstance(alignment, int) or alignment < 1:
         raise cursor.invalid("its header is damaged")
     data_start = -(-cursor.at // alignment) * alignment
-    tensors = tuple(TensorExtent(name, data_start + offset, size) for name, offset, size in table)
+    tensors = tuple(replace(tensor, offset=data_start + tensor.offset) for tensor in table)
     needed = max((tensor.offset + tensor.num_bytes for tensor in tensors), default=data_start)
     if needed > MAX_BYTES:
         raise cursor.invalid("its tensor table is damaged")
@@ -283,20 +290,19 @@ def _array(cursor: _Cursor) -> Any:
     return list(struct.unpack(f"<{length}{code}", cursor.take(length * struct.calcsize(code))))
 
 
-def _tensor_info(cursor: _Cursor) -> tuple[str, int, int]:
+def _tensor_info(cursor: _Cursor) -> TensorExtent:
+    """Its offset counts from the end of the header."""
     name = cursor.string()
     num_dimensions = cursor.scalar("I")
     if num_dimensions > MAX_DIMENSIONS:
         raise cursor.invalid("its tensor table is damaged")
-    count = 1
-    for _ in range(num_dimensions):
-        count *= cursor.scalar("Q")
+    sizes = [cursor.scalar("Q") for _ in range(num_dimensions)]
     kind_number, offset = cursor.scalar("I"), cursor.scalar("Q")
     try:
         block, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType(kind_number)]
     except (ValueError, KeyError) as error:
         raise cursor.invalid(f"tensor {name} has a number format ({kind_number}) that is not known here") from error
-    return name, offset, count // block * block_bytes
+    return TensorExtent(name, offset, prod(sizes) // block * block_bytes, sizes[1] if len(sizes) > 1 else 0)
 
 
 def _require_writer(path: Path, metadata: Mapping[str, Any]) -> None:
@@ -324,6 +330,7 @@ def _shape(path: Path, metadata: Mapping[str, Any], tensors: list[TensorExtent],
     if not tensors:
         raise ModelFileInvalid(f"{path.name} holds no layers that can be run.", "Choose another GGUF file.")
     layer_bytes, other_bytes, output_bytes = _bytes_by_place(tensors, num_layers)
+    caches = layer_caches(architecture, number, _rows_by_layer(tensors, num_layers))
     return ModelShape(
         name=str(metadata.get("general.name") or path.stem),
         architecture=architecture,
@@ -331,17 +338,28 @@ def _shape(path: Path, metadata: Mapping[str, Any], tensors: list[TensorExtent],
         layer_bytes=layer_bytes,
         other_bytes=other_bytes,
         output_bytes=output_bytes,
-        kv_cell_bytes=tuple(_kv_cell_bytes(number, num_layers)),
+        kv_cell_bytes=caches.cell_bytes,
         vocabulary_size=int(metadata.get(_VOCABULARY) or number("vocab_size")),
         file_bytes=file_bytes,
         has_chat_template=bool(metadata.get("tokenizer.chat_template")),
         expert_share=_expert_bytes(tensors) / max(1, sum(layer_bytes)),
         expert_use=min(
-            1.0, max(_per_layer(number("expert_used_count", 1), num_layers)) / max(1, int(number("expert_count", 1)))
+            1.0, max(per_layer(number("expert_used_count", 1), num_layers)) / max(1, int(number("expert_count", 1)))
         ),
         width=int(number("embedding_length")),
         stage_bytes=largest_stage_bytes(_sizes_by_layer(tensors, num_layers)),
+        state_bytes=caches.state_bytes,
+        row_bytes=sum(tensor.num_bytes for tensor in tensors if tensor.name in READ_BY_ROW),
     )
+
+
+def _rows_by_layer(tensors: list[TensorExtent], num_layers: int) -> list[dict[str, int]]:
+    """The rows of a layer's tensors, by their names behind that of the layer."""
+    rows: list[dict[str, int]] = [{} for _ in range(num_layers)]
+    for tensor in tensors:
+        if (match := _BLOCK_NAME.match(tensor.name)) and (layer := int(match[1])) < num_layers:
+            rows[layer][tensor.name[match.end() :]] = tensor.num_rows
+    return rows
 
 
 def _sizes_by_layer(tensors: list[TensorExtent], num_layers: int) -> list[dict[str, int]]:
@@ -374,21 +392,3 @@ def _bytes_by_place(tensors: list[TensorExtent], num_layers: int) -> tuple[tuple
             other += tensor.num_bytes
             output += tensor.num_bytes if tensor.name.startswith("output") else 0
     return tuple(layers), other, output
-
-
-def _kv_cell_bytes(number: Any, num_layers: int) -> Iterator[int]:
-    """f16 bytes of one token's keys and values, layer by layer; some architectures vary the heads per layer."""
-    heads = _per_layer(number("attention.head_count"), num_layers)
-    kv_heads = _per_layer(number("attention.head_count_kv") or number("attention.head_count"), num_layers)
-    width = int(number("embedding_length"))
-    for layer in range(num_layers):
-        head_width = width // max(1, heads[layer])
-        key_length = _per_layer(number("attention.key_length", head_width), num_layers)[layer]
-        value_length = _per_layer(number("attention.value_length", head_width), num_layers)[layer]
-        yield kv_heads[layer] * (key_length + value_length) * F16_BYTES
-
-
-def _per_layer(value: Any, num_layers: int) -> list[int]:
-    if isinstance(value, list):
-        return [int(entry) for entry in value[:num_layers]] + [0] * (num_layers - len(value))
-    return [int(value)] * num_layers

@@ -510,6 +510,15 @@ def test_a_model_that_is_used_by_another_name_is_let_go_and_forgotten_by_all(eng
     assert engine.settings.models.current == ""
 
 
+def test_a_model_that_was_got_again_is_there_though_an_earlier_place_of_it_is_listed(engine: Engine, tmp_path: Path):
+    got(engine, KNOWN.source)
+    path = place(engine, KNOWN.source)
+    gone = Source.parse(KNOWN.source).below(tmp_path / "earlier")
+    engine.change_settings({"models.known": (str(gone), str(path))})
+    told = entry(engine)
+    assert (told.download.state, told.model.path) == ("there", str(path))
+
+
 def test_a_model_that_is_being_used_by_another_name_is_not_deleted(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

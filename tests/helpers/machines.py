@@ -108,6 +108,8 @@ def random_shape(chance: random.Random) -> ModelShape:
     sizes = tuple(int(base * chance.choice((1.0, 1.0, 1.12, 1.25))) for _ in range(layers))
     output, embeddings = chance.choice((0, base)), chance.randint(1, 1200) * MIB
     is_mixture = chance.random() < 0.2
+    # Of what few models have.
+    aside = random.Random(base + layers)
     return ModelShape(
         name="random",
         architecture="llama",
@@ -122,6 +124,8 @@ def random_shape(chance: random.Random) -> ModelShape:
         expert_share=0.9 if is_mixture else 0.0,
         expert_use=chance.choice((0.06, 0.25)) if is_mixture else 1.0,
         width=chance.choice((0, 2048, 8192)),
+        state_bytes=tuple(aside.choice((0, 0, 2 * MIB)) for _ in range(layers)) if aside.random() < 0.3 else (),
+        row_bytes=embeddings // 2 if aside.random() < 0.1 else 0,
     )
 
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from engine.errors import NotStreamable
 from engine.generation.weights.stages import Stages
 from engine.models.fit import MOST_STRETCHES, picks_experts
-from engine.models.gguf import TensorExtent, layer_of
+from engine.models.gguf import READ_BY_ROW, TensorExtent, layer_of
 
 EMBEDDINGS, OUTPUT, UNNAMED = "token_embd.weight", "output.weight", "without a name"
 # Of norms and biases, those of all layers are less than one slot.
@@ -122,7 +122,7 @@ def layout_of(
         pages = _whole_pages(run, page_bytes)
         inner.setdefault(run.label, []).extend([pages] if pages.num_bytes > 0 else [])
     others = {label: tuple(pages) for label, pages in inner.items() if isinstance(label, str)}
-    is_scattered = {EMBEDDINGS} if not reads_all_embeddings else set[str]()
+    is_scattered = READ_BY_ROW if reads_all_embeddings else READ_BY_ROW | {EMBEDDINGS}
     return Layout(
         stages=tuple(tuple(inner.get(stage, ())) for stage in range(stages.num_stages)),
         layers=stages.layers,

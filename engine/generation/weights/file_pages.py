@@ -23,7 +23,7 @@ from engine.generation.weights.extents import EMBEDDINGS, SMALL_BYTES
 from engine.generation.weights.mappings import FileId
 from engine.generation.weights.mappings import Mapping as MappedRange
 from engine.generation.weights.memory_map import MADV_DONTNEED, MADV_RANDOM, advise
-from engine.models.gguf import TensorExtent, parts_of, read_header
+from engine.models.gguf import READ_BY_ROW, TensorExtent, parts_of, read_header
 
 
 def copied_bytes(buffers: Mapping[str, int]) -> int:
@@ -74,7 +74,7 @@ def _pages_of_few(tensors: Sequence[TensorExtent]) -> Iterator[tuple[int, int]]:
     page = mmap.PAGESIZE
     for tensor in tensors:
         # A matrix that stays mapped is read as a whole, and the more at once the better.
-        if tensor.num_bytes < SMALL_BYTES or tensor.name == EMBEDDINGS:
+        if tensor.num_bytes < SMALL_BYTES or tensor.name == EMBEDDINGS or tensor.name in READ_BY_ROW:
             yield tensor.offset // page * page, -(-(tensor.offset + tensor.num_bytes) // page) * page
 
 

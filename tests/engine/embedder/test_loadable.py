@@ -21,6 +21,25 @@ def test_a_model_that_can_be_loaded_passes():
         pass
 
 
+def test_a_trial_for_which_memory_is_short_says_nothing_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The child is given so little of it that the first text finds none."""
+    short = tmp_path / "sitecustomize.py"
+    short.write_text(
+        "from engine.embedder import backends\n"
+        "def encode(*arguments, **options):\n"
+        "    raise RuntimeError('DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes.')\n"
+        "def load(spec):\n"
+        "    from types import SimpleNamespace\n"
+        "    return SimpleNamespace(encode=encode)\n"
+        "backends.load_light = load\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(EmbedderUntried, match="could not be tried: there is not enough memory") as error:
+        for _ in tried(resolve(EmbedderSettings())):
+            pass
+    assert "not fetched twice" in error.value.way_out
+
+
 def test_who_closes_it_leaves_nothing_running():
     steps = tried(resolve(EmbedderSettings()))
     next(steps)
@@ -57,7 +76,9 @@ def test_a_trial_that_is_killed_says_nothing_of_the_model(monkeypatch: pytest.Mo
         *[(OSError(errno.EMFILE, "Too many open files"), True), (MemoryError(), True)],
         # A file that the model lacks, and what libraries say of one that is none.
         *[(FileNotFoundError(errno.ENOENT, "No such file"), False), (OSError("no file named model"), False)],
-        *[(ValueError("no weights"), False), (None, False)],
+        *[(ValueError("no weights"), False), (None, False), (RuntimeError("shapes do not match"), False)],
+        # As torch says it.
+        (RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9000000000 bytes."), True),
     ],
 )
 def test_what_the_system_refuses_is_no_fault_of_the_model(cause: Exception | None, is_so: bool):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
 from engine.giving_way import GivingWay
 from engine.memory.ledger import Growth, Ledger
+from tests.helpers.tiny_embedder import write_tiny_embedder
 
 TEXTS = ["A mutex guards shared data.", "Bread needs flour.", "", "long " * 2000, "Threads share state safely."]
 
@@ -409,6 +411,31 @@ def test_openvino_makes_the_same_vectors_and_its_export_is_kept(tmp_path: Path):
         assert np.sum(plain * other.encode(texts, is_question=False), axis=1).min() > 0.999
     assert [file.suffix for file in sorted(tmp_path.iterdir())] == [".bin", ".xml"]
     np.testing.assert_array_equal(whole.encode(texts, is_question=False), plain)
+
+
+def test_an_export_that_was_cut_short_is_made_anew(tmp_path: Path):
+    pytest.importorskip("openvino", reason="the extra `fast` is not installed")
+    whole = backends.load(resolve(EmbedderSettings()))
+    whole.through_openvino("float32", 2, tmp_path)
+    [made] = tmp_path.glob("*.xml")
+    made.write_bytes(made.read_bytes()[:500])
+    again = whole.through_openvino("float32", 2, tmp_path).encode(["A text."], is_question=False)
+    np.testing.assert_allclose(again, whole.encode(["A text."], is_question=False), atol=1e-3)
+    assert sorted(file.suffix for file in tmp_path.iterdir()) == [".bin", ".xml"]
+
+
+@pytest.mark.parametrize("saved_as", ["float16", "bfloat16"])
+def test_weights_that_were_saved_in_half_are_computed_with_in_whole(tmp_path: Path, saved_as: str):
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    folder = write_tiny_embedder(tmp_path / "half")
+    file, config = folder / "model.safetensors", folder / "config.json"
+    halves = {name: tensor.to(getattr(torch, saved_as)) for name, tensor in load_file(file).items()}
+    save_file(halves, file, {"format": "pt"})
+    config.write_text(json.dumps({**json.loads(config.read_text()), "dtype": saved_as}))
+    model = backends.load_whole(resolve(EmbedderSettings(model=str(folder))))
+    assert {tensor.dtype for tensor in model._model.parameters()} == {torch.float32}
 
 
 def test_a_question_that_was_just_searched_for_is_not_computed_again(minilm, monkeypatch: pytest.MonkeyPatch):

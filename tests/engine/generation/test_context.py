@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,8 @@ from engine.core import KVType
 from engine.errors import DecodeFailed, NoCells
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
-from tests.helpers.tiny_gguf import write_tiny_mamba, write_tiny_model
+from engine.models.gguf import read_shape
+from tests.helpers.tiny_gguf import write_tiny_gemma2, write_tiny_lfm2, write_tiny_mamba, write_tiny_model
 
 TEXT = "Threads share state through a mutex, and wait for it."
 
@@ -172,3 +175,29 @@ def test_attention_is_where_most_layers_have_their_keys_and_values(
     monkeypatch.setattr(context, "spec", replace(context.spec, kv_on_gpu=kv_on_gpu))
     assert context.attends_on_processor is on_processor
     assert context.attends_by_tiles is (on_processor and context.spec.kv_type == "f16")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        write_tiny_model,
+        write_tiny_gemma2,
+        lambda path: write_tiny_lfm2(path, dim=1024),
+        lambda path: write_tiny_mamba(path, dim=512, state=64),
+    ],
+)
+def test_cells_and_states_are_as_large_as_the_header_says(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, write: Callable[[Path], Path]
+) -> None:
+    path = write(tmp_path / "tiny.gguf")
+    shape, model = read_shape(path), Model(path, 0, lambda _: True)
+    with caplog.at_level(logging.DEBUG):
+        context = Context(model, ContextSpec(16_384, 512, 128, 1, num_sequences=16))
+    allocated = {"KV": 0.0, "RS": 0.0}
+    for kind, mebibytes in re.findall(r"(KV|RS) buffer size =\s+([\d.]+) MiB", caplog.text):
+        allocated[kind] += float(mebibytes)
+    states = sum(shape.state_bytes) * context.num_sequences
+    assert allocated["KV"] == pytest.approx(shape.kv_bytes(context.num_cells) / 2**20, abs=0.01)
+    assert allocated["RS"] == pytest.approx(states / 2**20, abs=0.01)
+    context.close()
+    model.close()

@@ -580,6 +580,35 @@ def test_a_tied_head_is_paid_for_on_the_device_too():
     assert (placement.n_gpu_layers, head.num_bytes) == (29, THREE.other_bytes)
 
 
+def test_states_of_sequences_are_kept_where_their_layers_are():
+    hybrid = replace(EIGHT, state_bytes=(16 * MIB,) * EIGHT.num_layers)
+    whole = plan(machine(24, 32), DESKTOP, Backlog(), wanted(hybrid))
+    states = [span for span in whole.spans if span.what == "states of sequences"]
+    # 512 MiB of each sequence, so as few as four answers get along with.
+    assert [(span.owner, span.tier, span.num_bytes) for span in states] == [("kv", "gpu", 6 * 512 * MIB)]
+    in_memory = plan(machine(0, 32), DESKTOP, Backlog(), wanted(hybrid))
+    assert held(in_memory, "ram", "kv") - 6 * 512 * MIB >= hybrid.kv_bytes(in_memory.num_cells)
+    pinned = Wishes(kv_on_gpu=True)
+    small = [plan(machine(8, 32), DESKTOP, Backlog(), wanted(shape, wishes=pinned)) for shape in (hybrid, EIGHT)]
+    assert small[0].n_gpu_layers < small[1].n_gpu_layers
+
+
+def test_tables_of_which_a_token_reads_a_row_take_nothing_of_a_card():
+    # As Gemma 3n has them.
+    rows = 2 * GIB
+    table = replace(THREE, other_bytes=THREE.other_bytes + rows, row_bytes=rows)
+    assert table.ties_embeddings
+    assert table.head_bytes == THREE.head_bytes
+    with_table, without = (plan(machine(4, 32), DESKTOP, Backlog(), wanted(shape)) for shape in (table, THREE))
+    assert with_table.n_gpu_layers == without.n_gpu_layers > 0
+    assert held(with_table, "gpu", "weights") == held(without, "gpu", "weights")
+    assert held(with_table, "ram", "weights") == held(without, "ram", "weights") + rows
+    # Where layers are streamed it is left to the system, as embeddings are.
+    scarce = [plan(machine(0, 2.5), DESKTOP, Backlog(), wanted(shape)) for shape in (table, THREE)]
+    assert all(placement.streamed_layers for placement in scarce)
+    assert scarce[0].streamed_layers == scarce[1].streamed_layers
+
+
 def test_without_a_model_the_index_gets_what_it_needs():
     nothing = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False)
     placement = plan(machine(8, 8), DESKTOP, Backlog(), wanted(nothing, context_tokens=0))

@@ -18,6 +18,7 @@ from engine.memory.workspace import (
     ROWS_OF_AN_ANSWER,
     compute_bytes,
     num_sequences,
+    num_states,
     output_bytes,
     written_compute_bytes,
 )
@@ -113,3 +114,17 @@ def test_in_memory_it_takes_what_the_answers_at_once_write_to(tmp_path: Path, nu
     finally:
         context.close()
         model.close()
+
+
+def test_states_are_as_many_as_their_size_and_the_answers_at_once_allow():
+    def states(mebibytes: int, num_slots: int = 1) -> int:
+        shape = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False, state_bytes=(0, mebibytes * MIB))
+        return num_states(shape, num_slots)
+
+    assert states(0) == 0
+    assert states(1) == 16
+    assert states(64) == 8
+    assert states(150) == 6
+    # Who is answered has one, and one is for what is loaded, and one for what is kept.
+    assert states(150, num_slots=8) == 10
+    assert states(150, num_slots=40) == 16
