@@ -286,13 +286,14 @@ class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader
     def set_pending_aside(self, reason: str) -> None:
         """Pending documents wait no longer: those with stored rows count as indexed, the others as skipped.
 
-        Of these no content is known any more, so that they are read where their folder is added again.
+        Of these no content is known any more, so that they are read where their folder is added again. What is out of
+        reach goes on waiting: nobody could have read it, and it is read when its drive is back.
         """
+        is_waiting = "state = 'pending' AND absence = ''"
         with self._database.transaction() as writer:
-            writer.execute("UPDATE documents SET state = 'indexed' WHERE state = 'pending' AND embedder != ''")
+            writer.execute(f"UPDATE documents SET state = 'indexed' WHERE {is_waiting} AND embedder != ''")
             writer.execute(
-                "UPDATE documents SET state = 'skipped', reason = ?, content_hash = '' WHERE state = 'pending'",
-                (reason,),
+                f"UPDATE documents SET state = 'skipped', reason = ?, content_hash = '' WHERE {is_waiting}", (reason,)
             )
 
 

@@ -89,7 +89,8 @@ def _spec_of(folder: str) -> GitIgnoreSpec | None:
 def _read(file: str, mtime_ns: int, size_bytes: int) -> GitIgnoreSpec | None:
     """Kept by time and size, because every change in a folder asks for the rules that hold there."""
     try:
-        with open(file, encoding="utf-8", errors="surrogateescape") as stream:
+        # Some editors put a byte-order mark before the first rule.
+        with open(file, encoding="utf-8-sig", errors="surrogateescape") as stream:
             lines = stream.read(_MAX_RULES_BYTES).splitlines()
     except OSError:
         return None

@@ -16,7 +16,7 @@ from hashlib import blake2b
 
 from engine.core import FoundFile
 from engine.library.ignoring import IgnoreRules, ignored_below, rules_in
-from engine.library.root_looks import answers
+from engine.library.root_looks import answers, identity_of
 
 _READ_BYTES = 1 << 20
 # One less than the farthest day that is asked for (scopes.py).
@@ -72,6 +72,8 @@ def scan(path: str, excluded: frozenset[str] = frozenset()) -> Generator[str, No
         yield from walk.links()
     else:
         walk.take(path, found)
+    if is_folder and identity_of(path) != (found.st_dev, found.st_ino):
+        return Scan(path, absence="It went away while it was looked at; perhaps it was moved, or its drive taken off.")
     return walk.seen(path, is_folder, found.st_dev)
 
 
@@ -187,11 +189,18 @@ class _Walk:
             with os.scandir(path) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
         except FileNotFoundError:
+            self._note_vanished(path)
             return []
         except OSError as error:
             reason = f"This folder cannot be read: {error.strerror}."
             self.problems.append(ScanProblem(path, reason, hides_files=True))
             return []
+
+    def _note_vanished(self, path: str) -> None:
+        """A folder that was there a moment ago: deleted, renamed or on a drive that went, which the next look tells."""
+        problem = ScanProblem(path, "This folder went away while it was looked at.", hides_files=True)
+        if problem not in self.problems[-1:]:
+            self.problems.append(problem)
 
     def _look(self, entry: os.DirEntry[str], rules: IgnoreRules) -> bool:
         """Deals with anything but a folder; says whether this is one to enter."""
@@ -207,6 +216,8 @@ class _Walk:
                 return False
             found = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
+            if not os.path.lexists(folder := os.path.dirname(entry.path)):
+                self._note_vanished(folder)
             return False
         except OSError as error:
             self.problems.append(ScanProblem(entry.path, f"It cannot be reached: {error.strerror}.", hides_files=True))

@@ -17,8 +17,10 @@ SETTLE_SECONDS = 0.4
 MAX_SETTLE_SECONDS = 2.0
 # … and a file that never rests (a log) after this all the same.
 PATIENCE_SECONDS = 60.0
-GONE_SETTLE_SECONDS = 1.0
-GONE_PATIENCE_SECONDS = 30.0
+# What is moved to another file system is copied and then deleted: it comes due after its copies in either way, or its
+# documents would be removed before anybody knows of these, and all be embedded anew.
+GONE_SETTLE_SECONDS = 2.5
+GONE_PATIENCE_SECONDS = 65.0
 # More paths than this are told as the folders that they lie in.
 MAX_PATHS = 2000
 

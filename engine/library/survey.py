@@ -88,8 +88,10 @@ def _record(catalog: Catalog, finding: Finding, moves: Sequence[Move], retry: bo
     made = [(was, file) for was, file in moves if was.document_id in known and wanted(file.path)]
     moved_paths, moved_ids = _record_moves(catalog, made, replaced := _replaced(finding, made))
     gone = _record_missing(catalog, finding, moved_ids) | replaced
+    # Asked at once: thousands of single files may be linked on a drive that is away.
+    below_absent = catalog.documents_below(dict.fromkeys(root.path for root, _ in finding.absent))
     for root, reason in finding.absent:
-        catalog.mark_offline(_ids(_undecided(_documents_below(catalog, [root.path]))), reason)
+        catalog.mark_offline(_ids(_undecided(below_absent[root.path])), reason)
         catalog.mark_absent(root, reason)
     # What was found below another root is within reach, though a root below or above it may not be.
     here = [*finding.unchanged, *(document for document, _ in finding.changed)]

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from engine.core import Need, ParsedDocument, ParsedPage
 from engine.errors import (
@@ -25,6 +25,7 @@ from engine.errors import (
     DocumentTooLarge,
     DocumentUnreadable,
     DocumentUnsupported,
+    is_disk_full,
 )
 from engine.library.parsers import nested, zip_aes
 from engine.library.parsers.encoding import decode
@@ -52,21 +53,31 @@ class _LeftOut:
     error: DocumentUnreadable
 
 
-def parse(path: Path, limits: Limits) -> ParsedDocument:
+def parse(path: Path, limits: Limits, name: str = "") -> ParsedDocument:
+    """As any family's; `name` is what the file is called where that is not the path's end."""
     pages: list[ParsedPage] = []
     left_out: list[_LeftOut] = []
     num_members = 0
+    last = ""
     with _told():
-        for member in _members(path, limits):
+        try:
+            for member in _members(path, name or path.name, limits):
+                num_members += 1
+                last = member.name
+                try:
+                    document = nested.parse(member.read(), member.name, limits)
+                except DocumentUnreadable as error:
+                    left_out.append(_LeftOut(member.name, error))
+                    continue
+                if document.remark:
+                    left_out.append(_LeftOut(member.name, nested.as_error(document)))
+                pages += nested.placed(document, member.name)
+        except (*_DAMAGE, OSError) as error:
+            # What was read before its end was lost is worth having.
+            if not pages or is_disk_full(error):
+                raise
             num_members += 1
-            try:
-                document = nested.parse(member.read(), member.name, limits)
-            except DocumentUnreadable as error:
-                left_out.append(_LeftOut(member.name, error))
-                continue
-            if document.remark:
-                left_out.append(_LeftOut(member.name, nested.as_error(document)))
-            pages += nested.placed(document, member.name)
+            left_out.append(_LeftOut(f"after {last}", DocumentUnreadable("It is damaged from here on.")))
     if not pages:
         raise _refusal(left_out)
     numbered = (replace(page, number=number) for number, page in enumerate(pages, start=1))
@@ -101,8 +112,8 @@ def _remark(left_out: list[_LeftOut], num_members: int) -> tuple[str, Need]:
 # --- what lies in an archive ---
 
 
-def _members(path: Path, limits: Limits) -> Iterator[_Member]:
-    """The files in it that may hold text.
+def _members(path: Path, name: str, limits: Limits) -> Iterator[_Member]:
+    """The files in it that may hold text; `name` is its own.
 
     Raises:
         DocumentTooLarge: There are too many, or they would unpack to too much.
@@ -113,8 +124,8 @@ def _members(path: Path, limits: Limits) -> Iterator[_Member]:
     elif tarfile.is_tarfile(path):
         yield from _tar_members(path, limits)
     else:
-        name = path.name.rpartition(".")[0] if path.suffix else "content"
-        yield _Member(name, lambda: _unpacked(path, limits))
+        inner = PurePath(name).stem if PurePath(name).suffix else "content"
+        yield _Member(inner, lambda: _unpacked(path, limits))
 
 
 def _begins_as_zip(path: Path) -> bool:
@@ -163,14 +174,31 @@ def _tar_members(path: Path, limits: Limits) -> Iterator[_Member]:
             check_unpacked(packed_bytes, unpacked_bytes, limits)
             if entry.isreg() and not _is_foreign(entry.name):
                 yield _Member(_shown(entry.name), lambda entry=entry: _untarred(archive, entry))  # type: ignore[misc]
+        _check_end(archive)
+
+
+def _check_end(archive: tarfile.TarFile) -> None:
+    """A head that makes no sense is an end like any other to Python, whatever follows it.
+
+    Raises:
+        tarfile.ReadError: There is more.
+    """
+    stream = archive.fileobj
+    if stream is not None:
+        stream.seek(archive.offset)
+        if stream.read(tarfile.BLOCKSIZE).strip(b"\0"):
+            raise tarfile.ReadError("it cannot be read to its end")
 
 
 def _untarred(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
-    stream = archive.extractfile(entry)
-    if stream is None:
-        raise DocumentUnreadable("It is damaged in the archive.")
-    with stream:
-        return stream.read()
+    try:
+        stream = archive.extractfile(entry)
+        if stream is None:
+            raise DocumentUnreadable("It is damaged in the archive.")
+        with stream:
+            return stream.read()
+    except (*_DAMAGE, OSError) as error:
+        raise DocumentUnreadable("It is damaged in the archive.") from error
 
 
 def _unpacked(path: Path, limits: Limits) -> bytes:
@@ -218,5 +246,5 @@ def _shown(name: str) -> str:
 def _told() -> Iterator[None]:
     try:
         yield
-    except _DAMAGE as error:
+    except (*_DAMAGE, gzip.BadGzipFile) as error:
         raise DocumentUnreadable(f"The archive is damaged: {str(error).rstrip('.') or 'it ends too early'}.") from error

@@ -16,7 +16,10 @@ from engine.errors import DocumentEmpty, DocumentUnreadable, DocumentUnsupported
 from engine.library.parsers.limits import Limits, check_file
 from engine.library.parsers.sniff import HEAD_BYTES, TAIL_BYTES, Kind, sniff
 
-Parse = Callable[[Path, Limits], ParsedDocument]
+Parse = Callable[..., ParsedDocument]
+
+# Their names tell what lies in them, so they are told these: one that lies in another has no path that says it.
+_ARCHIVES = ("zip", "tar", "gzip", "bzip2", "xz")
 
 # A module, and its function where that is not `parse`.
 # Imported when the first file of the family comes: a child that reads Markdown never loads PDFium.
@@ -39,7 +42,7 @@ FAMILIES = {
     "mbox": "engine.library.parsers.mail",
     "msg": "engine.library.parsers.msg",
     **dict.fromkeys(("png", "jpeg", "tiff", "gif", "webp", "bmp"), "engine.library.parsers.pictures"),
-    **dict.fromkeys(("zip", "tar", "gzip", "bzip2", "xz"), "engine.library.parsers.archives"),
+    **dict.fromkeys(_ARCHIVES, "engine.library.parsers.archives"),
     "markdown": "engine.library.parsers.markdown",
     "rst": "engine.library.parsers.rst",
     "org": "engine.library.parsers.org",
@@ -69,7 +72,8 @@ def parse(path: Path, limits: Limits, name: str = "") -> ParsedDocument:
         DocumentUnreadable: Or one of its kinds; the sentence says why the file cannot be read.
     """
     kind = recognise(path, limits, name)
-    document = _parser(kind)(path, limits)
+    parser = _parser(kind)
+    document = parser(path, limits, name) if kind.family in _ARCHIVES else parser(path, limits)
     if not any(page.blocks for page in document.pages):
         raise _empty(path, kind)
     return document

@@ -284,6 +284,20 @@ def test_pending_documents_set_aside_keep_what_is_stored(catalog: Catalog) -> No
     assert (known(catalog, "/d/2").state, known(catalog, "/d/2").reason) == ("skipped", "Cancelled.")
 
 
+def test_pending_documents_out_of_reach_are_not_set_aside(catalog: Catalog) -> None:
+    stored, new, here = enter(catalog, "/away/1", "/away/2", "/d/3")
+    index(catalog, stored)
+    away = [stored.document_id, new.document_id]
+    catalog.mark_pending(away)
+    catalog.mark_offline(away, "Its drive is not connected.")
+
+    catalog.set_pending_aside("Cancelled.")
+    catalog.mark_present(away)
+
+    assert [known(catalog, path).state for path in ("/away/1", "/away/2")] == ["pending", "pending"]
+    assert known(catalog, here.path).state == "skipped"
+
+
 def test_what_a_document_needs_is_told_again_when_its_reading_was_cancelled(catalog: Catalog) -> None:
     (scan,) = enter(catalog, "/d/1")
     catalog.mark_unreadable(scan.document_id, DocumentNeedsOcr("Its pages are pictures."))

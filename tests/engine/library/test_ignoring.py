@@ -119,6 +119,13 @@ def test_rules_in_names_that_are_not_utf8(tmp_path: Path) -> None:
     assert look(tmp_path) == ["other.txt"]
 
 
+def test_the_first_rule_holds_also_after_a_byte_order_mark(tmp_path: Path) -> None:
+    write(tmp_path, "a.log", "b.md", "c.txt")
+    (tmp_path / IGNORE_FILE).write_bytes(b"\xef\xbb\xbf*.log\r\n*.txt\r\n")
+
+    assert look(tmp_path) == ["b.md"]
+
+
 def test_changed_rules_are_read_again(tmp_path: Path) -> None:
     write(tmp_path, "a.log", "b.md")
     rules(tmp_path, "*.log")

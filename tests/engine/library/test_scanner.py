@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from engine.core import FoundFile
+from engine.library.ignoring import IgnoreRules
 from engine.library.scanner import Scan, content_hash, found_file, look_at, scan
 
 
-def look(path: Path | str, *excluded: Path) -> Scan:
+def look(path: Path | str, *excluded: Path, at_each: Callable[[str], None] = lambda _: None) -> Scan:
+    """`at_each` is told of each folder before it is entered."""
     looking = scan(str(path), frozenset(map(str, excluded)))
     while True:
         try:
-            next(looking)
+            at_each(next(looking))
         except StopIteration as end:
             result: Scan = end.value
             return result
@@ -182,6 +185,74 @@ def test_a_folder_that_cannot_be_listed_hides_its_files(tmp_path: Path, monkeypa
     assert [(p.reason, p.hides_files) for p in found.problems] == [
         ("This folder cannot be read: Input/output error.", True)
     ]
+
+
+def test_a_folder_that_goes_while_it_is_looked_at_hides_its_files(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "1.md", tmp_path / "b" / "2.md", tmp_path / "c" / "3.md")
+
+    def go(at: str) -> None:
+        if at.endswith("/b"):
+            (tmp_path / "b").rename(tmp_path / "elsewhere")
+
+    found = look(tmp_path, at_each=go)
+
+    assert names(found, tmp_path) == ["a/1.md", "c/3.md"]
+    assert [(p.path, p.hides_files) for p in found.problems] == [(str(tmp_path / "b"), True)]
+
+
+def test_a_folder_that_goes_after_it_was_listed_hides_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "b" / "2.md", tmp_path / "b" / "3.md")
+    rules_within = IgnoreRules.ignore
+
+    def go(rules: IgnoreRules, path: str, is_folder: bool) -> bool:
+        if path.endswith("2.md"):
+            (tmp_path / "b").rename(tmp_path / "elsewhere")
+        return rules_within(rules, path, is_folder)
+
+    monkeypatch.setattr(IgnoreRules, "ignore", go)
+    found = look(tmp_path)
+
+    assert found.files == ()
+    assert [(p.path, p.hides_files) for p in found.problems] == [(str(tmp_path / "b"), True)]
+
+
+def test_a_file_that_goes_while_it_is_looked_at_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "a.md", tmp_path / "b.md")
+    monkeypatch.setattr(IgnoreRules, "ignore", lambda *_: (tmp_path / "a.md").unlink(missing_ok=True))
+
+    found = look(tmp_path)
+
+    assert (names(found, tmp_path), found.problems) == (["b.md"], ())
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_root_that_goes_while_it_is_looked_at_is_absent(tmp_path: Path, is_replaced: bool) -> None:
+    root = tmp_path / "root"
+    write(root / "a" / "1.md", root / "b" / "2.md")
+
+    def go(at: str) -> None:
+        if at.endswith("/b"):
+            root.rename(tmp_path / "away")
+            if is_replaced:
+                write(root / "b" / "2.md")
+
+    found = look(root, at_each=go)
+
+    assert (found.files, found.device) == ((), None)
+    assert "while it was looked at" in found.absence
+
+
+def test_a_linked_file_that_is_saved_by_renaming_while_it_is_looked_at_is_there(tmp_path: Path) -> None:
+    write(tmp_path / "a.md", tmp_path / "a.new")
+
+    def save(_: str) -> None:
+        (tmp_path / "a.new").rename(tmp_path / "a.md")
+
+    found = look(tmp_path / "a.md", at_each=save)
+
+    assert ([file.path for file in found.files], found.absence) == ([str(tmp_path / "a.md")], "")
 
 
 def test_a_root_that_is_not_there_is_absent(tmp_path: Path) -> None:

@@ -110,6 +110,39 @@ def test_what_vanishes_for_ever_is_told_after_a_while(stillness: Stillness) -> N
     assert moment <= GONE_PATIENCE_SECONDS + GONE_SETTLE_SECONDS
 
 
+@pytest.mark.parametrize("seconds", [1, 10, 200])
+def test_what_was_copied_and_then_deleted_is_told_after_its_copy(
+    disk: Disk, stillness: Stillness, seconds: int
+) -> None:
+    disk.folder("/d/new")
+    for moment in range(seconds):
+        stillness.note("/d/new", float(moment))
+        stillness.due(float(moment))
+    stillness.note("/d/new", float(seconds))
+    for number in range(20):
+        stillness.note(f"/d/old/{number}", seconds + 0.01 * number)
+
+    told: list[tuple[str, ...]] = []
+    while len(stillness):
+        moment = stillness.next_due()
+        assert moment is not None
+        told.append(stillness.due(moment))
+    assert told[0] == ("/d/new",)
+    assert len(told[1]) == 20
+
+
+def test_what_is_deleted_for_minutes_is_told_after_a_copy_that_never_rests(disk: Disk, stillness: Stillness) -> None:
+    disk.folder("/d/new")
+    told: list[str] = []
+    for moment in range(int(2 * PATIENCE_SECONDS)):
+        stillness.note("/d/new", float(moment))
+        stillness.note(f"/d/old/{moment}", float(moment))
+        told += stillness.due(float(moment))
+
+    assert told[0] == "/d/new"
+    assert "/d/old/0" in told
+
+
 def test_what_happens_below_a_new_folder_belongs_to_it(disk: Disk, stillness: Stillness) -> None:
     disk.folder("/d/new")
     stillness.note("/d/new", 0.0)

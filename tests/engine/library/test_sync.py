@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalog import GONE_AT_ONCE, KEPT
+from engine.catalog import GONE_AT_ONCE, KEPT, Catalog, Root
 from engine.config import IGNORE_FILE
 from engine.errors import NothingThere
 from engine.library import moves, scanner, survey
@@ -200,6 +200,33 @@ def test_something_heard_in_a_folder_that_has_just_gone_takes_it_for_gone_not_fo
     library.refresh(*paths)
 
     assert {library.known(path).state for path in paths} == {"offline"}
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_folder_that_goes_while_it_is_looked_at_is_decided_about_at_the_next_look(
+    library: SmallLibrary, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_deleted: bool
+) -> None:
+    fill(library, "stays", 3)
+    (path,) = fill(library, "sub", 1)
+    library.add()
+    library.forget_what_was_embedded()
+    folder, scandir = library.docs / "sub", os.scandir
+
+    def going(at: str) -> object:
+        if at == str(folder):
+            folder.rename(tmp_path / "away")
+            monkeypatch.setattr(os, "scandir", scandir)
+        return scandir(at)
+
+    monkeypatch.setattr(os, "scandir", going)
+    look(folder)
+    assert library.known(path).state == "offline"
+
+    if not is_deleted:
+        (tmp_path / "away").rename(folder)
+    look(folder)
+    assert library.states().get("sub/0000.md") == (None if is_deleted else "indexed")
+    assert library.embedded == []
 
 
 def test_a_linked_folder_added_under_its_new_name_is_the_same_folder(library: SmallLibrary, tmp_path: Path) -> None:
@@ -609,6 +636,43 @@ def test_a_look_above_a_folder_with_a_drive_of_its_own_does_not_miss_what_lies_t
     assert len(library.stores.table.rows) == 4
     library.rescan()
     assert {library.known(path).state for path in paths} == {"offline"}
+
+
+def test_what_waited_out_of_reach_when_all_was_cancelled_is_read_when_its_drive_is_back(
+    library: SmallLibrary, look: Look, tmp_path: Path
+) -> None:
+    (path,) = fill(library, "sub", 1)
+    library.add()
+    path.write_text("Anew 0 of sub.")
+    library.catalog.mark_pending([library.known(path).document_id], forget_content=True)
+    library.docs.rename(tmp_path / "away")
+    look(library.docs)
+
+    library.catalog.set_pending_aside("Cancelled.")
+    (tmp_path / "away").rename(library.docs)
+    os.utime(path, ns=(library.known(path).mtime_ns,) * 2)
+    look(library.docs)
+
+    assert library.embedded[-1] == "Anew 0 of sub."
+
+
+def test_many_linked_files_on_a_drive_that_is_away_are_asked_for_at_once(
+    library: SmallLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.add(*fill(library, "drive", 20))
+    (library.docs / "drive").rename(tmp_path / "away")
+    roots, num_asked = Catalog.roots, 0
+
+    def counted(catalog: Catalog, collection: str | None = None) -> tuple[Root, ...]:
+        nonlocal num_asked
+        num_asked += 1
+        return roots(catalog, collection)
+
+    monkeypatch.setattr(Catalog, "roots", counted)
+    library.rescan()
+
+    assert set(library.states().values()) == {"offline"}
+    assert num_asked < 20
 
 
 @pytest.mark.parametrize("is_kept", [True, False])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,6 +28,9 @@ from engine.library.seams import Stores
 from engine.library.worker import CANCELLED, IndexWorker
 from engine.partitions.rows import Vectors
 from tests.helpers.library import FakeParser, FakeStores, FakeTable, check_integrity, wait_until
+
+if TYPE_CHECKING:
+    from engine.engine import Engine
 
 HANG_SECONDS = 20
 
@@ -731,6 +736,29 @@ def test_a_small_job_cuts_in_on_a_long_one(bench: Bench) -> None:
     assert job.wait(HANG_SECONDS).indexed == 50
     assert [event.indexed for event in bench.told(IndexFinished) if isinstance(event, IndexFinished)] == [1, 50]
     check_integrity(bench.catalog, bench.stores.table)
+
+
+def test_a_small_job_that_cuts_in_does_not_wait_for_the_files_that_are_being_read(
+    tmp_path: Path, engine: Engine
+) -> None:
+    bench = Bench(tmp_path / "docs", tmp_path / "catalogue", parser=engine._parts.pool)
+    slow = [bench.write(f"{number}.md") for number in range(2)]
+    bench.worker.start()
+    try:
+        job = bench.worker.add([str(bench.docs)])
+        wait_until(lambda: bool(engine._parts.pool._children))
+        for child in engine._parts.pool._children:
+            os.kill(child.pid, signal.SIGSTOP)
+        bench.seconds += 10
+        other = tmp_path / "other.md"
+        other.write_text("other")
+
+        assert bench.worker.add([str(other)]).wait(HANG_SECONDS).indexed == 1
+        assert not job.ended.done()
+        assert bench.states() == {os.path.basename(path): "pending" for path in slow} | {"other.md": "indexed"}
+    finally:
+        bench.worker.stop()
+        bench.catalog.close()
 
 
 def test_a_long_job_waits_for_its_turn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import hmac
 import io
+import random
 import struct
 import tarfile
 import zipfile
@@ -137,6 +139,13 @@ def test_a_packed_file_is_read_under_its_own_name(parsed):
     assert document.pages[0].blocks[0].kind == "heading"
 
 
+def test_a_packed_file_in_an_archive_is_read_under_its_own_name(parsed):
+    table = gzip.compress(b"name,age\nAda,36\nAlan,41\n")
+    document = parsed("a.zip", zipped({"in/data.csv.gz": table, "b.gz": gzip.compress(b"Text.")}))
+    assert [place for _, place in places(document)] == ["in/data.csv.gz, data.csv", "b.gz, b"]
+    assert document.pages[0].blocks[-1].kind == "table_row"
+
+
 def test_a_members_path_is_only_a_name(parsed, tmp_path):
     document = parsed("a.zip", zipped({"../../outside.txt": "Text.", "/etc/passwd": "root"}))
     assert places(document) == [(1, "../../outside.txt"), (2, "etc/passwd")]
@@ -168,6 +177,60 @@ def test_a_damaged_archive_says_so(parsed):
     data = zipped({"a.txt": "Some text, long enough to be cut. " * 20})
     with pytest.raises(DocumentUnreadable, match="damaged"):
         parsed("a.zip", data[:60])
+
+
+THREE = {name: bytes(ord(name[0]) for _ in range(30_000)) for name in ("a.txt", "b.txt", "c.txt")}
+
+
+def test_a_tar_archive_that_is_cut_is_read_as_far_as_it_goes(parsed):
+    data = tarred(THREE, "w")
+
+    in_a_member = parsed("a.tar", data[: data.index(b"b.txt") + 5_000])
+    assert places(in_a_member) == [(1, "a.txt")]
+    assert in_a_member.remark == (
+        "2 of the 3 files in it could not be read in full."
+        " b.txt: It is damaged in the archive. after b.txt: It is damaged from here on."
+    )
+    in_a_head = bytearray(data)
+    in_a_head[data.index(b"c.txt") + 148] ^= 1
+    before = parsed("b.tar", bytes(in_a_head))
+    assert places(before) == [(1, "a.txt"), (2, "b.txt")]
+    assert before.remark.endswith("after b.txt: It is damaged from here on.")
+
+
+@pytest.mark.parametrize(("name", "mode"), [("a.tgz", "w:gz"), ("a.tar.bz2", "w:bz2"), ("a.txz", "w:xz")])
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_packed_tar_archive_with_a_lost_end_is_read_as_far_as_it_goes(parsed, name, mode, is_cut):
+    chance = random.Random(1)
+    texts = {f"{number}.txt": bytes(chance.choices(b"abcdefgh ", k=400_000)) for number in range(4)}
+    data = tarred(texts, mode)
+    whole = len(data) * 3 // 4
+
+    document = parsed(name, data[:whole] + (b"" if is_cut else b"\xff" * 5_000 + data[whole + 5_000 :]))
+
+    assert places(document)[0] == (1, "0.txt")
+    assert document.remark.endswith("It is damaged from here on.")
+
+
+@pytest.mark.parametrize(("name", "mode"), [("a.tar", "w"), ("a.tgz", "w:gz"), ("a.tar.bz2", "w:bz2")])
+def test_a_cut_tar_archive_in_which_nothing_is_whole_is_refused(parsed, name, mode):
+    data = tarred({"a.txt": random.Random(1).randbytes(300_000)}, mode)
+
+    with pytest.raises(DocumentUnreadable, match="The archive is damaged"):
+        parsed(name, data[: len(data) // 2])
+
+
+def test_a_full_disk_is_no_damage_of_the_archive(parsed, monkeypatch):
+    real = nested.parse
+
+    def full(data, name, limits):
+        if name == "b.txt":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(data, name, limits)
+
+    monkeypatch.setattr(nested, "parse", full)
+    with pytest.raises(OSError, match="No space left"):
+        parsed("a.tar", tarred(THREE, "w"))
 
 
 def zip_crypto(content: bytes, password: bytes) -> bytes:
