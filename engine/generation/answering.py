@@ -252,17 +252,22 @@ class Answering:
             reads_through=scope.reads_through and not any(one.is_cut for one in self.prompt.passages),
         )
 
+    @property
+    def _quotes_read(self) -> tuple[Quote, ...]:
+        """Of what the reader found, that which the model had before it as well."""
+        return tuple(quote for quote in self.evidence.quotes if quote.passage in self.prompt.places_read)
+
     def _in_pieces(self, written: Written) -> Alternative:
         """The text of an answer that was given more to read while it was written, or has gone on."""
         text = self.pieces.text.text
-        citations = self.pieces.text.citations() or citations_of_quotes(self.evidence.quotes, len(text))
+        citations = self.pieces.text.citations() or citations_of_quotes(self._quotes_read, len(text))
         turn = self.pieces.turn(self.in_flight.question.text, written, self._speaker.signature)
         thoughts = self._unfinished.thoughts if self._unfinished is not None else ""
         return Alternative(text, citations, written.finish_reason, transcript_of(turn), thoughts)
 
     def _read(self, written: Written) -> Alternative:
         """One text with its citations; the reader's quotes stand in for citations that cannot be parsed."""
-        prompt, quotes = self.prompt, self.evidence.quotes
+        prompt, quotes = self.prompt, self._quotes_read
         recalled = self.pieces.recalled
         text = renumbered(written.text, self._numbers, recalled)
         citations = citations_among(text, recalled.citable(self._numbers)) or citations_of_quotes(quotes, len(text))

@@ -47,6 +47,8 @@ WISHES_SHARE = 1 / 3
 RAW_SEGMENT_TOKENS = 128
 # A text has about four of them a token; indented code has more.
 _MANY_CHARACTERS_A_TOKEN = 16
+# Characters, of languages that are written with spaces.
+_LONGEST_WORD = 40
 # Our own words, the fullest first.
 _FROM_FILES = ("prompts/answer.txt", "prompts/answer_short.txt")
 _ALONE = ("prompts/chat.txt",)
@@ -415,7 +417,9 @@ def _cut(passage: EvidencePassage, number: int, budget: int, speaker: Speaker) -
 
 
 def _whole_words(text: str) -> str:
-    return text[: text.rfind(" ")] if " " in text else text
+    """Without a word that was cut; of a script that knows no spaces as it is."""
+    end = max(text.rfind(" "), text.rfind("\n"))
+    return text[:end] if end >= max(1, len(text) - _LONGEST_WORD) else text
 
 
 def _count(messages: Sequence[Message], speaker: Speaker) -> int:

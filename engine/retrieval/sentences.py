@@ -15,13 +15,22 @@ MAX_CHARACTERS = 600
 _ABBREVIATIONS = """
     mr mrs ms dr prof st sr jr gen col lt sgt rev hon gov sen rep vs etc cf al ca approx dept est fig figs eq eqs
     sec ch vol vols no nos pp p ed eds inc ltd co corp bros e.g i.e a.m p.m u.s u.k u.n jan feb mar apr jun jul aug
-    sep sept oct nov dec bzw usw z.b d.h u.a bspw ggf
+    sep sept oct nov dec bzw usw z.b d.h u.a bspw ggf abs nr art ziff mio mrd vgl inkl tel gem bzgl evtl sog núm sra dra
 """
+# What a German ordinal is of: "am 1. April", "im 19. Jahrhundert", each a number and a word with a capital.
+_COUNTED = """
+    Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember Jahrhundert Jahrhunderts
+    Jahrtausend Quartal Quartals Halbjahr Halbjahres Lebensjahr Lebensjahres Geburtstag Tag Tages Monat Monats Woche
+    Etage Stock Stockwerk Obergeschoss Untergeschoss Auflage Kapitel Absatz Klasse Semester Platz Preis
+"""
+
 _NO_END_AFTER = frozenset(_ABBREVIATIONS.split())
 _CJK_END = "。！？｡"
 _CLOSING = "\"'”’»)]}」』）】*_`"
 _END = re.compile(rf"(?:[.!?…]+|[{_CJK_END}]+)[{re.escape(_CLOSING)}]*")
 _LAST_WORD = re.compile(r"[^\s(\[“\"'‘«]+$")
+_ORDINAL = re.compile(r"\d{1,2}\.[ \t\n]+(?:" + "|".join(_COUNTED.split()) + r")\b")
+_ORDINAL_NUMBER = re.compile(r"\d{1,2}")
 _ITEM = re.compile(r"[ \t>]*(?:[-*+•‣◦▪–]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])[ \t]+")
 _MARGIN = re.compile(r"[ \t>]*")
 _BLANK = re.compile(r"\n[ \t>]*\n")
@@ -29,8 +38,11 @@ _FENCE = re.compile(r"^[ \t]*(?:```|~~~).*?(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)", re
 _HEADING = re.compile(r"[ \t>]*#{1,6}[ \t]|.*\n[ \t]*(?:={3,}|-{3,})[ \t]*$")
 _TABLE = re.compile(r"[ \t]*\|.*\||.*\t.*\t|[ \t]*[-|: ]+$")
 _MARKUP_LINE = re.compile(r"[ \t]*(?:</?[A-Za-z][^>]*>|!\[[^\]]*\]\([^)]*\)|\[[^\]]+\]:\s)")
+# A clause may end with a semicolon as well: then something else has to look like code.
+_STATEMENT = r"\)\)\s*;\s*$|\]\s*;\s*$|\s=\s.*;\s*$|^\s*(?:return|let|var|const|int|import|use|using|package)\b.*;\s*$"
 _CODE = re.compile(
-    r"[{};]\s*$|^\s*(?:[#@]\[|//|/\*|\$ |>>> )|\w\([^)]*\)\s*[{;:]|(?:=>|->|:=|==|!=|&&|\|\|)", re.MULTILINE
+    rf"[{{}}]\s*$|{_STATEMENT}|^\s*(?:[#@]\[|//|/\*|\$ |>>> )|\w\([^)]*\)\s*[{{;:]|(?:=>|->|:=|==|!=|&&|\|\|)",
+    re.MULTILINE,
 )
 _LETTER = re.compile(r"[^\W\d_]")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -86,6 +98,8 @@ def _prose(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     begin: int | None = None
     for line_start, line_end in _between(re.compile("\n"), text, start, end):
         item = _ITEM.match(text, line_start, line_end)
+        if item and begin is not None and _goes_on_with_ordinal(text, begin, line_start):
+            item = None
         is_prose = not _is_debris(text[line_start:line_end])
         if begin is not None and (item or not is_prose):
             yield begin, line_start
@@ -95,6 +109,14 @@ def _prose(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
             begin = margin.end() if margin else line_start
     if begin is not None and not _HEADING.match(text, begin, end):
         yield begin, end
+
+
+def _goes_on_with_ordinal(text: str, begin: int, line_start: int) -> bool:
+    """Whether the line is no item but was wrapped before "15. Januar": what stands before it asks for that."""
+    if not _ORDINAL.match(text, line_start):
+        return False
+    before = text[begin:line_start].split()
+    return bool(before) and before[-1].isalpha() and before[-1].islower()
 
 
 def _is_debris(line: str) -> bool:
@@ -122,11 +144,14 @@ def _ends_here(text: str, mark: re.Match[str], end: int) -> bool:
     following = text[mark.end() : end].lstrip()[:1]
     if following.islower():
         return False
-    return mark[0] != "." or not _is_abbreviation(text[max(0, mark.start() - 40) : mark.start()])
+    if mark[0] != ".":
+        return True
+    word = match[0] if (match := _LAST_WORD.search(text[max(0, mark.start() - 40) : mark.start()])) else ""
+    is_ordinal = _ORDINAL_NUMBER.fullmatch(word) and _ORDINAL.match(text, mark.start() - len(word), end)
+    return not (is_ordinal or _is_abbreviation(word))
 
 
-def _is_abbreviation(before: str) -> bool:
-    word = match[0] if (match := _LAST_WORD.search(before)) else ""
+def _is_abbreviation(word: str) -> bool:
     is_initial = len(word) == 1 and word.isalpha() and word != "I"
     return is_initial or word.casefold() in _NO_END_AFTER
 

@@ -107,6 +107,8 @@ def test_citations_are_links_but_link_texts_and_code_are_not():
         ("both [2; 3]", [2, 3]),
         ("两者都是【3】。", [3]),
         ("one [1][2]", [1, 2]),
+        ("in 1998[2], 900[1]", [2, 1]),
+        ("mp3[1]", []),
         ("a 【x】[z]", []),
     ],
 )

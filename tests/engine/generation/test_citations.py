@@ -26,6 +26,8 @@ from engine.generation.citations import (
         ("两者都是【2】。", [1]),
         ("Spaced [ 2 ].", [1]),
         ("A mutex[2].", [1]),
+        ("Die Miete beträgt 900[1].", [0]),
+        ("Founded in 1998[2], moved in 2003[1][3].", [1, 0, 2]),
     ],
 )
 def test_markers_point_to_passages(text: str, passages: list[int]):
@@ -39,6 +41,8 @@ def test_markers_point_to_passages(text: str, passages: list[int]):
         "Too high [4].",
         "Zero [0].",
         "x_2[1]",
+        "mp3[1]",
+        "__[1]",
         "A [1](http://x) link.",
         "`[1]`",
         "```\n[1]\n```",

@@ -10,6 +10,7 @@ import pytest
 
 from engine.core import Passage
 from engine.errors import PromptTooLong
+from engine.generation import prompt as prompt_module
 from engine.generation.chat_template import ChatTemplate
 from engine.generation.conversation import Turn
 from engine.generation.prompt import (
@@ -157,6 +158,21 @@ def test_the_passage_that_does_not_fit_is_cut_and_the_worse_ones_left_out(speake
     assert 1 <= len(prompt.passages) < 6
     assert prompt.passages[-1].text != PASSAGES[len(prompt.passages) - 1].text
     assert PASSAGES[len(prompt.passages) - 1].text.startswith(prompt.passages[-1].text)
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ("one two three fo", "one two three"),
+        ("one two\nthr", "one two"),
+        ("第三条 " + "租金" * 40, "第三条 " + "租金" * 40),
+        ("租金" * 5, "租金" * 5),
+        ("word", "word"),
+        ("", ""),
+    ],
+)
+def test_what_is_cut_ends_with_a_word_where_words_are_apart(text: str, cut: str):
+    assert prompt_module._whole_words(text) == cut
 
 
 def test_the_newest_turns_stay_when_not_all_fit(speaker, words):

@@ -91,6 +91,16 @@ def test_an_answer_without_markers_falls_back_to_the_quotes(desk, tiny_model: Pa
     assert [citation.passage for citation in desk.end_of().answer.citations] == [0]
 
 
+def test_what_was_not_read_stands_in_for_no_citation(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    long = [replace(passage, text=passage.text + " and so on" * 400) for passage in EVIDENCE.passages]
+    quotes = tuple(replace(EVIDENCE.quotes[0], passage=place) for place in (2, 0))
+    desk.ask("How?", evidence=replace(EVIDENCE, passages=tuple(long), quotes=quotes), grammar='root ::= "So."')
+    answer = desk.end_of().answer
+    assert 2 in answer.scope.unread
+    assert [citation.passage for citation in answer.citations] == [0]
+
+
 def test_a_stop_string_ends_the_answer_before_it_appears(desk, tiny_model: Path):
     desk.worker.use(UseModel(tiny_model))
     desk.ask("How?", grammar='root ::= "one STOP two"', stop=("STOP",))

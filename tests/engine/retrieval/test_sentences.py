@@ -28,6 +28,9 @@ def quotes(text: str, *, may_be_torn: bool = False) -> list[str]:
         ["日本語の文です。", "もう一つ。"],
         ["Das ist z.B. ein Satz.", "Änderungen folgen."],
         ["What?!", "No way..."],
+        ["Das Mietverhältnis beginnt am 1. April 2024 und ist unbefristet.", "Es gilt § 573 Abs. 2 Nr. 5 BGB."],
+        ["Im 19. Jahrhundert lagen 3 Mio. Euro in der 2. Etage.", "Niemand wusste davon."],
+        ["We counted 12.", "Then we stopped."],
     ],
 )
 def test_running_text_falls_into_its_sentences(sentences: list[str]):
@@ -39,6 +42,31 @@ def test_a_sentence_goes_on_over_a_line_break():
     assert quotes("A mutex lets only\none thread in. It is\na lock.") == [
         "A mutex lets only\none thread in.",
         "It is\na lock.",
+    ]
+
+
+def test_a_date_behind_a_line_break_begins_no_item():
+    wrapped = "Die Kaution ist fällig am\n15. Januar des Jahres. Danach wird gemahnt."
+    assert quotes(wrapped) == ["Die Kaution ist fällig am\n15. Januar des Jahres.", "Danach wird gemahnt."]
+    # As a calendar has them.
+    assert quotes("Termine im Frühling:\n1. Mai Fest im Garten\n2. Mai Tag der Ruhe") == [
+        "Termine im Frühling:",
+        "Mai Fest im Garten",
+        "Mai Tag der Ruhe",
+    ]
+
+
+def test_a_clause_may_end_with_a_semicolon():
+    lease = (
+        "The Tenant agrees:\n(a) to pay the Rent on the first day;\n(b) not to keep any pets without consent;\n\n"
+        'The rent is 900 euro;\nit is due on the first.\n\nThe house (called "the Home");'
+    )
+    assert quotes(lease) == [
+        "The Tenant agrees:",
+        "to pay the Rent on the first day;",
+        "not to keep any pets without consent;",
+        "The rent is 900 euro;\nit is due on the first.",
+        'The house (called "the Home");',
     ]
 
 
@@ -71,6 +99,10 @@ def test_quoted_mail_and_markdown_lines_belong_together():
         "| a table | with cells | and words |",
         "fn main() { println!(); }",
         "let guard = mutex.lock().unwrap();",
+        "total = price * count + delivery;",
+        "return the first of them all;",
+        "print(str(one of the values));",
+        "take the last of items[count];",
         "#[derive(Debug)] marks the following struct",
         "if a == b && c != d then",
         '<Listing number="16-12" file-name="src/main.rs">',
