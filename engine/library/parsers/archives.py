@@ -76,8 +76,12 @@ def parse(path: Path, limits: Limits, name: str = "") -> ParsedDocument:
             # What was read before its end was lost is worth having.
             if not pages or is_disk_full(error):
                 raise
-            num_members += 1
-            left_out.append(_LeftOut(f"after {last}", DocumentUnreadable("It is damaged from here on.")))
+            damage = DocumentUnreadable("It is damaged from here on.")
+            if left_out and left_out[-1].name == last:
+                left_out[-1] = _LeftOut(last, damage)
+            else:
+                num_members += 1
+                left_out.append(_LeftOut(f"after {last}", damage))
     if not pages:
         raise _refusal(left_out)
     numbered = (replace(page, number=number) for number, page in enumerate(pages, start=1))
