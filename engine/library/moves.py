@@ -7,7 +7,7 @@ from collections.abc import Collection, Generator, Iterable, Sequence
 
 from engine.catalog import Catalog, Root
 from engine.core import Document, FoundFile
-from engine.library.changes import choose_moved
+from engine.library.changes import choose_moved, is_below
 from engine.library.root_looks import answers
 from engine.library.scanner import content_hash, has_its_name
 
@@ -72,6 +72,7 @@ class _Search:
         self._in_place = {document.document_id: file for document, file in changed}
         self._hashes: dict[str, str] = {}
         self._can_tell: dict[int, bool] = {}
+        self._drives_away = [mount for mount in catalog.mounts() if not os.path.ismount(mount)]
         self._gone: dict[int, dict[str, list[Document]]] = {}
         self.moves: list[Move] = []
 
@@ -99,6 +100,9 @@ class _Search:
         return self._gone[size_bytes]
 
     def _is_gone(self, document: Document) -> bool:
+        if any(is_below(document.path, mount) for mount in self._drives_away) and not has_its_name(document.path):
+            # What is found is a copy of it, as far as anybody knows.
+            return False
         if document.document_id in self._known:
             return document.document_id in self._missing or self.was_displaced(document)
         # It lies where was not looked now: gone only if that can be told without doubt.

@@ -606,6 +606,32 @@ def test_documents_of_a_drive_below_a_folder_are_offline_while_it_is_away(
     assert library.catalog.ids_with_rows() >= ids
 
 
+@pytest.mark.parametrize("looks_at_all", [True, False])
+def test_a_copy_of_what_lies_on_a_drive_that_is_away_is_another_document(
+    library: SmallLibrary, look: Look, drives: set[str], *, looks_at_all: bool
+) -> None:
+    vault = library.docs / "vault"
+    drives.add(str(vault))
+    paths = fill(library, "vault", 3)
+    library.write("stays.md")
+    library.add()
+    ids = {library.known(path).document_id for path in paths}
+
+    drives.clear()
+    copy = library.docs / "copy"
+    vault.rename(copy)
+    library.forget_what_was_embedded()
+    if looks_at_all:
+        library.rescan()
+    else:
+        look(copy)
+
+    assert {library.known(path).document_id for path in paths} == ids
+    assert {library.known(copy / path.name).state for path in paths} == {"indexed"}
+    # Their vectors are known by what they say.
+    assert library.embedded == []
+
+
 def test_what_is_deleted_where_a_drive_was_and_a_folder_is_now_leaves(library: SmallLibrary, drives: set[str]) -> None:
     vault = library.docs / "vault"
     drives.add(str(vault))
