@@ -40,6 +40,11 @@ _ALONE = (
     r"(?!\s+(?:(?:or|and|oder|und|o|y)\s+)(?:two|a\s+half|more|so|zwei|ein\s+halbes|mehr|dos|medi[oa]|más)\b)"
 )
 _THE = r"(?:(?:the|der|dem|den|die|das|la|el|los|las)\s+)?"
+_OF_YEAR = (
+    r"(?:(?:of|de|del|des|vom)\s+)?"
+    r"(?:(?P<last_year>last\s+year|(?:letzt|vergangen|vorig)e[mns]\s+jahr(?:e?s)?|año\s+pasado)"
+    r"|this\s+year|diese[ms]\s+jahr(?:e?s)?|este\s+año)"
+)
 
 # Longer forms first: a year alone is also the beginning of an ISO day.
 _FORMS: tuple[tuple[str, str], ...] = (
@@ -50,6 +55,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
         rf"(?:(?P<day_2>\d{{1,2}})(?:\.|st|nd|rd|th)?\s+(?:de\s+|of\s+)?)?(?P<month_2>{_MONTH})"
         rf"(?:\s+(?P<day_3>\d{{1,2}})(?:st|nd|rd|th)?,)?\s+(?:de\s+|del\s+|of\s+)?(?P<year_2>{_YEAR})",
     ),
+    ("of_year", rf"(?P<month_4>{_MONTH})\s+{_OF_YEAR}{_ALONE}"),
     ("month", rf"(?P<month_3>{_MONTH})"),
     ("year", rf"(?P<year_3>{_YEAR})"),
     (
@@ -67,14 +73,23 @@ _FORMS: tuple[tuple[str, str], ...] = (
 
 
 def _either(forms: Iterable[tuple[str, str]]) -> str:
-    """One pattern for all of these, without the names of their groups."""
-    return "(?:" + "|".join(re.sub(r"\(\?P<\w+>", "(?:", form) for _, form in forms) + r")(?!\w)"
+    """One pattern for all of these, without the names of their groups.
+
+    None in the possessive: "yesterday's meeting" says when that was, not when notes of it were saved.
+    """
+    either = "|".join(re.sub(r"\(\?P<\w+>", "(?:", form) for _, form in forms)
+    return rf"(?:{either})(?!\w|['’]s\b|(?<=s)['’]\s+\w)"
 
 
 # To be built into larger patterns; `period` reads what they match.
 DATE = _either(_FORMS)
-RELATIVE_DATE = _either(_FORMS[5:])
+RELATIVE_DATE = _either(_FORMS[6:])
 _COMPILED = [(name, re.compile(form, re.IGNORECASE)) for name, form in _FORMS]
+
+
+def plain_words(text: str) -> str:
+    """Words as tables have them. A pattern that ignores case takes the Turkish "İ" and "ı" for an "i", so we do."""
+    return " ".join(text.casefold().replace("i\u0307", "i").replace("ı", "i").split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +134,16 @@ def _german(match: re.Match[str], today: date) -> Period:
 
 def _named(match: re.Match[str], today: date) -> Period:
     day = match["day_2"] or match["day_3"]
-    return _day(int(match["year_2"]), _MONTHS[match["month_2"].casefold()], int(day) if day else None)
+    return _day(int(match["year_2"]), _MONTHS[plain_words(match["month_2"])], int(day) if day else None)
+
+
+def _of_year(match: re.Match[str], today: date) -> Period:
+    return _day(today.year - 1 if match["last_year"] else today.year, _MONTHS[plain_words(match["month_4"])], None)
 
 
 def _month(match: re.Match[str], today: date) -> Period:
     """The latest month of that name that has begun."""
-    month = _MONTHS[match["month_3"].casefold()]
+    month = _MONTHS[plain_words(match["month_3"])]
     return _day(today.year if month <= today.month else today.year - 1, month, None)
 
 
@@ -134,7 +153,7 @@ def _year(match: re.Match[str], today: date) -> Period:
 
 
 def _count(match: re.Match[str], today: date) -> Period:
-    return _back(_UNITS[match["unit_1"].casefold()], int(match["count"]), today)
+    return _back(_UNITS[plain_words(match["unit_1"])], int(match["count"]), today)
 
 
 def _latest(match: re.Match[str], today: date) -> Period:
@@ -173,15 +192,15 @@ def _unit_of(day: date, unit: str) -> Period:
 
 def _unit(match: re.Match[str]) -> str:
     groups = match.groupdict()
-    return _UNITS[
-        next(groups[name] for name in ("unit_2", "unit_3", "unit_4", "unit_5") if groups.get(name)).casefold()
-    ]
+    units = (groups[name] for name in ("unit_2", "unit_3", "unit_4", "unit_5") if groups.get(name))
+    return _UNITS[plain_words(next(units))]
 
 
 _READERS: dict[str, Callable[[re.Match[str], date], Period]] = {
     "iso": _iso,
     "german": _german,
     "named": _named,
+    "of_year": _of_year,
     "month": _month,
     "year": _year,
     "count": _count,

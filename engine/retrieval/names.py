@@ -4,6 +4,7 @@ A file name with a document's ending ("lease 2024.pdf") is one wherever it stand
 ("notes.txt") only where a single file has it, and may still be meant otherwise ("How do I open notes.txt in Python?").
 Endings that questions about programs are full of (".toml", ".py"), and names that every project has (README.md), count
 only after a word for it ("in the file Cargo.toml"). What is to be written ("Save it to todo.md") is no place to look.
+Chinese has no spaces: there a name may begin behind any character, and goes no further than its ending.
 A name without an ending must be quoted or called one, or look like one that somebody gave ("im Ordner Verträge", "the
 document lease 2024"): "the file format" and "How do I file a complaint?" name nothing.
 """
@@ -54,13 +55,23 @@ _BEFORE_FOLDER = re.compile(
     rf"\b(?:in|inside|from|within)\s+(?:the|my|our)\s+(?:{_QUOTED}|(?P<words>\S+(?:\s+\S+){{0,3}}))\s+(?:folder|directory)\b",
     re.IGNORECASE,
 )
-_WITH_ENDING = re.compile(
-    rf"(?<![^\s\"“”„«»])[^\s\"“”„«»]+\.(?:{_ENDINGS}|(?P<plain>{_PLAIN_ENDINGS}))(?!\w)", re.IGNORECASE
+_UNBROKEN = re.compile(r"[^\s\"“”„«»]+")
+_HAN = "\u3400-\u9fff"
+# Chinese letters and marks, such as 《》 around a title.
+_CHINESE = rf"{_HAN}\u3001-\u303f\uff00-\uff65"
+_ENDING = re.compile(
+    rf"(?<=[^\s\"“”„«»])\.(?:{_ENDINGS}|(?P<plain>{_PLAIN_ENDINGS}))(?P<more>(?=[{_CHINESE}]))?(?![^\W{_HAN}])",
+    re.IGNORECASE,
 )
+# Where a name may begin that stands right behind other words.
+_INNER_START = re.compile(rf"(?<=[{_CHINESE}])|(?=[{_HAN}])")
+# So far before its ending.
+_INNER_CHARACTERS = 40
 _IS_WRITTEN_TO = re.compile(
     r"\b(?:(?:save|write|store|export|append|print|copy|put|add)\b(?:(?![.!?]\s).)*\b(?:to|into|as)"
     r"|(?:ab|auf)?(?:ge)?(?:speicher|schreib)\w*(?:(?![.!?]\s).)*\b(?:in|nach|unter|als)"
-    r"|(?:gu[aá]rda|escr[ií]be)\w*(?:(?![.!?]\s).)*\b(?:en|como))\s+$",
+    r"|(?:gu[aá]rda|escr[ií]be)\w*(?:(?![.!?]\s).)*\b(?:en|como))\s+$"
+    r"|(?:存|写|寫|导出|導出|输出|輸出|复制|複製|添加)[^。！？]{0,30}?(?:到|为|為|成|入|进|進|至)[\s《「『“]*$",
     re.IGNORECASE | re.DOTALL,
 )
 # What is to be written stands so close before.
@@ -186,14 +197,35 @@ def _folders_before(question: str) -> Iterator[Mention]:
 def _with_endings(question: str) -> Iterator[Mention]:
     """Names with a document's ending, alone or with the words before it: file names may have spaces."""
     words = [word.start() for word in re.finditer(r"\S+", question)]
-    for match in _WITH_ENDING.finditer(question):
-        is_plain = match["plain"] is not None
-        if is_plain and _IN_EVERY_PROJECT.fullmatch(match[0].strip(_EDGES)):
+    for begin, end, is_plain in _endings(question):
+        last = (begin, *_inner_starts(question, begin, end))
+        if is_plain and any(_IN_EVERY_PROJECT.fullmatch(question[at:end].strip(_EDGES)) for at in last):
             continue
-        end = bisect_left(words, match.end())
-        starts = [start for start in words[max(0, end - MAX_WORDS) : end] if not _is_written_to(question, start)]
-        candidates = [_candidate(question, start, match.end(), start, match.end()) for start in starts]
+        following = bisect_left(words, end)
+        some = words[max(0, following - MAX_WORDS) : following]
+        inner = _inner_starts(question, some[0], end)
+        starts = [start for start in sorted({*some, *inner}) if not _is_written_to(question, start)]
+        candidates = [_candidate(question, start, end, start, end) for start in starts]
         yield Mention("file", tuple(filter(None, candidates)), 1 if is_plain else MAX_FILES, is_sure=not is_plain)
+
+
+def _endings(question: str) -> Iterator[tuple[int, int, bool]]:
+    """Where what has an ending begins and ends, and whether programs use that ending as well.
+
+    Of what is written without a break, the last ending ends the name, and each that Chinese goes on behind.
+    """
+    for unbroken in _UNBROKEN.finditer(question):
+        begin = unbroken.start()
+        found = list(_ENDING.finditer(question, begin, unbroken.end()))
+        for number, ending in enumerate(found, start=1):
+            if ending["more"] is not None or number == len(found):
+                yield begin, ending.end(), ending["plain"] is not None
+                begin = ending.end()
+
+
+def _inner_starts(question: str, begin: int, end: int) -> list[int]:
+    first = max(begin + 1, end - _INNER_CHARACTERS)
+    return [at for at in range(first, end) if _INNER_START.match(question, at)]
 
 
 def _is_written_to(question: str, start: int) -> bool:
@@ -207,7 +239,7 @@ def _may_be_name(name: str, *, must_stand_out: bool) -> bool:
     digit or its length.
     """
     words = name.casefold().split()
-    if words[0] in EVERYDAY_WORDS or sum(map(str.isalpha, name)) < _MIN_LETTERS:
+    if sum(map(str.isalpha, name)) < _MIN_LETTERS or words[0] in EVERYDAY_WORDS:
         return False
     return (
         not must_stand_out

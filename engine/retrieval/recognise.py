@@ -17,7 +17,7 @@ from datetime import date, timedelta
 from functools import cached_property
 
 from engine.catalog.scopes import Named
-from engine.retrieval.dates import DATE, RELATIVE_DATE, Period, is_bare, period
+from engine.retrieval.dates import DATE, RELATIVE_DATE, Period, is_bare, period, plain_words
 from engine.retrieval.kinds import FORMATS_OF_KIND, KIND_OF_WORD
 from engine.retrieval.names import Chosen, chosen, mentions
 from engine.retrieval.words import terms
@@ -27,7 +27,7 @@ FindPaths = Callable[[Collection[str]], Named]
 # What is left of a question must still say what is asked.
 _MIN_TERMS_LEFT = 2
 
-_PREPOSITION = r"(?:in|inside|from|within|across|among|of|aus|von|unter|innerhalb|en|de|entre|dentro\s+de)"
+_PREPOSITION = r"(?:in|inside|from|within|across|among|of|aus|von|unter|innerhalb(?:\s+von)?|en|de|entre|dentro\s+de)"
 _ARTICLE = (
     r"(?:all\s+(?:of\s+)?(?:the|my|our)|the|my|our|your|these|those|all"
     r"|allen\s+(?:meinen|unseren)|den|meinen|unseren|diesen|allen"
@@ -35,16 +35,32 @@ _ARTICLE = (
 )
 _KIND = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in sorted(KIND_OF_WORD, key=len, reverse=True))
 _FILES = "files|documents|docs|notes|dateien|dokumenten|dokumente|unterlagen|notizen|archivos|documentos|ficheros|notas"
-_TYPES = re.compile(rf"\b{_PREPOSITION}\s+{_ARTICLE}\s+(?P<kind>{_KIND})(?!\w)", re.IGNORECASE)
-# Whatever is denied, and however far away: to look everywhere is never wrong.
+_PLACE = r"(?:in|inside|from|within|across|among|aus|innerhalb|en|entre|dentro\s+de)"
+# "The deadline of the presentations" is about presentations; which or how many of them are those of the library.
+_SOME = (
+    r"(?:which|how\s+(?:many|much)|each|every|any|ones?|two|three|\d+|all|most|many|some|several|few|half|both"
+    r"|out|inside|latest|newest|oldest|first|last|list|summary|pages?|sheets?"
+    r"|welche[nrs]?|wie\s*viele|jede[mnrs]?|eine[mnrs]?|eins|zwei|drei|alle[mnrs]?|(?:die|den)\s+meisten|viele|einige"
+    r"|manche|(?:neu|jüng|ält)este[mnrs]?|(?:erst|letzt)e[mnrs]?|liste|zusammenfassung|seiten?"
+    r"|cu[áa]l(?:es)?|cu[áa]nt[oa]s|cada\s+un[oa]|algun[oa]s?|un[oa]|dos|tres|tod[oa]s|mayor[íi]a|much[oa]s"
+    r"|vari[oa]s|[úu]ltim[oa]s?|recientes?|lista|resumen|páginas?|hojas?)"
+)
+_AMONG = r"(?:gibt\s+es|such(?:e|st)?|finde|schaue?)"
+_TYPES = re.compile(
+    rf"\b(?:(?:{_SOME}\s+(?=(?:of|von|de|unter)\b)|{_AMONG}\s+(?=unter\b)|(?={_PLACE}\b))"
+    rf"(?P<said>{_PREPOSITION}\s+{_ARTICLE}\s+(?P<kind>{_KIND})))(?!\w)",
+    re.IGNORECASE,
+)
+# Whatever is denied, and however far away: to look everywhere is never wrong. Names stand in Chinese questions, too.
 _DENIED = re.compile(
-    r"n['’]t\b|\b(?:not|cannot|never|no|none|neither|nor|except|exclud\w+|besides|without|other\s+than|rather\s+than"
+    r"[不没沒未勿无無]|(?<![特区區分])[别別]|除[了去非]|[以之除]外|n['’]t\b"
+    r"|\b(?:not|cannot|never|no|none|neither|nor|except|exclud\w+|besides|without|other\s+than|rather\s+than"
     r"|instead|ignor\w+|skip\w*|omit\w*|avoid\w*|outside"
     r"|nicht|nie|niemals|kein\w*|weder|außer|ausser|außerhalb|ohne|statt|anstatt|überspring\w*"
     r"|sin|nunca|ni|ning[uú]n\w*|tampoco|excepto|salvo|menos|fuera|excluy\w+|omit\w+|en\s+(?:vez|lugar)\s+de)\b",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"[.!?](?=\s|$)")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[。！？]")
 
 _CHANGED = (
     r"(?:(?:that|which|die|que)\s+)?(?:(?:were|was|have\s+been|i|we|fueron)\s+)?"
@@ -59,12 +75,31 @@ _RELATIONS = {
 }
 _FROM = frozenset({"from", "of", "von", "vom", "aus", "de", "del"})
 _RELATION = "|".join(word.replace(" ", r"\s+") for word in sorted(_RELATIONS, key=len, reverse=True))
+# "From 2024 on" reaches to today; but "from 2024 on taxes" and "von letzter Woche an Anna" say what they are about.
+_ONWARDS = (
+    r"(?:(?:(?:and|und|y)\s+)?(?:onwards?|upwards|en\s+adelante)\b"
+    r"|(?:on|an|ab)(?=\s*(?:[,.;:?!)]|$)"
+    r"|\s+(?:say|mention|tell|talk|speak|show|that|which|über|zu[rm]?|sagen|steht)\b)"
+    r"|(?:to|up\s+to|through|until|till|bis|hasta)\s+"
+    r"(?:now|today|date|(?:the\s+)?present|jetzt|heute|ahora|hoy|la\s+fecha)\b)"
+)
+# What says of which year, or how far from a date, in a way that we do not read.
+_ELSEWHEN = (
+    r"(?:(?:of|in|de|del|des|der)\s+)?(?:(?:the|el|la)\s+)?(?:"
+    r"last|next|previous|past|(?:letzt|nächst|vergangen|vorig|kommend)e[mnrs]?|pasad[oa]|[úu]ltim[oa]|próxim[oa]"
+    r"|anterior"
+    r"|(?:(?!(?:about|on|über|sobre)\b)\w+\s+)?(?:year|jahr(?:e?s)?|vorjahr(?:e?s)?|año)"
+    r"|\w+\s+years?\s+ago|vor\s+\w+\s+jahr(?:en)?|hace\s+\w+\s+años?|q[1-4])\b"
+    r"|(?:and|or|und|oder|y|o)\s+(?:earlier|later|older|newer|before|after|since|früher|später|älter|neuer|davor|danach"
+    r"|antes|después|anterior(?:es)?|posterior(?:es)?)\b"
+)
 _DATED = re.compile(
     rf"(?P<lead>\b{_PREPOSITION}\s+(?:{_ARTICLE}\s+)?)?\b(?P<noun>(?P<kind>{_KIND})|{_FILES})\s+(?P<when>"
     rf"(?P<changed>{_CHANGED})?(?P<relation>{_RELATION})\s+(?P<date>{DATE})|(?:{_CHANGED})(?P<bare>{RELATIVE_DATE}))"
+    rf"(?P<onwards>\s+{_ONWARDS})?(?!\s+(?:{_ONWARDS}|{_ELSEWHEN}))"
     # "From March to June" is two dates, of which we have read one; and of "March 5" we would have read a part.
-    rf"(?!\s*(?:,|-|–|/|\b(?:to|through|until|till|bis|hasta|and|or|und|oder|y|o|al?)\b)\s*(?:\d|{DATE}))"
-    r"(?!\s+(?:(?:de|del|of)\s+)?\d)",
+    rf"(?!\.\d|\s*(?:,|-|–|/|\b(?:to|through|until|till|bis|hasta|and|or|und|oder|y|o|al?)\b)\s*(?:['’‘]?\d|{DATE}))"
+    r"(?!\s+(?:(?:de|del|of)\s+)?['’‘]?\d)",
     re.IGNORECASE,
 )
 
@@ -218,7 +253,11 @@ def _read_dates(reading: _Reading, today: date) -> None:
     days = period(match["date"] or match["bare"], today)
     if days is None:
         return
-    relation = _RELATIONS[" ".join(match["relation"].casefold().split())] if match["relation"] else "in"
+    relation = _RELATIONS[plain_words(match["relation"])] if match["relation"] else "in"
+    if match["onwards"]:
+        if relation in ("before", "until"):
+            return
+        relation = "since" if relation == "in" else relation
     try:
         since, until = _bounds(relation, days)
     except OverflowError:
@@ -251,7 +290,7 @@ def _is_of_file(match: re.Match[str]) -> bool:
         return True
     if is_bare(match["date"]):
         return False
-    relation = " ".join(match["relation"].casefold().split())
+    relation = plain_words(match["relation"])
     if _RELATIONS[relation] != "in":
         return True
     return relation in _FROM and re.fullmatch(RELATIVE_DATE, match["date"], re.IGNORECASE) is not None
@@ -260,13 +299,13 @@ def _is_of_file(match: re.Match[str]) -> bool:
 def _read_types(reading: _Reading) -> None:
     if "formats" in reading.found:
         return
-    matches = [match for match in _TYPES.finditer(reading.question) if not reading.is_denied(*match.span())]
+    matches = [match for match in _TYPES.finditer(reading.question) if not reading.is_denied(*match.span("said"))]
     if matches:
-        _note_kinds(reading, matches[0].start(), matches[0].end(), [match["kind"] for match in matches])
-        reading.spans += [match.span() for match in matches[1:]]
+        _note_kinds(reading, *matches[0].span("said"), [match["kind"] for match in matches])
+        reading.spans += [match.span("said") for match in matches[1:]]
 
 
 def _note_kinds(reading: _Reading, start: int, end: int, words: Iterable[str]) -> None:
-    kinds = list(dict.fromkeys(KIND_OF_WORD[" ".join(word.casefold().split())] for word in words))
+    kinds = list(dict.fromkeys(KIND_OF_WORD[plain_words(word)] for word in words))
     formats = tuple(dict.fromkeys(format_ for kind in kinds for format_ in FORMATS_OF_KIND[kind]))
     reading.note(start, end, formats=formats, formats_told=f"only {' and '.join(kinds)}")

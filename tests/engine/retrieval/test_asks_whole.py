@@ -78,6 +78,10 @@ NAME = "lease 2024.pdf"
         "用中文概括全文",
         "列出主要要点",
         "这本书讲的是什么",
+        "总结这份文件的重点",
+        "这份文件的重点是什么？",
+        "這份文件的重點有哪些？",
+        "总结《lease 2024.pdf》",
     ],
 )
 def test_who_asks_for_the_gist_asks_for_the_whole(question: str):
@@ -150,6 +154,8 @@ def test_who_asks_for_all_of_a_kind_asks_for_the_whole(question: str):
         "Résume la clause sur le loyer",
         "De quoi parle le chapitre 2 ?",
         "总结关于租金的条款",
+        "租金条款的重点是什么？",
+        "重点条款是什么？",
         "租金是多少？",
         "",
     ],

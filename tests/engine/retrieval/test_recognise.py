@@ -31,6 +31,9 @@ FILES = (
     "/home/site/index.md",
     "/home/work/todo.md",
     "/home/tax/todo.md",
+    "/home/work/租赁合同.pdf",
+    "/home/work/2023年报告.docx",
+    "/home/work/《红楼梦》.epub",
     *(f"/home/many/{number}/README.md" for number in range(MAX_FILES + 1)),
 )
 FOLDERS = frozenset({os.path.dirname(file) for file in FILES} | {"/home", "/home/many"})
@@ -100,6 +103,36 @@ def test_names_that_are_no_place_to_look_confine_nothing(question: str):
 
 
 @pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("租赁合同.pdf里的押金是多少？", ["租赁合同.pdf"]),
+        ("总结《租赁合同.pdf》", ["租赁合同.pdf"]),
+        ("总结租赁合同.pdf", ["租赁合同.pdf"]),
+        ("押金是多少？请看「租赁合同.pdf」。", ["租赁合同.pdf"]),
+        ("请帮我总结一下lease 2024.pdf", ["lease 2024.pdf"]),
+        ("请看《lease 2024.pdf》，押金是多少？", ["lease 2024.pdf"]),
+        ("总结2023年报告.docx的重点", ["2023年报告.docx"]),
+        ("比较租赁合同.pdf和2023年报告.docx里的押金", ["租赁合同.pdf", "2023年报告.docx"]),
+        ("比较《租赁合同.pdf》和《lease 2024.pdf》的押金", ["租赁合同.pdf", "lease 2024.pdf"]),
+        ("minutes.txt里说了什么？", ["minutes.txt"]),
+        ("总结《红楼梦》.epub", ["《红楼梦》.epub"]),
+        ("What does 租赁合同.pdf say about pets?", ["租赁合同.pdf"]),
+        ("别看Budget.xlsx。租赁合同.pdf里的押金是多少？", ["租赁合同.pdf"]),
+        # Of these there is none, or it is not to be looked into.
+        ("合同.pdf里的押金是多少？", []),
+        ("租赁合同.pdfx里的押金是多少？", []),
+        ("看index.md里的押金", []),
+        ("不要看租赁合同.pdf，押金是多少？", []),
+        ("把押金保存到minutes.txt", []),
+        ("把押金写入《租赁合同.pdf》", []),
+        ("除了租赁合同.pdf，哪里提到押金？", []),
+    ],
+)
+def test_a_name_is_found_between_chinese_words(question: str, names: list[str]):
+    assert [os.path.basename(path) for path in read(question).paths] == names
+
+
+@pytest.mark.parametrize(
     ("question", "is_sure"),
     [
         ("How do I open minutes.txt in Python?", False),
@@ -140,6 +173,21 @@ def test_two_files_are_both_looked_into():
         ("Was steht in meinen Präsentationen über Katzen?", "presentations"),
         ("¿Qué pone en mis hojas de cálculo sobre viajes?", "spreadsheets"),
         ("Was steht in den Word-Dokumenten zur Miete?", "Word documents"),
+        ("What is in the slıdes about rent?", "presentations"),
+        ("Which of my PDFs mention the roof?", "PDF files"),
+        ("Get the rents out of my spreadsheets for travel", "spreadsheets"),
+        ("Was steht innerhalb von meinen PDFs zur Miete?", "PDF files"),
+        ("Which one of the spreadsheets lists the rent?", "spreadsheets"),
+        ("How many of my emails are from Anna?", "e-mails"),
+        ("What do most of the presentations say about cats?", "presentations"),
+        ("On which pages of my PDFs is the roof mentioned?", "PDF files"),
+        ("Give me a summary of my emails about the roof", "e-mails"),
+        ("What do the latest of my spreadsheets say about travel?", "spreadsheets"),
+        ("Welche von meinen PDFs handeln vom Dach?", "PDF files"),
+        ("Wie viele von den Folien zeigen Katzen?", "presentations"),
+        ("Gibt es unter meinen PDFs einen Vertrag mit Berlin?", "PDF files"),
+        ("¿Cuáles de mis hojas de cálculo hablan de viajes?", "spreadsheets"),
+        ("¿Qué dice cada una de las presentaciones sobre gatos?", "presentations"),
     ],
 )
 def test_a_type_is_recognised_with_its_article(question: str, kind: str):
@@ -149,7 +197,16 @@ def test_a_type_is_recognised_with_its_article(question: str, kind: str):
 
 @pytest.mark.parametrize(
     "question",
-    ["How are fonts embedded in PDFs?", "Everything except in the spreadsheets", "What do spreadsheets cost?"],
+    [
+        "How are fonts embedded in PDFs?",
+        "Everything except in the spreadsheets",
+        "What do spreadsheets cost?",
+        "When is the deadline of the presentations for students?",
+        "Who pays for the printing of the slides?",
+        "Wann ist das Ende von den Präsentationen der Studenten?",
+        "¿Cuándo es la fecha de las presentaciones de los estudiantes?",
+        "Was liegt unter den Folien im Gewächshaus?",
+    ],
 )
 def test_types_as_a_subject_confine_nothing(question: str):
     assert read(question).formats == ()
@@ -174,6 +231,19 @@ def test_types_as_a_subject_confine_nothing(question: str):
         ("Files changed yesterday after lunch on bread", "2026-03-30", "2026-03-30"),
         ("What do the files until 9999-12-31 say about the rent?", "", "9999-12-31"),
         ("What happened in documents since 0001-01-01?", "0001-01-01", ""),
+        ("What do files changed in March last year say about rent?", "2025-03-01", "2025-03-31"),
+        ("What do files changed in March of last year say about rent?", "2025-03-01", "2025-03-31"),
+        ("What do files updated since May last year say about rent?", "2025-05-01", ""),
+        ("Was sagen Dateien geändert im März letzten Jahres zur Miete?", "2025-03-01", "2025-03-31"),
+        ("Archivos modificados en marzo del año pasado sobre gatos", "2025-03-01", "2025-03-31"),
+        ("What do files changed from 2024 onwards say about rent?", "2024-01-01", ""),
+        ("What do files changed from 2024 on say about rent?", "2024-01-01", ""),
+        ("What do files changed since 2024 until now say about rent?", "2024-01-01", ""),
+        ("Was steht zur Miete in Dateien geändert von 2024 an?", "2024-01-01", ""),
+        ("Archivos modificados de 2024 en adelante sobre gatos", "2024-01-01", ""),
+        ("What do files changed from 2024 on taxes say?", "2024-01-01", "2024-12-31"),
+        ("FILES CHANGED İN 2024 ABOUT RENT", "2024-01-01", "2024-12-31"),
+        ("What do files sınce 3 May 2024 say about rent?", "2024-05-03", ""),
     ],
 )
 def test_a_date_of_files_is_recognised(question: str, since: str, until: str):
@@ -210,6 +280,19 @@ def test_a_date_of_files_is_recognised(question: str, since: str, until: str):
         "Compare documents from 2023 with documents from 2024",
         "What happened in documents after 9999-12-31?",
         "What happened in documents before 0001-01-01?",
+        "What do files changed in March of that year say about rent?",
+        "What do files changed in March two years ago say about rent?",
+        "What do files changed in March next year say about rent?",
+        "What do files changed in March '24 say about rent?",
+        "What do files changed before 2025.03.05 say about rent?",
+        "What do files changed in 2024 or earlier say about rent?",
+        "What do files changed before 2024 onwards say about rent?",
+        "Was sagen Dateien geändert im März vor zwei Jahren zur Miete?",
+        "Archivos modificados en marzo pasado sobre gatos",
+        "Archivos modificados en marzo del año 2024 sobre gatos",
+        "What do my notes from last year's audit say about VAT?",
+        "What do my notes from yesterday’s meeting say about VAT?",
+        "What do my notes from the last 3 days' meetings say about VAT?",
     ],
 )
 def test_dates_that_are_not_one_of_files_confine_nothing(question: str):
@@ -240,6 +323,7 @@ def test_a_collection_is_recognised_beside_its_word(question: str, collection: s
         ("In der Sammlung Rust, was ist ein Mutex?", "was ist ein Mutex?"),
         ("Summarise Budget.xlsx", "Summarise Budget.xlsx"),
         ("What is a mutex?", "What is a mutex?"),
+        ("Which of my PDFs mention the roof?", "Which mention the roof?"),
     ],
 )
 def test_what_says_where_to_look_is_not_searched_for_unless_nothing_else_is_asked(question: str, text: str):
@@ -258,7 +342,15 @@ def test_what_says_where_to_look_is_not_searched_for_unless_nothing_else_is_aske
         "PDFs from 9999-99-99",
         "What is in the file ... ?",
         "What was in the document [ ] . . . ?",
+        "Le nom a changé de document\u202f?\u202f»",
+        "What is in the document \u2009 ?",
+        "What is in the document \u2003 ?",
         "a.b" * 30_000,
+        "押金是多少" * 20_000,
+        "押金.pdf里" * 20_000,
+        "押金" * 20_000 + ".pdf里",
+        "存" * 20_000 + "存存.pdf里" * 100,
+        "files changed in 2024 on and vor " * 3000,
         "what about rent in the pdfs and " * 3000,
         "Sort these: " + " ".join(f"lease {number}.pdf" for number in range(3000)),
     ],
