@@ -24,7 +24,7 @@ CITE_SCHEME = "cite"
 _LINE_END = re.compile(r"\r\n|\n|\r")
 # What the engine takes for citations (engine/generation/citations.py): "[1]", "[1, 2]", "【1】", but no link's text.
 _OPENERS = "[【"
-_CITATION = re.compile(r"(?<![_`])(?<![^\W\d]\d)[\[【]\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*[\]】](?!\()")
+_CITATION = re.compile(r"(?<![_`])(?<![^\W\d]\d)(?<![^\W\d]\d\d)[\[【]\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*[\]】](?!\()")
 _NUMBER = re.compile(r"\d+")
 _NUM_PASSAGES = "num_passages"
 # LaTeX: `\(…\)`, `\[…\]`, `$$…$$`, `$…$`, in which a backslash belongs to what follows it. The single signs are also

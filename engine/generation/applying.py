@@ -94,7 +94,7 @@ def apply(loaded: LoadedModel, wanted: Placement, means: Means) -> Applied:
         # Memory of ours stays under it: layers may be streamed again without a load.
         wanted = replace(wanted, can_leave=True)
     plan = loaded.plan.placed(wanted)
-    change = change_of(loaded.plan.placement, wanted)
+    change = change_of(loaded.plan.placement, wanted, loaded.plan.shape)
     if change.moves_answers and (refusal := _refusal_of_the_file(loaded)):
         return Applied(loaded, change, refusal, is_as_wanted=False)
     if refusal := _refusal(loaded, plan):
@@ -125,7 +125,7 @@ def take_less(loaded: LoadedModel, means: Means) -> Applied | None:
         return None
     with means.trials.of(first.path):
         moved, _ = _instead(loaded, chain([first], ways), means)
-    change = change_of(loaded.plan.placement, moved.plan.placement)
+    change = change_of(loaded.plan.placement, moved.plan.placement, loaded.plan.shape)
     pause_s = time.perf_counter() - since
     return Applied(moved, change, _sentence(change, None, moved, loaded, pause_s), pause_s)
 
@@ -155,7 +155,7 @@ def unfold(loaded: LoadedModel, plan: LoadPlan, means: Means) -> Applied:
     if why := _why_another_file(loaded):
         loaded.close_weights()
         raise ModelLoadFailed(f"The model was closed: {why}", "Ask again.")
-    change = change_of(loaded.plan.placement, plan.placement)
+    change = change_of(loaded.plan.placement, plan.placement, loaded.plan.shape)
     with means.trials.of(plan.path):
         moved, problem = _opened(loaded, chain([plan], plan.rungs(means.hardware, means.planning)), means)
     pause_s = time.perf_counter() - since

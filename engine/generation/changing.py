@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from engine.core import ModelShape
 from engine.memory.amounts import in_words
 from engine.memory.placement import Placement
-from engine.memory.workspace import MIN_SEQUENCES
+from engine.memory.workspace import MIN_SEQUENCES, num_states
 
 _BITS = {"f16": 16, "q8_0": 8}
 
@@ -43,7 +44,7 @@ class Change:
         return f"Now: {', '.join(self.words)}." if self.words else ""
 
 
-def change_of(current: Placement, wanted: Placement) -> Change:
+def change_of(current: Placement, wanted: Placement, shape: ModelShape) -> Change:
     """What leads from one placement of a model to another of the same model.
 
     Raises:
@@ -54,7 +55,7 @@ def change_of(current: Placement, wanted: Placement) -> Change:
     reloads = current.reloads_for(wanted)
     return Change(
         reloads=reloads,
-        remakes_context=reloads or _contexts_differ(current, wanted),
+        remakes_context=reloads or _contexts_differ(current, wanted, shape),
         recomputes=current.kv_type != wanted.kv_type,
         moves_layers=_rings_differ(current, wanted),
         rebounds=(current.kv_ram_bytes, current.kv_disk_bytes) != (wanted.kv_ram_bytes, wanted.kv_disk_bytes),
@@ -62,11 +63,11 @@ def change_of(current: Placement, wanted: Placement) -> Change:
     )
 
 
-def _contexts_differ(current: Placement, wanted: Placement) -> bool:
+def _contexts_differ(current: Placement, wanted: Placement, shape: ModelShape) -> bool:
     def made_with(placement: Placement) -> tuple[object, ...]:
         on_gpu = placement.kv_on_gpu and placement.n_gpu_layers > 0
-        # A context has as many sequences for few answers as for one.
-        num_sequences = max(MIN_SEQUENCES, 2 * placement.num_slots)
+        # A context has as many sequences for few answers as for one, unless each takes a state.
+        num_sequences = num_states(shape, placement.num_slots) or max(MIN_SEQUENCES, 2 * placement.num_slots)
         where = on_gpu, placement.computes_large_batches_on_device
         return placement.num_cells, num_sequences, placement.kv_type, placement.n_ubatch, *where
 

@@ -13,7 +13,9 @@ from engine.core import Citation, Passage, Quote
 
 # "[1]", "[1, 2]", "[1][2]", "【1】", also right after a word or a number, as models write it; not the Markdown link
 # "[1](…)", nor what is looked up in a variable: "x_2[1]".
-_MARKER = re.compile(r"(?<![_`])(?<![^\W\d]\d)(?:\[|【)\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*(?:\]|】)(?!\()")
+_MARKER = re.compile(
+    r"(?<![_`])(?<![^\W\d]\d)(?<![^\W\d]\d\d)(?:\[|【)\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*(?:\]|】)(?!\()"
+)
 # A marker, or the beginning of one, that what comes next could still change.
 _OPEN_MARKER = re.compile(r"(?:\[|【)[\d\s,;]*(?:\]|】)?\Z")
 _NUMBER = re.compile(r"\d+")

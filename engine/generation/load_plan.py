@@ -177,7 +177,7 @@ class LoadPlan:
                 # What is kept, or resident of the index, takes nothing while a model is loaded: on to the next rung.
                 offered = (*offered, rung)
                 plan = self._without(rung, hardware, planning)
-                if change_of(self.placement, plan.placement).moves_answers:
+                if change_of(self.placement, plan.placement, self.shape).moves_answers:
                     return plan
         return None
 

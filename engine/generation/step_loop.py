@@ -234,7 +234,7 @@ class StepLoop:
         """Has one whose prompt is being read go on with this prompt; what it has read stays, a half passage as well.
 
         False where that cannot be: it has read what the two prompts do not have in common, or all of its own, or is
-        not being read. Where it has not begun, the other prompt is read in its place.
+        not being read; or where more of the other is kept. Where it has not begun, the other is read in its place.
         """
         group = self._groups.find(request.request_id)
         if group is None or group.status is SequenceStatus.WAITING:
@@ -243,6 +243,9 @@ class StepLoop:
         is_reading = group.status is SequenceStatus.RUNNING and not group.has_read_prompt
         stays = read.is_of_use_to(request.segments) and read.num_tokens < request.num_tokens
         if not is_reading or not stays or group.request.sampling != request.sampling:
+            return False
+        if self._steps.num_kept(request.segments) > read.num_tokens:
+            # Begun anew, it has less to read.
             return False
         try:
             other = self._intake.take(request, group.waiting_since)

@@ -10,7 +10,7 @@ answers wait for (pass_times.py).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -36,6 +36,7 @@ from engine.generation.request import PromptRead, StepEvent
 from engine.generation.residence import Residence
 from engine.generation.row_times import RowTimes
 from engine.generation.rows import Extent
+from engine.generation.segment import Segment
 from engine.generation.swap_room import SwapRoom
 from engine.generation.vocabulary import Vocabulary
 
@@ -139,6 +140,10 @@ class Steps:
             lasting.swap_room,
         )
         self._metering = Metering(groups, lasting.profile, tally, lasting.note_pass)
+
+    def num_kept(self, segments: Sequence[Segment]) -> int:
+        """How many tokens of a prompt need not be read, as they are kept."""
+        return self._keeper.peek(segments)
 
     @property
     def shortage(self) -> NoRoomToCompute | None:

@@ -155,8 +155,12 @@ class UnderWay:
         # What was removed since it was found must not be kept, and that is all a guess is for.
         if self._are_known({passage.document_id for passage in passages}):
             prompt = self._prompt_ahead(question, passages, loaded)
-            if self._ahead.amend(loaded.loop, question.question_id, passages, prompt) is None:
+            if self._ahead.amend(loaded.loop, question.question_id, passages, prompt) is not None:
+                return
+            if loaded.reads_ahead(expected.left_seconds):
                 self._ahead.begin(loaded.loop, in_flight, passages, prompt)
+            else:
+                self._ahead.drop(loaded.loop, question.question_id)
 
     def found_again(self, found: FoundAgain, loaded: LoadedModel) -> None:
         """More was found for an answer, which may have ended by now."""

@@ -16,7 +16,7 @@ from hashlib import blake2b
 
 from engine.core import FoundFile
 from engine.library.ignoring import IgnoreRules, ignored_below, rules_in
-from engine.library.root_looks import answers, identity_of
+from engine.library.root_looks import answers
 
 _READ_BYTES = 1 << 20
 # One less than the farthest day that is asked for (scopes.py).
@@ -72,9 +72,17 @@ def scan(path: str, excluded: frozenset[str] = frozenset()) -> Generator[str, No
         yield from walk.links()
     else:
         walk.take(path, found)
-    if is_folder and identity_of(path) != (found.st_dev, found.st_ino):
+    if is_folder and _has_gone(path, found.st_dev):
         return Scan(path, absence="It went away while it was looked at; perhaps it was moved, or its drive taken off.")
     return walk.seen(path, is_folder, found.st_dev)
+
+
+def _has_gone(path: str, device: int) -> bool:
+    """Whether a folder is no more where it was looked at, or another drive is in its place."""
+    try:
+        return os.stat(path).st_dev != device
+    except OSError:
+        return True
 
 
 def scan_below(root: str, path: str, excluded: frozenset[str] = frozenset()) -> Generator[str, None, Scan]:

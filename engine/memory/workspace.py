@@ -37,11 +37,14 @@ def num_sequences(vocabulary_size: int, num_cells: int) -> int:
 
 
 def num_states(shape: ModelShape, num_slots: int) -> int:
-    """How many sequences a context has of a model that keeps a state of each; 0 of all others."""
+    """How many sequences a context has of a model that keeps a state of each; 0 of all others.
+
+    Three of four may be of those who are answered.
+    """
     num_bytes = sum(shape.state_bytes)
     if not num_bytes:
         return 0
-    return min(MAX_STATES, max(MIN_STATES, num_slots + 2, STATES_BYTES // num_bytes))
+    return min(MAX_STATES, max(MIN_STATES, -(-num_slots * 4 // 3), STATES_BYTES // num_bytes))
 
 
 @cache

@@ -3,7 +3,8 @@
 llama.cpp decides that by rules of each architecture (windows with narrower heads, layers that use the keys of others,
 layers that sum up instead of attending). Most of it shows in the tensors: a layer whose keys are made by a matrix keeps
 as many numbers as that has rows, and one that sums up has tensors for it. So the bytes come from there, and from the
-metadata only where keys are made together with queries, or from something shorter.
+metadata only where keys are made together with queries, or from something shorter. Not known here are the states of
+MiniMax-01, and the keys by which DeepSeek 3.2 and GLM 5 choose what to attend to (a fifth of what we count).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 
 F16_BYTES, FLOAT_BYTES = 2, 4
 _KEYS, _VALUES = "attn_k.weight", "attn_v.weight"
+# Of layers that sum up keys and values (Kimi's delta attention), which have matrices for both and keep neither.
+_OF_LINEAR_KEYS = "ssm_conv1d_k.weight"
 # How tensors begin that sum up a text: Mamba and gated delta nets, short convolutions, RWKV.
 _OF_STATES = ("ssm_", "shortconv.", "time_mix_")
 # Its header does not say that the last layers use the keys of others (llama.cpp's models/gemma3n.cpp).
@@ -44,7 +47,7 @@ def layer_caches(architecture: str, told: Told, layers: Sequence[Mapping[str, in
     first_without = _first_without_keys(architecture, told, len(layers))
     cells = []
     for number, layer in enumerate(layers):
-        if number >= first_without:
+        if number >= first_without or (sums_up[number] and (not by_header[number] or _OF_LINEAR_KEYS in layer)):
             cells.append(0)
         elif rows := layer.get(_KEYS):
             # Where there is no matrix of values, the keys serve as such.

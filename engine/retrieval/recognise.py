@@ -39,11 +39,12 @@ _PLACE = r"(?:in|inside|from|within|across|among|aus|innerhalb|en|entre|dentro\s
 # "The deadline of the presentations" is about presentations; which or how many of them are those of the library.
 _SOME = (
     r"(?:which|how\s+(?:many|much)|each|every|any|ones?|two|three|\d+|all|most|many|some|several|few|half|both"
-    r"|out|inside|latest|newest|oldest|first|last|list|summary|pages?|sheets?"
+    r"|out|inside|latest|newest|oldest|first|last|list|summary|overview|contents?|pages?|sheets?|slides?|parts?|titles?"
+    r"|text|rest|total|sum|average|(?:which|welche[nrs]?)\s+\w+"
     r"|welche[nrs]?|wie\s*viele|jede[mnrs]?|eine[mnrs]?|eins|zwei|drei|alle[mnrs]?|(?:die|den)\s+meisten|viele|einige"
-    r"|manche|(?:neu|jüng|ält)este[mnrs]?|(?:erst|letzt)e[mnrs]?|liste|zusammenfassung|seiten?"
+    r"|manche|(?:neu|jüng|ält)este[mnrs]?|(?:erst|letzt)e[mnrs]?|liste|zusammenfassung|übersicht|inhalte?|summe|seiten?"
     r"|cu[áa]l(?:es)?|cu[áa]nt[oa]s|cada\s+un[oa]|algun[oa]s?|un[oa]|dos|tres|tod[oa]s|mayor[íi]a|much[oa]s"
-    r"|vari[oa]s|[úu]ltim[oa]s?|recientes?|lista|resumen|páginas?|hojas?)"
+    r"|vari[oa]s|[úu]ltim[oa]s?|recientes?|lista|resumen|contenidos?|total|suma|páginas?|hojas?)"
 )
 _AMONG = r"(?:gibt\s+es|such(?:e|st)?|finde|schaue?)"
 _TYPES = re.compile(
@@ -53,7 +54,7 @@ _TYPES = re.compile(
 )
 # Whatever is denied, and however far away: to look everywhere is never wrong. Names stand in Chinese questions, too.
 _DENIED = re.compile(
-    r"[不没沒未勿无無]|(?<![特区區分])[别別]|除[了去非]|[以之除]外|n['’]t\b"
+    r"不[要看用在包含查搜]|(?<!是)不是|没有?[在用看]|沒有?[在用看]|勿|[别別][看用查搜管]|无视|無視|忽略|除[了去非]|[以之除]外|n['’]t\b"
     r"|\b(?:not|cannot|never|no|none|neither|nor|except|exclud\w+|besides|without|other\s+than|rather\s+than"
     r"|instead|ignor\w+|skip\w*|omit\w*|avoid\w*|outside"
     r"|nicht|nie|niemals|kein\w*|weder|außer|ausser|außerhalb|ohne|statt|anstatt|überspring\w*"

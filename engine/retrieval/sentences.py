@@ -15,11 +15,13 @@ MAX_CHARACTERS = 600
 _ABBREVIATIONS = """
     mr mrs ms dr prof st sr jr gen col lt sgt rev hon gov sen rep vs etc cf al ca approx dept est fig figs eq eqs
     sec ch vol vols no nos pp p ed eds inc ltd co corp bros e.g i.e a.m p.m u.s u.k u.n jan feb mar apr jun jul aug
-    sep sept oct nov dec bzw usw z.b d.h u.a bspw ggf abs nr art ziff mio mrd vgl inkl tel gem bzgl evtl sog núm sra dra
+    sep sept oct nov dec bzw usw z.b d.h u.a bspw ggf mio mrd vgl inkl bzgl evtl sog sra dra
 """
+# These are words as well, where no number follows: "§ 573 Abs. 2", "he studied art. The".
+_NO_END_BEFORE_NUMBER = frozenset({"abs", "nr", "art", "ziff", "tel", "gem", "núm", "no"})
 # What a German ordinal is of: "am 1. April", "im 19. Jahrhundert", each a number and a word with a capital.
 _COUNTED = """
-    Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember Jahrhundert Jahrhunderts
+    Januar Jänner Februar März Mai Juni Juli Oktober Dezember Jahrhundert Jahrhunderts
     Jahrtausend Quartal Quartals Halbjahr Halbjahres Lebensjahr Lebensjahres Geburtstag Tag Tages Monat Monats Woche
     Etage Stock Stockwerk Obergeschoss Untergeschoss Auflage Kapitel Absatz Klasse Semester Platz Preis
 """
@@ -29,7 +31,12 @@ _CJK_END = "。！？｡"
 _CLOSING = "\"'”’»)]}」』）】*_`"
 _END = re.compile(rf"(?:[.!?…]+|[{_CJK_END}]+)[{re.escape(_CLOSING)}]*")
 _LAST_WORD = re.compile(r"[^\s(\[“\"'‘«]+$")
-_ORDINAL = re.compile(r"\d{1,2}\.[ \t\n]+(?:" + "|".join(_COUNTED.split()) + r")\b")
+# Months of English, too: they are of the number only where German words stand before it.
+_COUNTED_BEHIND = r"(?<=\b(?:am|um|im|ab)\s)|(?<=\b(?:vom|zum|bis|der|dem|den|und)\s)"
+_ORDINAL = re.compile(
+    r"\d{1,2}\.[ \t\n]+(?:" + "|".join(_COUNTED.split()) + r")\b"
+    rf"|(?:{_COUNTED_BEHIND})\d{{1,2}}\.[ \t\n]+(?:April|August|September|November)\b"
+)
 _ORDINAL_NUMBER = re.compile(r"\d{1,2}")
 _ITEM = re.compile(r"[ \t>]*(?:[-*+•‣◦▪–]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])[ \t]+")
 _MARGIN = re.compile(r"[ \t>]*")
@@ -115,7 +122,7 @@ def _goes_on_with_ordinal(text: str, begin: int, line_start: int) -> bool:
     """Whether the line is no item but was wrapped before "15. Januar": what stands before it asks for that."""
     if not _ORDINAL.match(text, line_start):
         return False
-    before = text[begin:line_start].split()
+    before = text[max(begin, line_start - 40) : line_start].split()
     return bool(before) and before[-1].isalpha() and before[-1].islower()
 
 
@@ -148,6 +155,8 @@ def _ends_here(text: str, mark: re.Match[str], end: int) -> bool:
         return True
     word = match[0] if (match := _LAST_WORD.search(text[max(0, mark.start() - 40) : mark.start()])) else ""
     is_ordinal = _ORDINAL_NUMBER.fullmatch(word) and _ORDINAL.match(text, mark.start() - len(word), end)
+    if following.isdigit() and word.casefold() in _NO_END_BEFORE_NUMBER:
+        return False
     return not (is_ordinal or _is_abbreviation(word))
 
 

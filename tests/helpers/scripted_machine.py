@@ -222,7 +222,7 @@ class ScriptedMachine:
         if not self._has_room(placement):
             self.loop.note(PlacementSettled(False, "There was no room, so all stays as it is.", 3.0))
             return
-        changed = change_of(self.placement, placement).words if self.placement is not None else ()
+        changed = change_of(self.placement, placement, SHAPE).words if self.placement is not None else ()
         self.placement = placement
         self._hold()
         self.loop.note(PlacementSettled(True, "Answers paused for 0.1 s.", 0.1, changed))

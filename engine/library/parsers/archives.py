@@ -25,7 +25,6 @@ from engine.errors import (
     DocumentTooLarge,
     DocumentUnreadable,
     DocumentUnsupported,
-    is_disk_full,
 )
 from engine.library.parsers import nested, zip_aes
 from engine.library.parsers.encoding import decode
@@ -74,7 +73,7 @@ def parse(path: Path, limits: Limits, name: str = "") -> ParsedDocument:
                 pages += nested.placed(document, member.name)
         except (*_DAMAGE, OSError) as error:
             # What was read before its end was lost is worth having.
-            if not pages or is_disk_full(error):
+            if not pages or _is_the_systems(error):
                 raise
             damage = DocumentUnreadable("It is damaged from here on.")
             if left_out and left_out[-1].name == last:
@@ -202,7 +201,14 @@ def _untarred(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
         with stream:
             return stream.read()
     except (*_DAMAGE, OSError) as error:
+        if _is_the_systems(error):
+            raise
         raise DocumentUnreadable("It is damaged in the archive.") from error
+
+
+def _is_the_systems(error: Exception) -> bool:
+    """Whether the drive failed, or is full, and nothing is said of what lies on it: unpacking tells no number."""
+    return isinstance(error, OSError) and error.errno is not None
 
 
 def _unpacked(path: Path, limits: Limits) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.core import ModelShape
 from engine.generation.changing import Change, change_of
 from engine.memory.placement import Placement
 
@@ -25,8 +26,11 @@ HERE = Placement(
 )
 
 
+SHAPE = ModelShape("m", "llama", 4096, (100,) * 8, 300, 200, (2,) * 8, 1000, 1100, has_chat_template=True)
+
+
 def change(**wanted: Any) -> Change:
-    return change_of(HERE, replace(HERE, **wanted))
+    return change_of(HERE, replace(HERE, **wanted), SHAPE)
 
 
 def kinds(change: Change) -> set[str]:
@@ -81,27 +85,35 @@ def test_what_differs_decides_what_has_to_be_done_and_is_told(wanted: dict[str, 
 def test_a_model_is_read_again_to_begin_streaming_and_other_layers_are_streamed_without_a_pause():
     assert kinds(change(streamed_layers=(1, 3), ring_slots=2)) == {"moves_layers", "remakes_context", "reloads"}
     streaming = replace(HERE, streamed_layers=(1, 3), ring_slots=2)
-    more = change_of(streaming, replace(streaming, streamed_layers=(1, 2, 3)))
+    more = change_of(streaming, replace(streaming, streamed_layers=(1, 2, 3)), SHAPE)
     assert kinds(more) == {"moves_layers"}
     assert more.words == ("3 layers streamed instead of 2",)
-    deeper = change_of(streaming, replace(streaming, ring_slots=4))
+    deeper = change_of(streaming, replace(streaming, ring_slots=4), SHAPE)
     assert (kinds(deeper), deeper.words) == ({"moves_layers"}, ("4 slots for streamed layers instead of 2",))
-    copying = change_of(streaming, replace(streaming, copies_streamed=True))
+    copying = change_of(streaming, replace(streaming, copies_streamed=True), SHAPE)
     assert kinds(copying) == {"remakes_context"}
     assert copying.words == ("prompts computed on the GPU where layers are in memory",)
-    others = change_of(streaming, replace(streaming, streamed_layers=(1, 2)))
+    others = change_of(streaming, replace(streaming, streamed_layers=(1, 2)), SHAPE)
     assert others.words == ("other layers streamed",)
-    back = change_of(streaming, replace(HERE, can_leave=True))
+    back = change_of(streaming, replace(HERE, can_leave=True), SHAPE)
     assert (kinds(back), back.words) == ({"moves_layers"}, ("no layers streamed instead of 2",))
     # What the system is to read would be pinned whole in memory of ours.
-    assert "reloads" in kinds(change_of(streaming, HERE))
+    assert "reloads" in kinds(change_of(streaming, HERE, SHAPE))
 
 
 def test_without_layers_on_a_device_keys_and_values_are_in_memory_anyway():
     on_processor = replace(HERE, n_gpu_layers=0)
-    assert change_of(on_processor, replace(on_processor, kv_on_gpu=False)) == Change()
+    assert change_of(on_processor, replace(on_processor, kv_on_gpu=False), SHAPE) == Change()
 
 
 def test_a_placement_of_another_model_is_refused():
     with pytest.raises(ValueError, match="8 layers"):
         change(num_layers=9)
+
+
+def test_a_model_with_large_states_has_another_context_for_more_answers() -> None:
+    hybrid = replace(SHAPE, state_bytes=(0, 150 * 2**20))
+    more = change_of(HERE, replace(HERE, num_slots=8), hybrid)
+    assert more.remakes_context
+    assert not change_of(HERE, replace(HERE, num_slots=8), SHAPE).remakes_context
+    assert not change_of(HERE, replace(HERE, num_slots=3), hybrid).remakes_context

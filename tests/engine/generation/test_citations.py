@@ -42,6 +42,7 @@ def test_markers_point_to_passages(text: str, passages: list[int]):
         "Zero [0].",
         "x_2[1]",
         "mp3[1]",
+        "arr10[1]",
         "__[1]",
         "A [1](http://x) link.",
         "`[1]`",

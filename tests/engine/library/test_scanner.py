@@ -227,21 +227,40 @@ def test_a_file_that_goes_while_it_is_looked_at_is_not_there(tmp_path: Path, mon
     assert (names(found, tmp_path), found.problems) == (["b.md"], ())
 
 
-@pytest.mark.parametrize("is_replaced", [False, True])
-def test_a_root_that_goes_while_it_is_looked_at_is_absent(tmp_path: Path, is_replaced: bool) -> None:
+def test_a_root_that_goes_while_it_is_looked_at_is_absent(tmp_path: Path) -> None:
     root = tmp_path / "root"
     write(root / "a" / "1.md", root / "b" / "2.md")
 
     def go(at: str) -> None:
         if at.endswith("/b"):
             root.rename(tmp_path / "away")
-            if is_replaced:
-                write(root / "b" / "2.md")
 
     found = look(root, at_each=go)
 
     assert (found.files, found.device) == ((), None)
-    assert "while it was looked at" in found.absence
+    assert "went away while it was looked at" in found.absence
+
+
+def test_a_root_of_which_the_drive_goes_while_it_is_looked_at_is_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    write(root / "a" / "1.md", root / "b" / "2.md")
+    stat = os.stat
+
+    def of_the_drive_below(path: str, **options: bool) -> os.stat_result:
+        found = stat(path, **options)
+        if str(path) != str(root):
+            return found
+        return os.stat_result((*found[:2], found.st_dev + 1, *found[3:10]))
+
+    def go(at: str) -> None:
+        if at.endswith("/b"):
+            (root / "b").rename(tmp_path / "away")
+            monkeypatch.setattr(os, "stat", of_the_drive_below)
+
+    found = look(root, at_each=go)
+    assert (found.files, found.device) == ((), None)
 
 
 def test_a_linked_file_that_is_saved_by_renaming_while_it_is_looked_at_is_there(tmp_path: Path) -> None:

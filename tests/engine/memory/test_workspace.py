@@ -125,6 +125,7 @@ def test_states_are_as_many_as_their_size_and_the_answers_at_once_allow():
     assert states(1) == 16
     assert states(64) == 8
     assert states(150) == 6
-    # Who is answered has one, and one is for what is loaded, and one for what is kept.
-    assert states(150, num_slots=8) == 10
+    # Three of four are for those who are answered.
+    assert states(150, num_slots=4) == 6
+    assert states(150, num_slots=8) == 11
     assert states(150, num_slots=40) == 16

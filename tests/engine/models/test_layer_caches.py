@@ -62,6 +62,20 @@ def test_of_a_hybrid_only_some_layers_have_cells_and_the_others_a_state():
     assert found.state_bytes == (4 * (3 * (64 + 2 * 2 * 16) + 16 * 64),) * 3 + (0,)
 
 
+def test_what_has_matrices_of_keys_and_sums_them_up_keeps_none():
+    linear = {**ATTENDS, "ssm_conv1d_k.weight": 16}
+    values = {"attention__head_count": 4, "embedding_length": 64, "kda__head_dim": 8}
+    assert layer_caches("bailingmoe3", told(**values, attention__head_count_kv=1), [linear]).cell_bytes == (0,)
+    kimi = layer_caches(
+        "kimi-linear", told(**values, attention__head_count_kv=[0, 1]), [{**ATTENDS, "ssm_g_a.weight": 8}] * 2
+    )
+    assert kimi.cell_bytes == (0, 64)
+    # Falcon-H1 does both in each layer.
+    both = layer_caches("falcon-h1", told(**values, attention__head_count_kv=1), [{**ATTENDS, "ssm_in.weight": 8}])
+    assert both.cell_bytes == (64,)
+    assert all(both.state_bytes)
+
+
 @pytest.mark.parametrize(
     ("values", "state_bytes"),
     [

@@ -52,6 +52,8 @@ NAME = "lease 2024.pdf"
         "Resume el contrato, centrándote en los riesgos",
         "Résume ce contrat en mettant l'accent sur les risques",
         "总结这份合同，重点关注风险",
+        "总结这份合同，重点是违约责任",
+        "总结这份合同，重点内容是风险和成本",
         "Fasse das Dokument zusammen",
         "Fass mir den Mietvertrag bitte kurz zusammen.",
         "Kannst du lease 2024.pdf in drei Sätzen zusammenfassen?",

@@ -31,6 +31,9 @@ def quotes(text: str, *, may_be_torn: bool = False) -> list[str]:
         ["Das Mietverhältnis beginnt am 1. April 2024 und ist unbefristet.", "Es gilt § 573 Abs. 2 Nr. 5 BGB."],
         ["Im 19. Jahrhundert lagen 3 Mio. Euro in der 2. Etage.", "Niemand wusste davon."],
         ["We counted 12.", "Then we stopped."],
+        ["He studied art.", "The museum was closed."],
+        ["That was step 3.", "September sales came next."],
+        ["Es beginnt am 1. August und endet mit dem 2. November.", "So steht es da."],
     ],
 )
 def test_running_text_falls_into_its_sentences(sentences: list[str]):
