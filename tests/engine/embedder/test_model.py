@@ -76,7 +76,9 @@ def movable(monkeypatch: pytest.MonkeyPatch) -> tuple[Embedder, Ledger]:
     monkeypatch.setitem(backends._TORCH_NAMES, "card", "cpu")
     monkeypatch.setattr(model, "torch_held_bytes", lambda: 123)
     ledger = Ledger()
-    embedder = Embedder(resolve(EmbedderSettings()), EmbedderSettings(backend="sentence-transformers"), ledger)
+    # Both are said, so that whatever was measured a reload makes the same vectors.
+    settings = EmbedderSettings(backend="sentence-transformers", number_format="float32")
+    embedder = Embedder(resolve(EmbedderSettings()), settings, ledger)
     assert embedder.movable_bytes == 0
     embedder.load()
     yield embedder, ledger
