@@ -7,19 +7,18 @@ says nothing of the model where it ends with `NOT_TRIED`, or was ended.
 from __future__ import annotations
 
 import errno
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
 
+from engine import own_modules
 from engine.config import EmbedderSettings
 from engine.embedder import backends
 from engine.embedder.spec import EmbedderSpec, resolve
 from engine.errors import EmbedderUnavailable, EmbedderUntried
 
-_ROOT = str(Path(__file__).parents[2])
 _LOOK_SECONDS = 0.2
 NOT_TRIED = 3
 _NO_MEMORY = re.compile("not enough memory|out of memory|can't allocate memory", re.IGNORECASE)
@@ -34,11 +33,12 @@ def tried(spec: EmbedderSpec) -> Generator[None, None, None]:
         EmbedderUnavailable: It cannot be loaded, or makes other vectors than its files say.
         EmbedderUntried: The trial came to no end, or the system did not let it: nothing is known of the model.
     """
-    # Such that it finds this package, wherever we were started.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))}
-    command = [sys.executable, "-P", "-m", "engine.embedder.loadable", str(spec.folder)]
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+        own_modules.command_of("engine.embedder.loadable", str(spec.folder)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=own_modules.environment(),
     ) as process:
         try:
             while True:

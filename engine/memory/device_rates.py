@@ -13,24 +13,21 @@ from __future__ import annotations
 import ctypes
 import json
 import logging
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import c_void_p
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from engine import own_modules
 from engine.memory.devices import Device, probe_devices
 from engine.memory.ggml import F32, Q4_0, Ggml, InitParams, ggml_library
 
 log = logging.getLogger(__name__)
 
-_ROOT = str(Path(__file__).parents[2])
 MIB = 2**20
 # Matrices as wide as those of a 7B model, and together more than a card keeps close to its cores.
 COLUMNS, ROWS, NUM_MATRICES = 4096, 14_336, 8
@@ -51,7 +48,7 @@ def device_rates(is_wanted: Callable[[], bool] = lambda: True) -> dict[str, floa
     `is_wanted` is asked all the time: what is not wanted any more is ended.
     """
     try:
-        output = _output_of([sys.executable, "-P", "-m", __name__], is_wanted)
+        output = _output_of(own_modules.command_of(__name__), is_wanted)
         rates: dict[str, float] = json.loads(output.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         log.info("the graphics card could not be measured", exc_info=True)
@@ -62,10 +59,12 @@ def device_rates(is_wanted: Callable[[], bool] = lambda: True) -> dict[str, floa
 def _output_of(command: Sequence[str], is_wanted: Callable[[], bool]) -> bytes:
     """Raises subprocess.SubprocessError where it fails, takes too long or is not wanted any more."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    # Such that it finds this package, and nothing that lies where we were started.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))}
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=own_modules.environment(),
     ) as process:
         while True:
             try:

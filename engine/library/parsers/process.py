@@ -7,13 +7,12 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import psutil
 
+from engine import own_modules
 from engine.errors import Cancelled, ParserGaveUp
 from engine.library.parsers.frames import Head, read_frame, write_frame
 from engine.library.parsers.limits import MAX_OCR_PAGES, OCR_PAGE_SECONDS
@@ -26,7 +25,6 @@ _TICK_SECONDS = 0.1
 # A cold disk and a busy machine can make an import take this long.
 _START_SECONDS = 180.0
 _EXIT_SECONDS = 10.0
-_PACKAGE_ROOT = Path(__file__).resolve().parents[3]
 
 
 class ParserCrashed(ParserGaveUp):
@@ -42,11 +40,11 @@ class ParserProcess:
 
     def __init__(self, memory_bytes: int) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "engine.library.parsers.child", str(os.getpid()), str(memory_bytes)],
+            own_modules.command_of("engine.library.parsers.child", str(os.getpid()), str(memory_bytes)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            cwd=_PACKAGE_ROOT,
+            cwd=own_modules.PACKAGE_ROOT,
             env=_environment(),
         )
         self._parts: queue.SimpleQueue[Part | None] = queue.SimpleQueue()
@@ -174,10 +172,8 @@ class ParserProcess:
 
 def _environment() -> dict[str, str]:
     """Ours, such that the child finds this package and stays on one thread and few heaps."""
-    paths = (str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", ""))
     return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        **own_modules.environment(),
         "TOKENIZERS_PARALLELISM": "false",
         "RAYON_NUM_THREADS": "1",
         "MALLOC_ARENA_MAX": "2",

@@ -19,6 +19,7 @@ import psutil
 import pytest
 from openpyxl import Workbook
 
+from engine import own_modules
 from engine.core import Chunk
 from engine.errors import (
     Cancelled,
@@ -193,7 +194,7 @@ def test_that_no_child_can_be_started_is_said_as_no_fault_of_the_file(
     pool: ParserPool, note: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with monkeypatch.context() as gone:
-        gone.setattr(process.sys, "executable", str(note.with_name("no python")))
+        gone.setattr(own_modules.sys, "executable", str(note.with_name("no python")))
         with pytest.raises(LibraryError, match="cannot be started: No such file") as caught:
             read(pool, note)
         assert not isinstance(caught.value, DocumentUnreadable)
