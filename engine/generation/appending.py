@@ -43,6 +43,8 @@ class Appending:
         is_single = len(group.sequences) == 1 and group.beams is None and not (sampling.grammar or sampling.json_schema)
         has_written = sequence.num_generated > 0 and all(one.end < len(sequence.tokens) for one in sequence.insertions)
         is_told = not sequence.unsaid and not sequence.stream.holds_back
-        # What is read between would end thoughts, or stand in an answer whose thoughts no later prompt holds.
-        thinks = sequence.thoughts is not None
+        # What is read between would end thoughts, or stand in an answer whose thoughts no later prompt holds. Of models
+        # that merely may think some answer at once.
+        thoughts = sequence.thoughts
+        thinks = thoughts is not None and not (thoughts.has_begun_answer and not thoughts.num_tokens)
         return sequence if is_single and sequence.is_live and has_written and is_told and not thinks else None

@@ -45,6 +45,10 @@ _OFFERS: Mapping[bool, Sequence[_Told]] = {
 }
 _OFFERS_IF_UNMARKED: Sequence[_Told] = (_AT_ONCE, {})
 _PROBE = "."
+# What stands before what an assistant writes, for a model without a template.
+_ANSWER = "Answer:"
+# It has never learnt where its answer ends, and goes on with a question of its own.
+PLAIN_ENDS = ("\nQuestion:", f"\n{_ANSWER}")
 # How a template may fail that was compiled.
 _FAILURES = (
     *(jinja2.TemplateError, ArithmeticError, AttributeError, LookupError),
@@ -200,13 +204,13 @@ def _probe() -> tuple[Message, ...]:
 
 def plain_prompt(messages: Sequence[Message]) -> tuple[PromptPart, ...]:
     """For a model without a template: the texts one after the other, each answer after "Answer:"."""
-    return _with_kinds([*_plain(messages), PromptPart("Answer:", is_markup=True)])
+    return _with_kinds([*_plain(messages), PromptPart(_ANSWER, is_markup=True)])
 
 
 def _plain(messages: Sequence[Message]) -> Iterator[PromptPart]:
     for message in messages:
         if message.role == "assistant":
-            yield PromptPart("Answer:", is_markup=True)
+            yield PromptPart(_ANSWER, is_markup=True)
         yield from message.parts
         yield PromptPart("\n\n", is_markup=True)
 

@@ -12,6 +12,7 @@ import os
 import re
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,13 @@ _ASSIGNED = re.compile(r"load_tensors: layer\s+(\d+) assigned to device (\S+?),"
 # Of every so many layers all but one look at a window that slides by the token (LLAMA_SWA_TYPE_STANDARD), and all keys
 # and values lie in llama.cpp's two caches of cells, one for either kind (llama_kv_cache_iswa).
 _PLAIN_WINDOWS = frozenset({"cohere2", "exaone4", "gemma2", "gemma3", "gemma3n", "gemma4", "gpt-oss"})
+# A character that is no part of any word: its byte is a token of its own, behind the space that is put before it.
+_LONE, _LONE_BYTE, _LONE_TOKENS = "\x01", b"<0x01>", 2
+# Bytes are among the first tokens; without them, llama.cpp ends the process over a character that it does not know.
+_BYTES_WITHIN = 1024
+# What templates mark messages with, and what some put together from roles.
+_MARK = re.compile(r"<[^<>\s]{1,40}>|\[[^\[\]\s]{1,40}\]")
+_MARKS_OF_ROLES = tuple(f"<|{role}|>" for role in ("system", "user", "assistant", "developer", "tool", "end"))
 
 
 class LlamaLog:
@@ -175,6 +183,9 @@ class Model:
         self.is_in_own_order = False
         # Where that memory lies, if it can be told; nobody writes there once it is loaded.
         self.copied_range: Range | None = None
+        # Of `_LONE` the tokens, where a space is put before it, and what of a text would be read as a mark.
+        self._lone: list[int] = []
+        self._marks: re.Pattern[str] | None = None
         self.load(n_gpu_layers, on_progress, is_repacked, packing)
 
     def load(
@@ -233,6 +244,7 @@ class Model:
             )
         self._handle, self.is_repacked = handle, is_repacked
         self._vocab = llama.llama_model_get_vocab(handle)
+        self._learn_vocabulary()
         self.mappings, self.layer_devices = appeared(before, current()), dict(native_log.layer_devices)
         self.copied_bytes, self.copied_range = copying.num_bytes(), copying.where()
         self.is_in_own_order = file_pages.own_order_bytes(native_log.weight_buffers) > 0
@@ -316,6 +328,15 @@ class Model:
         """How a control token is written in a template; "" where there is none."""
         return self.piece(token, special=True).decode("utf-8", "replace") if token >= 0 else ""
 
+    def is_control(self, token: int) -> bool:
+        """Whether it is a mark and no text."""
+        return bool(llama.llama_vocab_is_control(self._vocab, token))
+
+    @property
+    def adds_space(self) -> bool:
+        """Whether a text is read with a space before its first word, as SentencePiece does (word_spaces.py)."""
+        return bool(self._lone) and self.piece(self._lone[0]) == b" "
+
     @property
     def bos_text(self) -> str:
         return self.special_text(self.bos)
@@ -325,7 +346,50 @@ class Model:
         return self.special_text(int(llama.llama_vocab_eos(self._vocab)))
 
     def tokenize(self, text: str, parse_special: bool = False) -> list[int]:
-        """Token ids of `text`, without beginning-of-text; control tokens count as such only if `parse_special`."""
+        """Token ids of `text`, without beginning-of-text, nor a space that is not in it.
+
+        Marks count as such only if `parse_special`. llama.cpp lets those pass in any text that files call defined by
+        the user, as it does by itself with gpt-oss's: their first characters are read by themselves.
+        """
+        if parse_special or self._marks is None:
+            return self._tokenize_within(text, parse_special)
+        ends = [mark.start() + 1 for mark in self._marks.finditer(text)]
+        pieces = (text[start:end] for start, end in pairwise((0, *ends, len(text))))
+        return [token for piece in pieces for token in self._tokenize_within(piece, parse_special)]
+
+    def _tokenize_within(self, text: str, parse_special: bool) -> list[int]:
+        """As if it stood behind other text, where no space is put before it."""
+        if not text or not self._lone:
+            return self._tokenize(text, parse_special)
+        tokens = self._tokenize(f"{_LONE}{text}", parse_special)
+        behind = len(self._lone)
+        return tokens[behind:] if tokens[:behind] == self._lone else self._tokenize(text, parse_special)
+
+    def _learn_vocabulary(self) -> None:
+        """What of it `tokenize` has to know."""
+        self._lone, self._marks = [], None
+        kind = llama.llama_vocab_type(self._vocab)
+        if kind == llama.LLAMA_VOCAB_TYPE_NONE:
+            return
+        if kind == llama.LLAMA_VOCAB_TYPE_SPM and self._has_bytes():
+            lone = self._tokenize(_LONE, False)
+            self._lone = lone if len(lone) == _LONE_TOKENS else []
+        written = {*_MARK.findall(self.chat_template or ""), *_MARKS_OF_ROLES}
+        marks = sorted(mark for mark in written if any(map(self._is_mark, self._tokenize(mark, False))))
+        # Found wherever they begin, also within one another.
+        self._marks = re.compile(f"(?={'|'.join(map(re.escape, marks))})") if marks else None
+
+    def _has_bytes(self) -> bool:
+        first = range(min(self.num_tokens, _BYTES_WITHIN))
+        return any(llama.llama_vocab_get_text(self._vocab, token) == _LONE_BYTE for token in first)
+
+    def _is_mark(self, token: int) -> bool:
+        return (
+            bool(llama.llama_vocab_get_attr(self._vocab, token) & llama.LLAMA_TOKEN_ATTR_USER_DEFINED)
+            and _MARK.fullmatch(self.special_text(token)) is not None
+        )
+
+    def _tokenize(self, text: str, parse_special: bool) -> list[int]:
         data = text.encode("utf-8", "replace")
         room = len(data) + 8
         buffer = (llama.llama_token * room)()

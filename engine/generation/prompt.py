@@ -357,7 +357,9 @@ def _turns_kept(
         return tuple(history)
     # Where nothing is cited, there is nothing to take away.
     bare_turns = history if is_verbatim else [turn.bare() for turn in history]
-    lengths, bare_lengths = ([_turn_tokens(turn, speaker) for turn in turns] for turns in (history, bare_turns))
+    lengths, bare_lengths = (
+        [speaker.added(_read_by(speaker, turn)) for turn in turns] for turns in (history, bare_turns)
+    )
     bare = _count([*before, question], speaker)
     for_all_but_evidence = budget - int((budget - bare) * EVIDENCE_SHARE) if searches else budget
     history_budget = int(budget * (HISTORY_SHARE if searches else HISTORY_SHARE_ALONE))
@@ -373,12 +375,6 @@ def _turns_kept(
 
 def _messages(turns: Sequence[Turn], speaker: Speaker) -> Iterator[Message]:
     return chain.from_iterable(_read_by(speaker, turn) for turn in turns)
-
-
-def _turn_tokens(turn: Turn, speaker: Speaker) -> int:
-    """What a turn adds to a prompt, with the markup around it."""
-    messages = _read_by(speaker, turn)
-    return _count([*messages, *messages], speaker) - _count(messages, speaker)
 
 
 def _read_by(speaker: Speaker, turn: Turn) -> tuple[Message, ...]:

@@ -13,17 +13,28 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 
-from engine.generation.chat_template import ChatTemplate, Message, PromptPart, TemplateBroken, plain_prompt
+from engine.generation.chat_template import (
+    PLAIN_ENDS,
+    ChatTemplate,
+    Message,
+    PromptPart,
+    TemplateBroken,
+    plain_prompt,
+)
 from engine.generation.model import Model
 from engine.generation.segment import Segment
 from engine.generation.streaming import TextStream
 from engine.generation.thinking import Manner, Thinking
+from engine.generation.word_spaces import spaced
 
 Tokenize = Callable[[str, bool], Sequence[int]]
 # Some 40 KB each at most; the passages of a busy afternoon.
 CACHED_TEXTS = 1024
 # Of all of them: what other applications send may be much longer. With their tokens that is ten times as much memory.
 CACHED_CHARACTERS = 4 * 2**20
+# Turns of conversations, each with its passages and without: some 20 MB of text. Their lengths are added up for every
+# prompt, from the first turn on, also of those that are long cut off.
+CACHED_TURNS = 2048
 
 
 class _Known:
@@ -60,7 +71,8 @@ class Speaker:
     answer. `fingerprint` names the model whose tokens these are ("" for none). `bos` begins every prompt, if given.
     One that `is_to_think` has models that can be told so think before they answer. What was thought is kept in
     conversations where it `keeps_thoughts`: a model that keeps whole sequences would read all of them again without it.
-    `piece` tells the bytes of a token.
+    `piece` tells the bytes of a token. `is_control`, given where a text is read with a space before its first word
+    (word_spaces.py), whether a token is a mark and no text.
     """
 
     template: ChatTemplate | None
@@ -73,14 +85,18 @@ class Speaker:
     is_to_think: bool = False
     keeps_thoughts: bool = False
     piece: Callable[[int], bytes] | None = None
+    is_control: Callable[[int], bool] | None = None
     _tokens_of_text: Callable[[str, bool], tuple[int, ...]] = field(init=False, repr=False)
     _segment_of: Callable[[PromptPart], Segment] = field(init=False, repr=False)
+    _added_by: Callable[[tuple[Message, ...], bool], int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_tokens_of_text", _Known(self.tokenize))
         # The same one again is known to those who cut prompts (cut_prompts.py), and not hashed a second time.
         made = lru_cache(maxsize=CACHED_TEXTS)(lambda part: Segment(self.tokens(part), part.kind, part.documents))
         object.__setattr__(self, "_segment_of", made)
+        added = lru_cache(maxsize=CACHED_TURNS)(lambda messages, thinks: self.told(thinks)._added(messages))
+        object.__setattr__(self, "_added_by", added)
 
     @property
     def tells_day(self) -> bool:
@@ -110,7 +126,7 @@ class Speaker:
             return self
         other = replace(self, is_to_think=is_to_think)
         # Tokens are the same in both.
-        for name in ("_tokens_of_text", "_segment_of"):
+        for name in ("_tokens_of_text", "_segment_of", "_added_by"):
             object.__setattr__(other, name, getattr(self, name))
         return other
 
@@ -141,7 +157,7 @@ class Speaker:
 
     @property
     def ends_of_answers(self) -> tuple[str, ...]:
-        """The marks with which its answers may end."""
+        """The marks with which its answers may end, where the model has begun them with one."""
         manner = self._manner
         return (manner.marks.around[1],) if manner is not None and manner.marks.around[1] else ()
 
@@ -151,12 +167,23 @@ class Speaker:
 
     def render(self, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
         """The prompt; as plain text where the model's template cannot render it."""
+        return self._spaced(self._rendered(messages) or plain_prompt(messages))
+
+    def ends_of_plain(self, messages: Sequence[Message]) -> tuple[str, ...]:
+        """What shows that an answer behind these messages has ended, where no mark does: the next one's beginning."""
+        return PLAIN_ENDS if self._rendered(messages) is None else ()
+
+    def _rendered(self, messages: Sequence[Message]) -> tuple[PromptPart, ...] | None:
+        """By the model's template; None where it has none, or one that cannot."""
         if self.template is None:
-            return plain_prompt(messages)
+            return None
         try:
             return self.template.render(messages, self.is_to_think)
         except TemplateBroken:
-            return plain_prompt(messages)
+            return None
+
+    def _spaced(self, parts: Sequence[PromptPart]) -> tuple[PromptPart, ...]:
+        return tuple(parts) if self.is_control is None else tuple(spaced(parts, self.tokens, self.is_control))
 
     def tokens(self, part: PromptPart) -> tuple[int, ...]:
         """Those that are known, or those of the text."""
@@ -164,11 +191,22 @@ class Speaker:
 
     def tokens_as_they_stand(self, text: str) -> tuple[int, ...]:
         """Of a whole prompt with its marks. It may be as long as all that the model reads, and is not cached."""
-        return self._begun(tuple(self.tokenize(text, True)))
+        tokens = tuple(self.tokenize(text, True))
+        if self.is_control is not None and tokens and not self.is_control(tokens[0]):
+            tokens = tuple(self.tokenize(f" {text}", True))
+        return self._begun(tokens)
 
     def count(self, parts: Iterable[PromptPart]) -> int:
         """Tokens of these parts together."""
         return sum(len(self.tokens(part)) for part in parts)
+
+    def added(self, messages: tuple[Message, ...]) -> int:
+        """How many tokens a turn adds to a prompt, with the markup around it."""
+        return self._added_by(messages, self.is_to_think)
+
+    def _added(self, messages: tuple[Message, ...]) -> int:
+        once, twice = (self.count(self.render(times * messages)) for times in (1, 2))
+        return twice - once
 
     def knows(self, tokens: Sequence[int], signature: str) -> bool:
         """Whether these are tokens of this model, written behind such prompts as it gets now."""
@@ -213,6 +251,7 @@ def speaker_of(model: Model, name: str, fingerprint: str, context_tokens: int) -
         name=name,
         keeps_thoughts=not model.can_share_prefixes,
         piece=model.piece,
+        is_control=model.is_control if model.adds_space else None,
     )
 
 

@@ -74,7 +74,10 @@ class _Reading:
         """With instructions and turns for which `budget` leaves room; `whole` is the turn with all of its passages."""
         speaker = self._speaker
         if not (is_own := speaker.knows(turn.all_tokens, turn.signature)):
-            turn, whole = turn.in_words(), whole.in_words()
+            # The rest of a character that was cut is still to be written: what stood for it would stay.
+            turn, whole = (
+                one.in_words().with_end(one.answers[-1].removesuffix(_CUT_CHARACTER)) for one in (turn, whole)
+            )
         before, turns = opening(_bare(turn), self._history, speaker, budget, self._wishes, searches=turn.searches)
         standing = tuple(one for kept in turns for one in kept.numbered)
         numbers = {number for number, _ in standing}

@@ -54,6 +54,10 @@ _SCALARS = {
 _EMBEDDING_ARCHITECTURES = frozenset(
     {"bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "jina-bert-v2", "jina-bert-v3", "eurobert"}
 )
+# They read a text as a whole before they write one of their own: llama.cpp ends the process where only that is asked for.
+_ENCODER_ARCHITECTURES = frozenset({"t5", "t5encoder"})
+# They fill in a text in no order, or draft for another model, or speak: llama.cpp computes words of no meaning.
+_OTHER_WRITERS = frozenset({"dream", "llada", "llada-moe", "rnd1", "eagle3", "dflash", "wavtokenizer-dec"})
 _BLOCK_NAME = re.compile(r"blk\.(\d+)\.")
 # Outside the layers, and none of the output head: a token touches one row of it, in main memory always.
 READ_BY_ROW = frozenset({"per_layer_token_embd.weight"})
@@ -318,6 +322,10 @@ def _require_writer(path: Path, metadata: Mapping[str, Any]) -> None:
         raise ModelFileInvalid(f"{path.name} is an adapter (LoRA) that goes with a model, not a model.", other)
     if architecture in _EMBEDDING_ARCHITECTURES or f"{architecture}.pooling_type" in metadata:
         raise ModelFileInvalid(f"{path.name} is an embedding model and cannot write answers.", other)
+    if architecture in _ENCODER_ARCHITECTURES:
+        raise ModelFileInvalid(f"{path.name} translates one text into another, and cannot hold a conversation.", other)
+    if architecture in _OTHER_WRITERS:
+        raise ModelFileInvalid(f"{path.name} ({architecture}) does not write word by word, as answers are here.", other)
 
 
 def _shape(path: Path, metadata: Mapping[str, Any], tensors: list[TensorExtent], file_bytes: int) -> ModelShape:

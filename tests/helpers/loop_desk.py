@@ -77,7 +77,8 @@ class LoopDesk:
         self.events: list[StepEvent] = []
 
     def prompt(self, text: str) -> tuple[int, ...]:
-        return (self.model.bos, *self.model.tokenize(text))
+        # As a text begins that is read as a whole.
+        return (self.model.bos, *self.model.tokenize(f" {text}"))
 
     def ask(
         self,

@@ -21,20 +21,25 @@ from tests.helpers.decisive import margins_noted
 SLOT = 1024
 LONG = {"max_tokens": 48, "repeat_penalty": 1.0}
 ENDLESS = {"max_tokens": 600, "repeat_penalty": 1.0}
-# In another batch, or in other cells, sums differ by some thousandths: a near tie could fall the other way.
-NEAR_TIE = 0.01
+# In another batch, in other cells or read from elsewhere, sums differ by some thousandths, and by more the longer a text
+# is that they went into: a near tie could fall the other way.
+NEAR_TIE = 0.02
 
 
 def decisive_questions(model: Path, folder: Path) -> dict[str, str]:
     """Questions whose greedy answers hang on no near tie, with those answers as nothing disturbed them."""
-    desk = Desk(folder)
+    desk, found = Desk(folder), dict[str, str]()
     with margins_noted() as margins:
         desk.worker.use(UseModel(model))
-        for seed in range(64):
-            desk.ask(f"How, {seed}?", f"How, {seed}?", **{**LONG, "seed": seed})
-        texts = texts_of(desk, [f"How, {seed}?" for seed in range(64)])
+        for first in range(0, 512, 64):
+            questions = {f"How, {seed}?": seed for seed in range(first, first + 64)}
+            for question, seed in questions.items():
+                desk.ask(question, question, **{**LONG, "seed": seed})
+            texts = texts_of(desk, list(questions))
+            found |= {text: texts[text] for text, seed in questions.items() if margins[seed] > NEAR_TIE}
+            if len(found) >= 6:
+                break
         desk.worker.stop()
-    found = {text: texts[text] for seed, text in enumerate(texts) if margins[seed] > NEAR_TIE}
     assert len(found) >= 6
     return dict(list(found.items())[:6])
 

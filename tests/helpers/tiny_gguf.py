@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +37,14 @@ def write_tiny_model(
     tensors_in_part: int = 0,
     never_ends: bool = False,
     attention: float = 1.0,
+    marks: Sequence[str] = (),
 ) -> Path:
     """Writes a model that llama.cpp loads; any text can be tokenised (bytes as fallback).
 
     With `tensors_in_part` it is split into parts of so many tensors, named beside `path`. One that `never_ends` writes
     until it is stopped or full; others choose their end by chance, at times after a single token. `attention` is how
-    much what was read before says beside a token itself, as a share of what it says in others.
+    much what was read before says beside a token itself, as a share of what it says in others. `marks` are tokens more,
+    of the kind that files call defined by the user.
     """
     writer = GGUFWriter(path, architecture, split_max_tensors=tensors_in_part)
     writer.add_name(f"tiny-{architecture}")
@@ -53,7 +56,7 @@ def write_tiny_model(
     writer.add_head_count_kv(kv_heads)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_dimension_count(dim // heads)
-    vocabulary = _write_vocabulary(writer)
+    vocabulary = _write_vocabulary(writer, marks)
     writer.add_vocab_size(vocabulary)
     if chat_template:
         writer.add_chat_template(chat_template)
@@ -214,11 +217,12 @@ def token_of(text: str) -> int:
     return _FIRST_PIECE + _PIECES.index(text.replace(" ", "\u2581"))
 
 
-def _write_vocabulary(writer: GGUFWriter) -> int:
+def _write_vocabulary(writer: GGUFWriter, marks: Sequence[str] = ()) -> int:
     entries = [("<unk>", TokenType.UNKNOWN), ("<s>", TokenType.CONTROL), ("</s>", TokenType.CONTROL)]
     entries += [(f"<0x{byte:02X}>", TokenType.BYTE) for byte in range(256)]
     entries += [("<|im_start|>", TokenType.CONTROL), ("<|im_end|>", TokenType.CONTROL)]
     entries += [(piece, TokenType.NORMAL) for piece in _PIECES]
+    entries += [(mark, TokenType.USER_DEFINED) for mark in marks]
     writer.add_tokenizer_model("llama")
     writer.add_token_list([text.encode() for text, _ in entries])
     writer.add_token_scores(

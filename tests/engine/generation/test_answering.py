@@ -10,9 +10,11 @@ import pytest
 from engine.core import Evidence, Question, SamplingParams, Scope
 from engine.events import AnswerFinished
 from engine.generation.answering import Answering
-from engine.generation.prompt import Prompt
+from engine.generation.chat_template import PLAIN_ENDS
+from engine.generation.prompt import Prompt, compose
 from engine.generation.request import RequestFinished, Written
 from engine.generation.segment import Segment
+from engine.generation.speaker import Speaker
 from engine.generation.transcript import turns_of_transcript
 from engine.inflight import QuestionInFlight
 
@@ -66,3 +68,14 @@ def test_where_a_stop_string_began_within_a_token_the_next_prompt_holds_the_text
     assert (turn.answer, turn.tokens) == ("Blue.", tokens)
     # Of the third there is text.
     assert end.timings.generated_tokens == 2 + is_cut_within
+
+
+@pytest.mark.parametrize(
+    ("sampling", "ends"),
+    [(SamplingParams(stop=("END",)), ("END", *PLAIN_ENDS)), (SamplingParams(grammar='root ::= "a"'), ())],
+)
+def test_a_model_without_a_template_ends_where_it_would_ask_itself(sampling: SamplingParams, ends: tuple[str, ...]):
+    speaker = Speaker(None, lambda text, is_markup: [1] * len(text), CONTEXT_TOKENS)
+    in_flight = QuestionInFlight(Question("q", "How?", sampling=sampling))
+    one = Answering(in_flight, NOTHING, compose("How?", (), (), speaker, 100), speaker, lambda event: None)
+    assert one.request.sampling.stop == ends

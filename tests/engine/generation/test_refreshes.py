@@ -23,7 +23,7 @@ from engine.generation.transcript import turns_of_transcript
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain, LookAgain
 from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
-from tests.helpers.tiny_gguf import token_of, write_tiny_mamba, write_tiny_model
+from tests.helpers.tiny_gguf import CHATML, token_of, write_tiny_mamba, write_tiny_model
 
 FREE = RefreshPolicy(interval=8, max_cost_share=None)
 LATER = tuple(
@@ -262,6 +262,14 @@ def test_an_answer_in_plain_text_goes_on_too(refreshed, retrieval, write, tmp_pa
     assert end.timings.refreshes >= 1
     second = write("next", max_tokens=4, transcript=end.answer.segments)
     assert second.timings.cached_tokens > end.timings.prompt_tokens + 120
+
+
+def test_a_model_that_may_think_and_answers_at_once_is_refreshed_too(refreshed, retrieval, write, tmp_path: Path):
+    may_think = CHATML + "{# </think> #}"
+    refreshed.worker.use(UseModel(write_tiny_model(tmp_path / "may.gguf", chat_template=may_think)))
+    end = write(max_thought_tokens=64)
+    assert not end.answer.thoughts
+    assert end.timings.refreshes >= 1
 
 
 def assert_went_on(end: AnswerFinished) -> None:

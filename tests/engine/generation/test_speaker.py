@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.generation.chat_template import ChatTemplate, PromptPart
+from engine.generation.chat_template import ChatTemplate, Message, PromptPart
 from engine.generation.speaker import Speaker
 from tests.helpers.tiny_gguf import CHATML
 
@@ -63,3 +63,29 @@ def test_tokens_are_known_of_what_was_asked_for_last_and_long_texts_do_not_add_u
     assert read(whole, whole, long, short) == [whole, whole]
     assert speaker.told(True).tokens(PromptPart(short)) == (10,)
     assert asked == [whole, whole]
+
+
+def test_only_behind_a_plain_prompt_the_next_question_ends_an_answer():
+    asked = [Message("system", (PromptPart("Be brief."),)), Message("user", (PromptPart("Question: why?"),))]
+    refuses = ChatTemplate("{{ raise_exception('nobody') }}", "", "")
+    ends = [Speaker(template, lambda *_: [1], 64).ends_of_plain(asked) for template in (None, refuses)]
+    assert ends[0] == ends[1]
+    assert "\nQuestion:" in ends[0]
+    assert Speaker(ChatTemplate(CHATML, "", ""), lambda *_: [1], 64).ends_of_plain(asked) == ()
+
+
+def test_what_a_turn_adds_is_counted_once():
+    asked: list[str] = []
+
+    def tokenize(text: str, is_markup: bool) -> list[int]:
+        asked.append(text)
+        return [1] * len(text)
+
+    speaker = Speaker(ChatTemplate(BEGINS_ITSELF, "", ""), tokenize, 4096)
+    turns = [(Message("user", (PromptPart(f"why {number}?"),)),) for number in range(1500)]
+    lengths = [speaker.added(turn) for turn in turns]
+    assert lengths[0] == len("<|im_start|>user\nwhy 0?<|im_end|>\n")
+    asked.clear()
+    assert [speaker.added(turn) for turn in turns] == lengths
+    assert not asked
+    assert speaker.told(True).added(turns[0]) == lengths[0]

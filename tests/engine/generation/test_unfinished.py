@@ -103,6 +103,14 @@ def test_another_model_reads_it_in_words(asked: Prompt):
     assert prompt.begun.tokens == tuple(letters("Three [1"))
 
 
+def test_where_it_is_read_in_words_a_character_that_was_cut_is_written_whole(asked: Prompt):
+    segments = transcript_of(turn_of(asked, "Three \ufffd", (), ""))
+    prompt = read(Unfinished("Three \ufffd", passages=FOUND, segments=segments), speaker_of())
+    assert text(prompt).endswith("assistant\nThree ")
+    assert prompt.begun is not None
+    assert prompt.begun.texts == ("Three ",)
+
+
 def test_of_one_that_was_lost_the_passages_are_read_as_they_are_shown(speaker: Speaker, asked: Prompt):
     earlier = transcript_of(turn_of(asked, "Three [1].", (900,)))
     shown = (passage("Rent is due.", document_id=3), FOUND[1])
@@ -324,13 +332,11 @@ def test_one_that_was_lost_with_the_engine_goes_on_from_what_people_have_seen(de
     whole, transcript = second(60, "whole")
     passages = whole.passages if "[3]" in shown else LATER.passages
     lost = Unfinished(shown, passages=passages)
-    # A text begins with a blank for this model.
-    form = f'root ::= " {SENTENCE}"'
-    assert go_on(desk, lost, transcript=transcript, max_tokens=60, grammar=form).answer.text == SHOWN
+    assert go_on(desk, lost, transcript=transcript, max_tokens=60, grammar=FORM).answer.text == SHOWN
     # Lost while it went on: something was returned of its beginning.
     cut, _ = second(1, "cut")
     lost = replace(lost, segments=cut.segments)
-    assert go_on(desk, lost, "again", transcript=transcript, max_tokens=60, grammar=form).answer.text == SHOWN
+    assert go_on(desk, lost, "again", transcript=transcript, max_tokens=60, grammar=FORM).answer.text == SHOWN
 
 
 def test_another_model_goes_on_and_the_next_turn_begins_with_what_it_read(desk: Desk, endless: Path, tmp_path: Path):

@@ -83,7 +83,13 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("architecture", "kind", "why"),
-    [("clip", "mmproj", "vision projector"), ("llama", "adapter", "adapter"), ("bert", "model", "embedding model")],
+    [
+        ("clip", "mmproj", "vision projector"),
+        ("llama", "adapter", "adapter"),
+        ("bert", "model", "embedding model"),
+        ("t5", "model", "cannot hold a conversation"),
+        ("dream", "model", "word by word"),
+    ],
 )
 def test_a_gguf_that_writes_no_answers_is_refused(tmp_path: Path, architecture: str, kind: str, why: str):
     file = tmp_path / "other.gguf"
