@@ -10,6 +10,8 @@ sixteenth of the trace's, because most of a prompt is found and not read, answer
 many cells n = 4 answers and a beam of 6 save by sharing those of their prompt. Ratios:
 
 - `llama_server`: our tokens in a second ÷ theirs, the worst of all numbers of answers.
+- `llama_server_sharing`: at the largest number, ÷ theirs where its slots share all cells, as ours do, so that one can
+  go on from what another has read. Attention looks through all of them then, which is llama.cpp's own price of it.
 - `cell_utilisation`: the mean share of our cells that hold a token while somebody waits for cells.
 - `reservation_max`, `reservation_pow2`, `reservation_oracle`: our tokens in a second ÷ those with the reservation.
 
@@ -22,10 +24,11 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -77,6 +80,7 @@ class Bench:
     server: Path | None
     ours: dict[str, float] = field(default_factory=dict)
     theirs: dict[str, float] = field(default_factory=dict)
+    sharing: dict[str, float] = field(default_factory=dict)
 
     def run(self) -> None:
         self._together()
@@ -92,26 +96,41 @@ class Bench:
             cells = CELLS_PER_ANSWER * count
             with OurGeneration(self.model, cells, num_sequences=64) as ours, self._server(cells, count) as server:
                 self._rounds(count, ours, server)
+        with self._server(cells, count, shares_cells=True) as server:
+            for number in range(self.size.rounds):
+                self._ask_server("llama_server_sharing", self.sharing, self._texts(count, number), server)
 
-    def _server(self, num_cells: int, num_slots: int) -> AbstractContextManager[LlamaServer | None]:
+    def _server(
+        self, num_cells: int, num_slots: int, *, shares_cells: bool = False
+    ) -> AbstractContextManager[LlamaServer | None]:
         if self.server is None:
             return nullcontext()
-        return LlamaServer.started(self.server, self.model, ServerOptions(num_cells, num_threads(), num_slots))
+        options = ServerOptions(num_cells, num_threads(), num_slots, shares_cells=shares_cells)
+        return LlamaServer.started(self.server, self.model, options)
 
     def _rounds(self, count: int, ours: OurGeneration, server: LlamaServer | None) -> None:
         name = f"tokens_per_s_{count}"
         for number in range(self.size.rounds):
-            texts = prompts(self.size.shape, [PROMPT_TOKENS] * count, (count, number))
+            texts = self._texts(count, number)
             with told(f"ours: {count} at a time"):
                 asked = ((f"{number}/{place}", (Segment(text),)) for place, text in enumerate(texts))
                 answered = ours.answer_all(asked, greedy(ANSWER_TOKENS), count)
             speed = steady_rate([one.token_times for one in answered])
             self.ours[name] = max(speed, self.ours.get(name, 0.0))
-            if server is not None:
-                with told(f"llama_server: {count} at a time"):
-                    streamed = server.complete_all(texts, [ANSWER_TOKENS] * count)
-                speed = steady_rate([one.token_times for one in streamed])
-                self.theirs[name] = max(speed, self.theirs.get(name, 0.0))
+            self._ask_server("llama_server", self.theirs, texts, server)
+
+    def _texts(self, count: int, number: int) -> list[tuple[int, ...]]:
+        return prompts(self.size.shape, [PROMPT_TOKENS] * count, (count, number))
+
+    def _ask_server(
+        self, side: str, speeds: dict[str, float], texts: Sequence[tuple[int, ...]], server: LlamaServer | None
+    ) -> None:
+        if server is None:
+            return
+        with told(f"{side}: {len(texts)} at a time"):
+            streamed = server.complete_all(texts, [ANSWER_TOKENS] * len(texts))
+        name = f"tokens_per_s_{len(texts)}"
+        speeds[name] = max(steady_rate([one.token_times for one in streamed]), speeds.get(name, 0.0))
 
     def _backlog(self) -> None:
         lengths = azure.sample(azure.read_lengths(azure.CONVERSATIONS), self.size.requests, SCALE, SEED)
@@ -171,11 +190,14 @@ def steady_rate(token_times: Sequence[Sequence[float]]) -> float:
     return tokens / (ended - begun) if ended > begun else 0.0
 
 
-def named_ratios(ours: dict[str, float], theirs: dict[str, float]) -> dict[str, float]:
+def named_ratios(
+    ours: dict[str, float], theirs: dict[str, float], sharing: Mapping[str, float] = MappingProxyType({})
+) -> dict[str, float]:
     """The ratios by the names that are promised, as far as they were measured."""
     named = {}
-    if theirs:
-        named["llama_server"] = min(ours[name] / theirs[name] for name in theirs)
+    for side, speeds in (("llama_server", theirs), ("llama_server_sharing", sharing)):
+        if speeds:
+            named[side] = min(ours[name] / speed for name, speed in speeds.items())
     if "backlog_utilisation" in ours:
         named["cell_utilisation"] = ours["backlog_utilisation"]
         for name in policies(LONGEST):
@@ -193,9 +215,10 @@ def _measure(options: argparse.Namespace, server: Path | None) -> bool:
     size = SMALL if options.quick else FULL
     bench = Bench(size, bench_model(options.peers, size.shape), server)
     bench.run()
-    others = {"llama_server": bench.theirs} if bench.theirs else {}
+    measured = {"llama_server": bench.theirs, "llama_server_sharing": bench.sharing}
+    others = {side: speeds for side, speeds in measured.items() if speeds}
     report.show("batching", bench.ours, others)
-    named = named_ratios(bench.ours, bench.theirs)
+    named = named_ratios(bench.ours, bench.theirs, bench.sharing)
     if options.json is not None:
         report.write(options.json, bench.ours, others, named)
     promised = {name: least for name, least in BOUNDS.items() if server is not None or name != "llama_server"}

@@ -58,9 +58,9 @@ class ServerOptions:
     """What both sides are set to alike; all else, its batches above all, is the server's own choice.
 
     `num_cells` are those of all slots together. `num_slots` None is the server's default: four that share all cells;
-    a number gives each slot cells of its own. `cache_mib` is its prompt cache in RAM, as large as by default.
-    `is_repacked`: weights are copied into the order that the processor likes; copies cannot be given up for want of
-    memory, so they would be the end of a model that does not fit.
+    a number gives each slot cells of its own, unless it `shares_cells` all the same. `cache_mib` is its prompt cache in
+    RAM, as large as by default. `is_repacked`: weights are copied into the order that the processor likes; copies
+    cannot be given up for want of memory, so they would be the end of a model that does not fit.
     """
 
     num_cells: int
@@ -70,6 +70,7 @@ class ServerOptions:
     is_repacked: bool = True
     # Layers and context as its own rule fits them to the graphics card, or all as they are given here.
     fits_itself: bool = False
+    shares_cells: bool = False
 
     def arguments(self, binary: Path, served: Mapping[str, object], port: int) -> list[str]:
         """Of a server of what `served` says, by the names of its own options."""
@@ -87,8 +88,9 @@ class ServerOptions:
             settings["-np"] = self.num_slots
         chosen = [str(part) for pair in settings.items() for part in pair]
         repacking = () if self.is_repacked else ("--no-repack",)
+        sharing = ("--kv-unified",) if self.shares_cells else ()
         # Nothing else is fitted to the machine, so that a second start is like the first.
-        return [str(binary), *chosen, *repacking, "--fit", "on" if self.fits_itself else "off", "--no-ui"]
+        return [str(binary), *chosen, *repacking, *sharing, "--fit", "on" if self.fits_itself else "off", "--no-ui"]
 
 
 class LlamaServer:

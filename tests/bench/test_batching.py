@@ -131,7 +131,9 @@ def test_the_worst_number_of_answers_counts() -> None:
     ours = {"tokens_per_s_1": 40.0, "tokens_per_s_16": 72.0}
     theirs = {"tokens_per_s_1": 38.0, "tokens_per_s_16": 80.0}
 
-    assert batching.named_ratios(ours, theirs) == {"llama_server": 0.9}
+    sharing = {"tokens_per_s_16": 72.0}
+    named = batching.named_ratios(ours, theirs, sharing)
+    assert named == {"llama_server": 0.9, "llama_server_sharing": 1.0}
 
 
 def test_ratios_have_the_names_that_were_promised() -> None:
@@ -155,6 +157,7 @@ def test_the_whole_bench_finds_every_ratio(model: Path, tmp_path: Path, monkeypa
 
     named = batching.named_ratios(bench.ours, bench.theirs)
     assert named.keys() == batching.BOUNDS.keys()
+    assert bench.sharing.keys() == {"tokens_per_s_3"}
     # All but the end of the prompt is shared by four answers, and more than half of all by six beams.
     assert 0.5 < bench.ours["cells_saved_by_4_answers"] < 0.75
     assert 0.5 < bench.ours["cells_saved_by_beam_6"] < 1.0
