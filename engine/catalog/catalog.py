@@ -111,36 +111,43 @@ class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader
 
     def give_up_surveys(self, keep: Collection[str] = ()) -> None:
         """Surveys are not wanted any more, but for those of the paths `keep`; roots never looked at are forgotten."""
-        unwanted = [root for root in self.roots() if not root.is_surveyed and root.path not in keep]
+        kept = frozenset(keep)
+        unwanted = [root for root in self.roots() if not root.is_surveyed and root.path not in kept]
         with self._database.transaction() as writer:
             for root in unwanted:
-                is_empty = not self.documents_under(root.path)
+                is_empty = not self.has_below(root.path)
                 what = "DELETE FROM roots" if is_empty else "UPDATE roots SET is_surveyed = 1"
                 writer.execute(f"{what} WHERE root_id = ?", (root.root_id,))
             _drop_empty_collections(writer)
 
-    def forget(self, path: str) -> frozenset[int]:
-        """Takes `path` and all below it out of the library, in every collection; returns the ids of the documents.
+    def forget(self, *paths: str) -> frozenset[int]:
+        """Takes paths and all below them out of the library, in every collection; returns the ids of the documents.
 
-        Where a root above it stays, the path is excluded, so that a rescan does not bring it back.
+        Where a root above one of them stays, it is excluded, so that a rescan does not bring it back.
 
         Raises:
-            NothingThere: Nothing at or below `path` is in the library.
+            NothingThere: Nothing at or below one of the paths is in the library; then nothing is removed.
         """
-        raw = os.fsencode(path)
-        first, last = span(path, is_folder=True)
         with self._database.transaction() as writer:
-            ids = frozenset(document.document_id for document in self.documents_under(path))
-            roots = writer.execute(
-                "DELETE FROM roots WHERE path = ? OR (path >= ? AND path < ?)", (raw, first, last)
-            ).rowcount
-            if not ids and not roots:
-                raise NothingThere(f"Nothing at {_shown(path)} is in the library.", "The library page lists what is.")
+            ids = frozenset[int]().union(*(self._unlinked(path, writer) for path in paths))
             covered = _COVERED.format(path="?1")
-            writer.execute(f"INSERT OR IGNORE INTO exclusions SELECT ?1 WHERE {covered}", (raw,))
+            writer.executemany(
+                f"INSERT OR IGNORE INTO exclusions SELECT ?1 WHERE {covered}", [(os.fsencode(path),) for path in paths]
+            )
             writer.execute(f"DELETE FROM exclusions WHERE NOT {_COVERED.format(path='exclusions.path')}")
             _drop_empty_collections(writer)
             self.remove_documents(ids)
+        return ids
+
+    def _unlinked(self, path: str, writer: sqlite3.Connection) -> frozenset[int]:
+        """Removes the roots at and below a path; returns the documents there. Raises as `forget`."""
+        ids = self.ids_below(path)
+        found = writer.execute(
+            "DELETE FROM roots WHERE path = ? OR (path >= ? AND path < ?)",
+            (os.fsencode(path), *span(path, is_folder=True)),
+        )
+        if not ids and not found.rowcount:
+            raise NothingThere(f"Nothing at {_shown(path)} is in the library.", "The library page lists what is.")
         return ids
 
     def move_exclusion(self, path: str, place: str) -> None:

@@ -24,6 +24,8 @@ _BUSY_SECONDS = 30.0
 _READERS = 4
 # SQLite's side files take so much when they are made.
 _LEAST_ROOM_BYTES = 2**16
+# What a root is, and what it is in; that it was looked at is no change of these.
+_COLUMNS_OF_PLACE = {"roots": "collection_id, path, first, last, is_folder", "collections": "name, name_key"}
 
 
 class Database:
@@ -41,12 +43,15 @@ class Database:
         # Whose pages are warm is lent first.
         self._readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
         self._writing_thread: int | None = None
+        # Transactions that changed roots or collections, and whether the present one does.
+        self._num_root_changes, self._changes_roots = 0, False
         with self._errors_told():
             _make_private(file)
             self._writer = _connect(file)
             try:
                 _configure(self._writer)
                 migrate(self._writer, file)
+                self._watch_roots()
                 for _ in range(_READERS):
                     self._readers.put(_connect(file))
                     with self._reader() as reader:
@@ -77,6 +82,12 @@ class Database:
         rows = self.rows(sql, parameters)
         return rows[0] if rows else None
 
+    @property
+    def roots_version(self) -> int | None:
+        """Another number whenever roots or collections have changed; None to who changes them in this transaction."""
+        is_ours = self._writing_thread == threading.get_ident()
+        return None if is_ours and self._changes_roots else self._num_root_changes
+
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All of the block or nothing; durable when it is left. An inner transaction is part of the outer one."""
@@ -95,7 +106,22 @@ class Database:
                     self._writer.execute("ROLLBACK")
                 raise
             finally:
-                self._writing_thread = None
+                # Once too often does no harm, and readers see it by now.
+                self._num_root_changes += self._changes_roots
+                self._writing_thread, self._changes_roots = None, False
+
+    def _watch_roots(self) -> None:
+        """Whatever changes them is noted, be it a collection that takes its roots along."""
+        self._writer.create_function("note_root_change", 0, self._note_root_change)
+        for table in ("roots", "collections"):
+            for change in ("INSERT", "DELETE", f"UPDATE OF {_COLUMNS_OF_PLACE[table]}"):
+                name = f"{table}_{change.split()[0]}"
+                self._writer.execute(
+                    f"CREATE TEMP TRIGGER {name} AFTER {change} ON {table} BEGIN SELECT note_root_change(); END"
+                )
+
+    def _note_root_change(self) -> None:
+        self._changes_roots = True
 
     @contextmanager
     def _reader(self) -> Iterator[sqlite3.Connection]:

@@ -76,6 +76,8 @@ class CatalogReader:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        # With the version of the roots that it is of.
+        self._kept_collections: tuple[int, _Collections] | None = None
 
     # --- collections and roots ---
 
@@ -180,13 +182,22 @@ class CatalogReader:
 
     def documents_below(self, paths: Iterable[str]) -> dict[str, tuple[Document, ...]]:
         """Of each path, the document at it and all below it; for many paths quicker than one after the other."""
-        collections = _Collections(self.roots())
-        found = {}
+        collections, found = self._collections(), {}
         for path in paths:
             at = (os.fsencode(path), *span(path, is_folder=True))
             rows = self._database.rows(f"{_SELECT} {_BELOW} ORDER BY d.path", at)
             found[path] = tuple(_document(row, collections) for row in rows)
         return found
+
+    def ids_below(self, path: str) -> frozenset[int]:
+        """The document at `path`, and all below it if it is a folder."""
+        at = (os.fsencode(path), *span(path, is_folder=True))
+        return self._ids(f"SELECT d.document_id FROM documents d {_BELOW}", at)
+
+    def has_below(self, path: str) -> bool:
+        """Whether a document lies at or below `path`."""
+        at = (os.fsencode(path), *span(path, is_folder=True))
+        return self._database.row(f"SELECT 1 FROM documents d {_BELOW} LIMIT 1", at) is not None
 
     def any_below(self, path: str, state: DocumentState | None = None) -> Document | None:
         """A document at or below `path`, in that state if one is named; as quick where a hundred thousand lie there."""
@@ -289,8 +300,20 @@ class CatalogReader:
 
     def _select(self, clause: str, parameters: Sequence[object]) -> tuple[Document, ...]:
         rows = self._database.rows(f"{_SELECT} {clause}", parameters)
-        collections = _Collections(self.roots() if rows else ())
+        if not rows:
+            return ()
+        collections = self._collections()
         return tuple(_document(row, collections) for row in rows)
+
+    def _collections(self) -> _Collections:
+        """By the roots as they are now; kept for as long as these stay, as there may be thousands of them."""
+        version, kept = self._database.roots_version, self._kept_collections
+        if kept is not None and kept[0] == version:
+            return kept[1]
+        collections = _Collections(self.roots())
+        if version is not None:
+            self._kept_collections = (version, collections)
+        return collections
 
     def _count(self, sql: str, parameters: Sequence[object]) -> int:
         row = self._database.row(sql, parameters)

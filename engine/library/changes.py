@@ -6,8 +6,9 @@ A folder that cannot be seen is not an empty folder: what is out of reach become
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from engine.catalog import GONE_AT_ONCE, KEPT, Root
 from engine.core import Document, FoundFile
@@ -131,6 +132,22 @@ def _reason_above(path: str, reasons: Mapping[str, str]) -> str:
 def is_below(path: str, folder: str) -> bool:
     """Whether `path` is `folder` or lies below it."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def upwards(path: str) -> Iterator[str]:
+    """The path and each folder above it: what it `is_below`, for asking a set of many folders instead of each."""
+    while True:
+        yield path
+        above = os.path.dirname(path)
+        if above == path:
+            return
+        path = above
+
+
+def outermost(paths: Iterable[str]) -> list[str]:
+    """Each of the paths once, but for those below another one."""
+    once = dict.fromkeys(paths)
+    return [path for path in once if not any(above in once for above in islice(upwards(path), 1, None))]
 
 
 def choose_moved(file: FoundFile, candidates: Sequence[Document]) -> Document | None:

@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 CANCELLED = "Indexing was cancelled before this file was read. Add it again to index it."
 INDEX_LOST = "The index could not be read any more and is made anew: all documents are read again, one after another."
 ROWS_LOST = "The index was damaged and has lost what was written last, so that some documents are read again."
+NO_ROOM = (
+    "There is too little room on the disk to tidy up the index. Everything is found, but searching becomes slower, and"
+    " what was removed stays on the disk for now. Free some space; it is tried again."
+)
 NEVER_BEGUN = replace(NOTHING_TO_DO, was_cancelled=True)
 # A job that is over so soon is not worth cutting in on.
 _SECONDS_BEFORE_CUTTING_IN = 1.0
@@ -56,6 +60,7 @@ class Fulfilment:
         # What others ask for: whom to hurry, and whether something stopped because the disk was full.
         self.indexer: Indexer | None = None
         self.is_out_of_room = False
+        self._is_told_of_room = False
 
     def run(self) -> None:
         """Until the queue is stopped; what waits then ends as never begun."""
@@ -82,6 +87,7 @@ class Fulfilment:
         try:
             finished = self._drive(job, self._opened().run(job.job, job.cancelled, cuts_in=cuts_in))
             self._clean_up(finished)
+            self._tell_of_room()
         except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed, and by the handle
             # What it removed until then is removed.
             self._pass_removals_on(may_have_removed=True)
@@ -124,6 +130,13 @@ class Fulfilment:
                 self._teller.problem(INDEX_LOST)
             elif stores.table.went_back_to_ns is not None:
                 self._teller.problem(ROWS_LOST)
+
+    def _tell_of_room(self) -> None:
+        """Once, until there has been room again."""
+        lacks_room = self._opened().lacks_room
+        if lacks_room and not self._is_told_of_room:
+            self._teller.problem(NO_ROOM)
+        self._is_told_of_room = lacks_room
 
     def _drive(self, job: IndexJob, steps: Generator[IndexProgressed, None, IndexFinished]) -> IndexFinished:
         """Takes the job's steps; between them, tells how it goes, waits if paused, and serves removals."""

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from engine.catalog import Catalog, Root
@@ -18,7 +19,7 @@ from engine.config import LibrarySettings
 from engine.core import Document
 from engine.errors import Cancelled, LibraryError, NothingThere
 from engine.events import IndexFinished, IndexProgressed
-from engine.library.changes import is_below
+from engine.library.changes import outermost
 from engine.library.jobs import Forget, IndexRoots, Job, ReadNext, Refresh, Reindex, Resume, TooMuch
 from engine.library.pace import Clock
 from engine.library.recording import Recorder, tidy_up_if_there_is_room
@@ -118,6 +119,11 @@ class Indexer:
             self._table.drop_set_aside()
         return tally.finished(self._clock() - started)
 
+    @property
+    def lacks_room(self) -> bool:
+        """Whether the table could not be tidied up for want of room."""
+        return self._table.lacks_room
+
     def is_forgetting_due(self, can_spare: Callable[[], bool]) -> bool:
         """Whether files hold text of documents that are not in the library, and had better be written anew.
 
@@ -149,14 +155,9 @@ class Indexer:
             NothingThere: One of the paths is not in the library; then nothing is removed.
             LibraryError: Rows could not be deleted. They cannot be cited any more all the same, and are deleted later.
         """
-        outermost = [path for path in paths if not any(path != other and is_below(path, other) for other in paths)]
-        removed = self._lent(lambda: self._forget(outermost))
+        removed = self._lent(lambda: self._catalog.forget(*outermost(paths)))
         self._delete_rows(removed)
         return len(removed)
-
-    def _forget(self, paths: Sequence[str]) -> frozenset[int]:
-        with self._catalog.transaction():
-            return frozenset[int]().union(*(self._catalog.forget(path) for path in dict.fromkeys(paths)))
 
     def settle_gone(self, folder: str, remove: bool) -> int:
         """Does what the user decided about documents that went missing at once; returns how many were removed.
@@ -212,8 +213,9 @@ class Indexer:
         if isinstance(job, Refresh):
             report = yield from self._survey(survey_places(self._catalog, job.paths), tally, cancelled, is_asked=False)
             return _pending(report)
-        roots = [root for root in self._catalog.roots() if job.paths is None or root.path in job.paths]
-        self._reconsider_pictures(self._catalog.roots() if isinstance(job, Resume) else roots)
+        linked, wanted = self._catalog.roots(), frozenset(job.paths or ())
+        roots = [root for root in linked if job.paths is None or root.path in wanted]
+        self._reconsider_pictures(linked if isinstance(job, Resume) else roots)
         retry = isinstance(job, IndexRoots) and job.retry
         is_asked = isinstance(job, Resume) or not job.is_unasked
         looking = survey(self._catalog, roots, retry=retry)
@@ -251,7 +253,7 @@ class Indexer:
 
     def _again(self, paths: Sequence[str], tally: Tally) -> tuple[Document, ...]:
         """Raises NothingThere where none of the paths has documents; one may have lost them while the job waited."""
-        below = [document for path in paths for document in self._catalog.documents_under(path)]
+        below = chain.from_iterable(self._catalog.documents_below(paths).values())
         documents = {document.document_id: document for document in below}
         if not documents:
             raise NothingThere("No document of the library lies there any more.", "Add the file or folder again.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from engine.catalog import Catalog, Root
@@ -14,12 +15,29 @@ def path_states(catalog: Catalog, paths: Sequence[str], *, is_reading: bool) -> 
 
     `is_reading`: something is being read, or about to be; else what waits goes on waiting.
     """
-    roots = catalog.roots()
+    roots = _Roots(catalog.roots())
     return tuple(_state(catalog, roots, path, is_reading) for path in paths)
 
 
-def _state(catalog: Catalog, roots: Sequence[Root], path: str, is_reading: bool) -> PathState:
-    here = [root for root in roots if root.path == path]
+class _Roots:
+    """What lies at a path: somebody may link thousands of single files, and ask about all of them."""
+
+    def __init__(self, roots: Sequence[Root]) -> None:
+        self._by_path = defaultdict[str, list[Root]](list)
+        for root in roots:
+            self._by_path[root.path].append(root)
+        self._unseen = [root for root in roots if root.is_folder and not root.is_surveyed]
+
+    def at(self, path: str) -> Sequence[Root]:
+        return self._by_path.get(path, ())
+
+    def may_yet_enter(self, path: str) -> bool:
+        """Whether files at the path or below it may yet be found."""
+        return any(root.covers(path) for root in self._unseen)
+
+
+def _state(catalog: Catalog, roots: _Roots, path: str, is_reading: bool) -> PathState:
+    here = roots.at(path)
     is_waiting = any(not root.is_surveyed for root in here)
     document = catalog.document_by_path(path)
     if document is not None:
@@ -28,8 +46,7 @@ def _state(catalog: Catalog, roots: Sequence[Root], path: str, is_reading: bool)
     else:
         is_read = catalog.extent(None, Filters(paths=(path,))).files > 0
         # Files below it may yet be entered, or read.
-        is_unseen = any(not root.is_surveyed and root.covers(path) for root in roots)
-        is_waiting = is_waiting or is_unseen or catalog.any_below(path, "pending") is not None
+        is_waiting = is_waiting or roots.may_yet_enter(path) or catalog.any_below(path, "pending") is not None
         document = catalog.any_below(path)
     if is_read:
         return PathState(path=path, state="read")

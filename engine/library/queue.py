@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from engine.errors import LibraryError
-from engine.library.changes import is_below
+from engine.library.changes import upwards
 from engine.library.indexer import Indexer
 from engine.library.jobs import IndexJob, Job, Move, Refresh
 
@@ -77,7 +78,8 @@ class JobQueue:
     def put_first(self, paths: Sequence[str]) -> None:
         """Jobs that look at a root of one of the paths come before the others."""
         with self.locked:
-            self._jobs = deque(sorted(self._jobs, key=lambda job: not _looks_at(job, paths)))
+            above = frozenset(chain.from_iterable(map(upwards, paths)))
+            self._jobs = deque(sorted(self._jobs, key=lambda job: above.isdisjoint(job.paths)))
 
     def pause(self, is_paused: bool) -> None:
         """Holds what runs at its next step, and what waits, or lets it go on."""
@@ -242,8 +244,3 @@ class JobQueue:
 
 def closing_error() -> LibraryError:
     return LibraryError("The library is being closed.")
-
-
-def _looks_at(job: IndexJob, paths: Sequence[str]) -> bool:
-    """Whether a job that waits looks at a root of one of the paths."""
-    return any(is_below(path, root) for root in job.paths for path in paths)

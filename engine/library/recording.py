@@ -1,7 +1,8 @@
 """Recording: outcomes become rows in the table and states in the catalogue, in the order that survives a kill.
 
-A document's rows become durable in one commit, and only then the catalogue calls it indexed; its rows are gone
-before it is called skipped or failed. `reconcile` mends what a kill left in between.
+A document's rows become durable in one commit, and only then the catalogue calls it indexed; before they replace
+others, no content is known of it. Its rows are gone before it is called skipped or failed. `reconcile` mends what a
+kill left in between.
 """
 
 from __future__ import annotations
@@ -88,14 +89,19 @@ class Recorder:
             since_ns = self._table.went_back_to_ns - _LONGEST_WAIT_NS
             self._catalog.mark_lost(self._catalog.ids_with_rows_since(since_ns))
             self._table.forget_loss()
-        self.agree()
+        self.agree(may_be_hurried=True)
 
-    def agree(self) -> None:
-        """The same for what a full disk left, which kept rows from being deleted, say."""
+    def agree(self, *, may_be_hurried: bool = False) -> None:
+        """The same for what a full disk left, which kept rows from being deleted, say.
+
+        `may_be_hurried`: a person may have removed what has rows still, and waits for it to leave the disk.
+        """
         claimed, pending = self._catalog.ids_with_rows(), self._catalog.ids_to_read()
         orphans, lost = self._stored - claimed - pending, claimed - self._stored
         if orphans or lost:
             log.info("reconciled: rows of %d documents dropped, %d documents to read again", len(orphans), len(lost))
+        if orphans and may_be_hurried:
+            self._table.forget_soon()
         self.delete_rows(orphans)
         self._catalog.mark_lost(lost)
 
@@ -152,6 +158,7 @@ class Recorder:
         wanted = [one for one in complete if one.ready.document.document_id in known]
         if wanted:
             shards = self._shards([one.ready for one in wanted])
+            self._doubt(one.ready.document.document_id for one in wanted)
             self._put(wanted, shards)
             self._mark([one.ready for one in wanted], shards)
             work.tally.stored(one.ready for one in wanted)
@@ -166,6 +173,15 @@ class Recorder:
             shards.append(arrived // CHUNKS_PER_SHARD)
             arrived += len(ready.keys)
         return shards
+
+    def _doubt(self, document_ids: Iterable[int]) -> None:
+        """What is stored of these is about to become another content: until that is noted, none is known of them.
+
+        After a kill in between, a file that was put back meanwhile would pass for what its rows say.
+        """
+        changing = self._stored.intersection(document_ids)
+        if changing:
+            self._catalog.mark_pending(changing, forget_content=True)
 
     def _put(self, documents: Sequence[Embedded], shards: Sequence[int]) -> None:
         by_document = {

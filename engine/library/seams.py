@@ -57,6 +57,10 @@ class Table(Protocol):
     def went_back_to_ns(self) -> int | None:
         """Of when its rows are, where later ones were found to be lost when it was opened, now or before."""
 
+    @property
+    def lacks_room(self) -> bool:
+        """Whether there was no room for tidying up when it was tried last."""
+
     def forget_loss(self) -> None:
         """It need not tell of that any more."""
 

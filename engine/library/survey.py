@@ -13,7 +13,7 @@ from itertools import chain
 
 from engine.catalog import GONE_AT_ONCE, KEPT, Catalog, Root
 from engine.core import Document
-from engine.library.changes import is_below, judge_missing
+from engine.library.changes import is_below, judge_missing, upwards
 from engine.library.findings import Finding, Looks, find_in_places, find_in_roots, look_at_places, once
 from engine.library.mounts import is_a_folder_now
 from engine.library.moves import Move, find_moves, is_surely_gone, new_place, renamed_folder
@@ -161,7 +161,8 @@ def _wanted(catalog: Catalog) -> Callable[[str], bool]:
         return path in linked or any(root.covers(path) and not is_excluded(path, root.path) for root in folders)
 
     def is_excluded(path: str, root: str) -> bool:
-        return any(is_below(path, out) and is_below(out, root) for out in excluded)
+        # Somebody may remove thousands of single files, and thousands of new ones may have been found.
+        return any(at in excluded and is_below(at, root) for at in upwards(path))
 
     return is_wanted
 

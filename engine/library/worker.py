@@ -17,7 +17,7 @@ from engine.core import DEFAULT_COLLECTION
 from engine.errors import BadRequest, NothingThere
 from engine.events import Publish
 from engine.giving_way import GivingWay
-from engine.library.changes import is_below
+from engine.library.changes import upwards
 from engine.library.fulfilment import CANCELLED, NEVER_BEGUN, Fulfilment
 from engine.library.jobs import Forget, IndexJob, IndexRoots, Move, ReadNext, Refresh, Reindex, Resume
 from engine.library.pace import Clock
@@ -136,7 +136,7 @@ class IndexWorker:
         """
         absolute = tuple(os.path.abspath(path) for path in paths)
         for path in absolute:
-            if not self._catalog.documents_under(path):
+            if not self._catalog.has_below(path):
                 raise NothingThere(f"No document at {_shown(path)} is in the library.", "Add the file or folder first.")
         return self._queue.put(Reindex(absolute))
 
@@ -149,11 +149,11 @@ class IndexWorker:
         """
         if not password:
             raise BadRequest("The password is empty.")
-        absolute = [os.path.abspath(path) for path in paths]
+        absolute = {os.path.abspath(path) for path in paths}
         locked = [
             document
             for document in self._catalog.documents_needing("password")
-            if any(is_below(document.path, path) for path in absolute)
+            if not absolute.isdisjoint(upwards(document.path))
         ]
         if not locked:
             raise NothingThere("No document there needs a password.")
@@ -257,11 +257,13 @@ class IndexWorker:
             NothingThere: Nothing of the library lies at one of the paths; then nothing is changed.
         """
         absolute = [os.path.abspath(path) for path in paths]
+        unseen = frozenset(self._unseen())
         for path in absolute:
-            if not self._catalog.documents_under(path) and not self._is_to_be_surveyed(path):
+            if unseen.isdisjoint(upwards(path)) and not self._catalog.has_below(path):
                 raise NothingThere(f"No document at {_shown(path)} is in the library.", "Add the file or folder first.")
         with self._queue.locked:
-            wanted = frozenset[int]().union(*map(self._catalog.prioritise, absolute))
+            with self._catalog.transaction():
+                wanted = frozenset[int]().union(*map(self._catalog.prioritise, absolute))
             self._queue.put_first(absolute)
             indexer = self._fulfilment.indexer
             others = indexer.hurry(wanted) if indexer is not None and self._queue.is_running else wanted
@@ -275,11 +277,12 @@ class IndexWorker:
         """
         return self._queue.put_move()
 
-    def _is_to_be_surveyed(self, path: str) -> bool:
-        return any(not root.is_surveyed and is_below(path, root.path) for root in self._catalog.roots())
-
     def _left_undone(self) -> Resume:
-        return Resume(tuple(root.path for root in self._catalog.roots() if not root.is_surveyed))
+        return Resume(self._unseen())
+
+    def _unseen(self) -> tuple[str, ...]:
+        """The roots that were never looked at."""
+        return tuple(root.path for root in self._catalog.roots() if not root.is_surveyed)
 
 
 def not_added(missing: Sequence[str]) -> str:

@@ -36,6 +36,8 @@ _MATRIX = 768
 READING_SHARE = 0.8
 # Products and sums for a byte of 4-bit weights with their scales.
 OPERATIONS_PER_BYTE = 2 * 32 / 18
+# Of files that are written to be read.
+_PREFIX = ".bandwidth-"
 
 Clock = Callable[[], float]
 
@@ -138,17 +140,26 @@ def _best_rate(work: Callable[[], int], clock: Clock) -> float:
 
 @contextmanager
 def _file_to_read(folder: Path, sample: Path | None) -> Iterator[Path]:
+    _drop_leftovers(folder)
     if sample is not None and sample.is_file() and sample.stat().st_size >= SAMPLE_BYTES:
         yield sample
         return
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".bandwidth-") as file:
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=_PREFIX) as file:
         piece = os.urandom(CHUNK_BYTES)
         for _ in range(SAMPLE_BYTES // CHUNK_BYTES):
             file.write(piece)
         file.flush()
         os.fsync(file.fileno())
         yield Path(file.name)
+
+
+def _drop_leftovers(folder: Path) -> None:
+    """What was written to be read goes by itself, unless we are killed meanwhile."""
+    for file in folder.glob(f"{_PREFIX}*"):
+        # Somebody may measure there just now, where the system keeps what is open.
+        with contextlib.suppress(OSError):
+            file.unlink()
 
 
 @contextmanager

@@ -26,9 +26,10 @@ class CgroupMemory:
     """One look at our group with all groups in it. `limit_bytes` and `free_bytes` are None where nothing limits us.
 
     Both are of whichever group is tightest, ours or one above it; page cache counts as free, for the kernel drops it
-    before it runs short (a mapped file's pages too, which somebody then has to read again). `anonymous_bytes` (version
-    1 calls it rss) and `shmem_bytes` stay in memory, `mapped_file_bytes` are pages of mapped files and of mapped shared
-    memory, `file_bytes` is all page cache. `num_refused` counts how often the limit was reached (failcnt).
+    before it runs short (a mapped file's pages too, which somebody then has to read again), and so does what the kernel
+    remembers of files' names, which version 2 tells apart. `anonymous_bytes` (version 1 calls it rss) and `shmem_bytes`
+    stay in memory, `mapped_file_bytes` are pages of mapped files and of mapped shared memory, `file_bytes` is all page
+    cache. `num_refused` counts how often the limit was reached (failcnt).
     `charged_file_bytes` are the mapped pages that count in the tightest group, None where nothing limits us: a page
     counts where it was touched first, so libraries that others use too may cost us nothing. `charged_shmem_bytes` is
     the shared memory that counts there; what is mapped of it is in both.
@@ -62,7 +63,7 @@ class _Names:
     shmem: str
     cache: str
     mapped: str
-    droppable: tuple[str, str]
+    droppable: tuple[str, ...]
     # The file that counts refusals, and the line in it; "" where it holds nothing else.
     refused: tuple[str, str]
 
@@ -86,7 +87,7 @@ _V2 = _Names(
     "shmem",
     "file",
     "file_mapped",
-    ("inactive_file", "active_file"),
+    ("inactive_file", "active_file", "slab_reclaimable"),
     ("memory.events", "max"),
 )
 

@@ -144,11 +144,14 @@ def stalls_of(text: str, *, is_own: bool) -> Stalls:
 
 
 def _own_file() -> Path | None:
-    """That of the version 2 group we are in; the root's counts the whole machine, and is not our own."""
+    """That of the version 2 group we are in; the one of all groups counts the whole machine, and is not our own."""
     try:
         lines = _OWN_GROUP.read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
     paths = [line.split(":", 2)[2].strip("/") for line in lines if line.startswith("0::")]
-    files = [_GROUPS / path / "memory.pressure" for path in paths if path]
-    return next((file for file in files if file.is_file()), None)
+    folders = [_GROUPS / path for path in paths if path]
+    # A container may show its own part of the tree only. Memory is counted at its root, but not at that of all groups.
+    if paths and (_GROUPS / "memory.current").is_file():
+        folders.append(_GROUPS)
+    return next((file for folder in folders if (file := folder / "memory.pressure").is_file()), None)

@@ -9,21 +9,24 @@ are kept for a while, so that a read that began before a clean-up ends on its ol
 from __future__ import annotations
 
 import errno
+import logging
 import math
 import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from engine.config import MemorySettings
-from engine.errors import LibraryError
+from engine.errors import DiskFull, LibraryError
 from engine.memory.ledger import Ledger
-from engine.partitions.durable import NewFiles
+from engine.partitions.durable import NewFiles, write_durably
 from engine.partitions.faults import is_of_an_index, reported
 from engine.partitions.reader import TableReader, in_documents
+from engine.partitions.row_files import MOST_ROWS_OF_SMALL_FILES, RowFiles
 from engine.partitions.rows import ChunkRow, Hit
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from engine.partitions.opening import OpenedTable
 
 __all__ = ["ChunkRow", "ChunkTable", "Hit"]
+
+log = logging.getLogger(__name__)
 
 # A row without an index costs each question about 0.1 ms, each commit costs the next one about 0.05 ms. Tidying up
 # writes all rows anew (3 KB and 45 µs each), so of a large table a fiftieth may be without an index, up to a bound.
@@ -44,14 +49,12 @@ MOST_UNINDEXED_ROWS_MEANWHILE, UNINDEXED_SHARE_MEANWHILE, LEAST_ROWS_OF_COMMITS 
 # What is dropped under a question's feet is read once more; each version may be a copy of all rows.
 _KEEP_VERSIONS = timedelta(minutes=1)
 _KEEP_ALL_VERSIONS = timedelta(days=3650)
-# Beside a table of one byte, what joining its files needs while it is under way.
-_ROOM_TO_JOIN = 1.25
 # Files are written anew for what was removed, and again when the versions of before can be dropped; then not so soon,
 # and large ones once a day, for that writes gigabytes.
 _SECONDS_UNTIL_LET_GO = 600.0
 _SECONDS_BETWEEN_FORGETTING, _SECONDS_BETWEEN_FORGETTING_MANY, _MANY_ROWS = 3600.0, 24 * 3600.0, 200_000
-# LanceDB's bound for files that are joined with others.
-_MOST_ROWS_OF_SMALL_FILES = 2**20
+# Beside the table, while a person waits for what was removed to leave the disk; it outlives a kill.
+_SUFFIX_HURRIED = ".hurried"
 # What a version is made of.
 _FOLDERS = ("data", "_deletions", "_indices", "_versions")
 # Below, looking at every row takes no longer than asking an index.
@@ -89,15 +92,16 @@ class ChunkTable(TableReader):
         self._new_files.sync()
         self._rows_to_index = _unindexed_rows(self._table)
         self._commits = 0
+        # Whether there was no room to tidy up; and how many rows to be indexed, and dead ones, there were then.
+        self.lacks_room = False
+        self._num_put_off = (0, 0)
         # Rows that were removed or replaced and are in files still; and since when only old versions have such files.
         self._dead_rows = max(_dead_rows(self._table), int(self._has_files_of_before()))
         self._let_go_at: float | None = None
         self._clock, self._forgets_at = time.monotonic, -math.inf
-        # Of forgetting, the steps that a person waits for: files written anew, and old versions dropped. What is there
-        # at a start may be what a person removed before.
-        self._steps_hurried = 2 if self._dead_rows else 0
-        # Whether all that is in the indices is in one file, so that the next new rows are joined with no others.
-        self._is_joined = False
+        # Of forgetting, the steps that a person waits for: files written anew, and old versions dropped.
+        self._hurried = self._files.with_suffix(_SUFFIX_HURRIED)
+        self._steps_hurried = 2 if self._hurried.exists() else 0
         # When it was tidied up last.
         self._num_rows = self._table.count_rows()
         self._followers: list[Follower] = []
@@ -158,16 +162,7 @@ class ChunkTable(TableReader):
             return
         new = to_arrow(rows, self._table.schema)
         with self._writing, reported("The index could not be written"):
-            result = self._change(
-                lambda: (
-                    self._table.merge_insert("row_id")
-                    .when_matched_update_all()
-                    .when_not_matched_insert_all()
-                    .when_not_matched_by_source_delete(in_documents(documents))
-                    .execute(new)
-                )
-            )
-            self._dead_rows += result.num_deleted_rows + result.num_updated_rows
+            self._dead_rows += self._change(lambda: self._committed(new, in_documents(documents)))
             self._rows_to_index += len(rows)
             self._commits += 1
             try:
@@ -175,6 +170,24 @@ class ChunkTable(TableReader):
             finally:
                 for follower in self._followers:
                     follower.put(documents)
+
+    def _committed(self, new: Any, of_documents: str) -> int:
+        """Makes these rows all there is of their documents; returns how many rows are dead by that.
+
+        Replacing looks at every row of the table, so that what there is nothing of is added instead. That is asked at
+        each try: who has heard of an error may have committed all the same, and nothing must be there twice.
+        """
+        if not self._table.count_rows(of_documents):
+            self._table.add(new)
+            return 0
+        result = (
+            self._table.merge_insert("row_id")
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+            .when_not_matched_by_source_delete(of_documents)
+            .execute(new)
+        )
+        return int(result.num_deleted_rows + result.num_updated_rows)
 
     def delete_documents(self, document_ids: Collection[int]) -> None:
         """Removes all rows of these documents, and looks that none is left.
@@ -215,7 +228,7 @@ class ChunkTable(TableReader):
     def is_optimize_due(self, *, more_comes: bool = False) -> bool:
         """Whether so much was written since `optimize` that questions and commits have become slower.
 
-        While `more_comes`, only when they have become much slower.
+        While `more_comes`, only when they have become much slower. Where there was no room, so much must come again.
         """
         most, share, commits = MOST_UNINDEXED_ROWS, UNINDEXED_SHARE, COMMITS_LIMIT
         if more_comes:
@@ -223,7 +236,8 @@ class ChunkTable(TableReader):
         limit = min(most, max(UNINDEXED_ROWS_LIMIT, int(share * self._num_rows)))
         if more_comes:
             commits = max(commits, limit // LEAST_ROWS_OF_COMMITS)
-        return max(self._rows_to_index, self._dead_rows) >= limit or self._commits >= commits
+        to_index, dead = self._num_put_off
+        return max(self._rows_to_index - to_index, self._dead_rows - dead) >= limit or self._commits >= commits
 
     def optimize(self) -> None:
         """Brings new rows into the indices, joins small files, drops old versions.
@@ -248,6 +262,10 @@ class ChunkTable(TableReader):
     def forget_soon(self) -> None:
         """A person removes something: it leaves the disk as soon as there is time, whatever that costs."""
         self._steps_hurried, self._forgets_at = 2, -math.inf
+        try:
+            write_durably(self._hurried, ())
+        except OSError as error:
+            log.info("that what is removed leaves the disk soon holds for this run only: %s", error)
 
     def forget_removed(self) -> None:
         """Tidies up so that no file holds removed rows, once the versions of the last minutes are dropped as well.
@@ -258,7 +276,12 @@ class ChunkTable(TableReader):
         has_let_go = self._let_go_at is not None
         self._forgets_at = self._clock() + _SECONDS_UNTIL_LET_GO
         self._tidy_up(is_thorough=True)
+        if self._is_closed:
+            return
         self._steps_hurried = max(0, self._steps_hurried - 1)
+        if not self._steps_hurried:
+            with suppress(OSError):
+                self._hurried.unlink(missing_ok=True)
         if has_let_go and not self._steps_hurried:
             is_many = self._num_rows >= _MANY_ROWS
             seconds = _SECONDS_BETWEEN_FORGETTING_MANY if is_many else _SECONDS_BETWEEN_FORGETTING
@@ -275,28 +298,16 @@ class ChunkTable(TableReader):
         return self._let_go_at is not None and now - self._let_go_at >= _KEEP_VERSIONS.total_seconds()
 
     def _tidy_up(self, *, is_thorough: bool) -> None:
-        with self._writing, reported("The index could not be tidied up"):
+        with self._writing:
             if self._is_closed:
                 return
-            if self._is_joined:
-                self._index_new_rows()
-            self._require_room()
-            self._table.optimize(cleanup_older_than=_KEEP_ALL_VERSIONS)
-            if is_thorough and _dead_rows(self._table):
-                self._write_anew()
-            # What the old versions are made of goes only when the new one needs nothing of it any more.
-            self._new_files.sync()
-            self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
-            # That joins files as well, where something is left to join.
-            self._new_files.sync()
-            self._is_joined = True
-            self._rows_to_index = self._commits = 0
-            now = self._clock()
-            if self._dead_rows:
-                self._let_go_at = now
-            elif self._are_versions_old(now):
-                self._let_go_at = None
-            self._num_rows, self._dead_rows = self._table.count_rows(), _dead_rows(self._table)
+            try:
+                with reported("The index could not be tidied up"):
+                    self._join_files(is_thorough=is_thorough)
+            except DiskFull:
+                self._commits, self._num_put_off = 0, (self._rows_to_index, self._dead_rows)
+                self.lacks_room = True
+                raise
             for follower in self._followers:
                 follower.optimized()
         num_bytes = self.num_bytes()
@@ -304,6 +315,52 @@ class ChunkTable(TableReader):
             if not self._is_closed:
                 self._disk_lease.resize(num_bytes)
         self._note_caches()
+
+    def _join_files(self, *, is_thorough: bool) -> None:
+        self._make_room_to_join()
+        self._table.optimize(cleanup_older_than=_KEEP_ALL_VERSIONS)
+        if is_thorough and _dead_rows(self._table):
+            self._write_anew()
+        # What the old versions are made of goes only when the new one needs nothing of it any more.
+        self._new_files.sync()
+        self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
+        # That joins files as well, where something is left to join.
+        self._new_files.sync()
+        self._rows_to_index, self._commits, self._num_put_off = 0, 0, (0, 0)
+        self.lacks_room = False
+        now = self._clock()
+        if self._dead_rows:
+            self._let_go_at = now
+        elif self._are_versions_old(now):
+            self._let_go_at = None
+        self._num_rows, self._dead_rows = self._table.count_rows(), _dead_rows(self._table)
+
+    def _make_room_to_join(self) -> None:
+        """Drops old versions where that takes little, and looks that there is room to join all files.
+
+        What is joined is written once more, and LanceDB leaves for a week what it could not write to the end.
+
+        Raises:
+            OSError: There is no room for it, as if the disk was full; new rows are in the indices, if that could be.
+        """
+        files, num_unindexed = RowFiles.of(self._table), _unindexed_rows(self._table)
+        has_room = self._has_room(files.bytes_to_join)
+        if files.are_apart(num_unindexed) or (not has_room and self._set_apart(files, num_unindexed)):
+            self._index_new_rows()
+            has_room = self._has_room(RowFiles.of(self._table).bytes_to_join)
+        if not has_room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _set_apart(self, files: RowFiles, num_unindexed: int) -> bool:
+        """Has new rows come to lie where indexing them writes few others; returns whether that could be."""
+        is_worth_it = num_unindexed >= UNINDEXED_ROWS_LIMIT and files.can_be_apart(num_unindexed)
+        if not is_worth_it or not self._has_room(files.bytes_to_set_apart):
+            return False
+        files.set_apart(self._table)
+        return RowFiles.of(self._table).are_apart(_unindexed_rows(self._table))
+
+    def _has_room(self, num_bytes: int) -> bool:
+        return shutil.disk_usage(self._files).free >= num_bytes
 
     def _index_new_rows(self) -> None:
         """Brings new rows into the indices and drops old versions, which takes little room: no other row is written.
@@ -315,26 +372,16 @@ class ChunkTable(TableReader):
         # A version of this minute stays, and is safe on the disk before any older one goes.
         self._table.delete("false")
         self._new_files.sync()
-        self._is_joined = False
         self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
         self._new_files.sync()
-
-    def _require_room(self) -> None:
-        """What is joined is written once more, and LanceDB leaves for a week what it could not write to the end.
-
-        Raises:
-            OSError: There is no room for it, as if the disk was full.
-        """
-        statistics: Any = self._table.stats()
-        if shutil.disk_usage(self._files).free < _ROOM_TO_JOIN * statistics["total_bytes"]:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._rows_to_index = _unindexed_rows(self._table)
 
     def _write_anew(self) -> None:
         """Also files of which less than a tenth was removed, which LanceDB leaves as they are.
 
         It joins small files, though, as soon as all of them are in the indices; so a row becomes another file.
         """
-        if 0 < self._table.count_rows() < _MOST_ROWS_OF_SMALL_FILES:
+        if 0 < self._table.count_rows() < MOST_ROWS_OF_SMALL_FILES:
             row = self._table.search().limit(1).to_arrow().select(self._table.schema.names)
             self._table.merge_insert("row_id").when_matched_update_all().execute(row)
             for _ in ("into the indices", "into one file"):

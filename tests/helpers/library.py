@@ -118,6 +118,7 @@ class FakeTable:
     is_removed_kept: bool = False
     is_hurried: bool = False
     is_set_aside_dropped: bool = False
+    lacks_room: bool = False
 
     def put_documents(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None:
         for document_id, rows in documents.items():

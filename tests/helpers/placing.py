@@ -21,8 +21,8 @@ from tests.helpers.decisive import margins_noted
 SLOT = 1024
 LONG = {"max_tokens": 48, "repeat_penalty": 1.0}
 ENDLESS = {"max_tokens": 600, "repeat_penalty": 1.0}
-# In another batch, in other cells or read from elsewhere, sums differ by some thousandths, and by more the longer a text
-# is that they went into: a near tie could fall the other way.
+# In another batch, in other cells or read from elsewhere, sums differ by some thousandths, and by more the longer the
+# text is that they went into: a near tie could fall the other way.
 NEAR_TIE = 0.02
 
 

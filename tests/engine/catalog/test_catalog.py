@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from engine.catalog import Catalog
+from engine.catalog import Catalog, Root
 from engine.core import Chunk, Document, FoundFile, ReadDocument
 from engine.errors import BadRequest, DocumentEmpty, DocumentNeedsOcr, NothingThere, ParserGaveUp
 
@@ -249,6 +252,83 @@ def test_what_is_forgotten_below_a_root_is_excluded_until_it_is_added_again(cata
     catalog.forget("/d/sub")
     catalog.forget("/d")
     assert catalog.exclusions() == frozenset()
+
+
+def test_forgetting_several_paths_is_all_or_nothing(catalog: Catalog) -> None:
+    catalog.add_root("Work", "/d", is_folder=True, device=1)
+    catalog.add_root("Files", "/e/5", is_folder=False, device=1)
+    first, *_, last = enter(catalog, "/d/1", "/d/2", "/d/3", "/e/5")
+
+    with pytest.raises(NothingThere, match="/elsewhere"):
+        catalog.forget("/d/1", "/elsewhere", "/e/5")
+    assert (len(catalog.roots()), catalog.documents()[1], catalog.exclusions()) == (2, 4, frozenset())
+
+    assert catalog.forget("/d/1", "/e/5") == {first.document_id, last.document_id}
+    assert catalog.exclusions() == {"/d/1"}
+    assert catalog.collection_names() == ("Work",)
+    assert [document.path for document in catalog.documents()[0]] == ["/d/2", "/d/3"]
+
+
+def test_the_collections_of_a_document_follow_every_change_of_the_roots(catalog: Catalog) -> None:
+    def collections(path: str = "/d/1") -> tuple[str, ...]:
+        return known(catalog, path).collections
+
+    enter(catalog, "/d/1")
+    assert collections() == ()
+    root = catalog.add_root("Work", "/d", is_folder=True, device=1)
+    assert collections() == ("Work",)
+    catalog.add_root("Files", "/d/1", is_folder=False, device=1)
+    assert collections() == ("Files", "Work")
+    catalog.relink_root(root, "/e")
+    assert collections() == ("Files",)
+    catalog.relink_root(replace(root, path="/e"), "/d")
+    assert collections() == ("Files", "Work")
+    # It takes its roots along.
+    catalog.delete_collection("Work")
+    assert collections() == ("Files",)
+    with catalog.transaction():
+        catalog.add_root("Files", "/d", is_folder=True, device=1)
+        enter(catalog, "/d/2")
+        assert collections("/d/2") == ("Files",)
+        catalog.forget("/d/2")
+    assert collections() == ("Files",)
+
+
+def test_roots_that_are_not_entered_after_all_are_no_documents_collections(catalog: Catalog) -> None:
+    catalog.add_root("Work", "/d", is_folder=True, device=1)
+    enter(catalog, "/d/1")
+    seen_elsewhere = list[tuple[str, ...]]()
+
+    def look() -> None:
+        seen_elsewhere.append(known(catalog, "/d/1").collections)
+
+    with suppress(ZeroDivisionError), catalog.transaction():
+        catalog.add_root("Files", "/d/1", is_folder=False, device=1)
+        assert known(catalog, "/d/1").collections == ("Files", "Work")
+        other = threading.Thread(target=look)
+        other.start()
+        other.join()
+        raise ZeroDivisionError
+    assert seen_elsewhere == [("Work",)]
+    assert known(catalog, "/d/1").collections == ("Work",)
+
+
+def test_roots_are_read_once_while_they_stay_as_they_are(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = catalog.add_root("Work", "/d", is_folder=True, device=1)
+    (document,) = enter(catalog, "/d/1")
+    num_times, roots = 0, catalog.roots
+
+    def counted() -> tuple[Root, ...]:
+        nonlocal num_times
+        num_times += 1
+        return roots()
+
+    monkeypatch.setattr(catalog, "roots", counted)
+    for _ in range(3):
+        index(catalog, document)
+        catalog.mark_surveyed(root)
+        assert known(catalog, "/d/1").collections == ("Work",)
+    assert num_times <= 1
 
 
 def test_forgetting_what_is_not_there_is_refused(catalog: Catalog) -> None:

@@ -576,7 +576,8 @@ def test_more_answers_than_there_are_cells_for_are_written_all_the_same(desk, tm
     desk.model_state("loaded")
     for number in range(3):
         desk.ask(f"How, {number}?", f"q{number}", max_tokens=250, grammar=LONG)
-    ends = [desk.end_of(f"q{number}") for number in range(3)]
+    # One that had to make way ends behind those that came after it.
+    ends = [desk.end_of_any() for _ in range(3)]
     assert all(isinstance(end, AnswerFinished) and len(end.answer.text) == 250 for end in ends)
     desk.worker.use(UseModel(None))
     desk.model_state("none")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.catalog import GONE_AT_ONCE, Root
 from engine.core import Document, FoundFile
-from engine.library.changes import absence, choose_moved, diff, is_below, judge_missing
+from engine.library.changes import absence, choose_moved, diff, is_below, judge_missing, outermost, upwards
 from engine.library.scanner import Scan, ScanProblem
 
 ROOT = Root(1, "Documents", "/d", is_folder=True, device=7, is_surveyed=True)
@@ -149,3 +149,14 @@ def test_of_equal_contents_the_one_with_the_files_name_moved() -> None:
     assert choose_moved(file("/d/new/y.md"), [first, second]) is second
     assert choose_moved(file("/d/new/z.md"), [first, second]) is first
     assert choose_moved(file("/d/new/z.md"), []) is None
+
+
+def test_upwards_of_a_path_lies_what_it_is_below() -> None:
+    assert list(upwards("/d/a/x.md")) == ["/d/a/x.md", "/d/a", "/d", "/"]
+    assert all(is_below("/d/a/x.md", above) for above in upwards("/d/a/x.md"))
+    assert list(upwards("/")) == ["/"]
+
+
+def test_the_outermost_of_paths_are_those_below_no_other() -> None:
+    assert outermost(["/d/a/x.md", "/d/ab", "/d/a", "/d/a", "/e/x.md"]) == ["/d/ab", "/d/a", "/e/x.md"]
+    assert outermost(["/", "/d"]) == ["/"]

@@ -7,14 +7,14 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from engine.catalog import GONE_AT_ONCE
 from engine.config import LibrarySettings
-from engine.core import Chunk, ReadDocument
+from engine.core import Chunk, FoundFile, ReadDocument
 from engine.errors import (
     DiskFull,
     DocumentEncrypted,
@@ -23,7 +23,7 @@ from engine.errors import (
     LibraryError,
     NothingThere,
 )
-from engine.library import recording
+from engine.library import recording, survey
 from engine.library.jobs import IndexRoots
 from engine.library.recording import VANISHED
 from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS
@@ -434,6 +434,96 @@ def test_a_file_removed_from_a_folder_that_stays_does_not_come_back(library: Sma
 
     library.add(path)
     assert library.states() == {"a.md": "indexed", "b.md": "indexed"}
+
+
+def test_a_file_put_back_after_a_kill_between_rows_and_catalogue_is_read_again(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = library.write("a.md", "the first version")
+    library.add()
+    before = path.stat()
+    library.write("a.md", "the second version, longer")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(library.catalog, "mark_indexed", killed)
+        with pytest.raises(KeyboardInterrupt):
+            library.rescan()
+    (row,) = library.stores.table.rows_of(library.known(path).document_id)
+    assert row.text == "the second version, longer"
+    library.write("a.md", "the first version")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    library.reopen()
+
+    library.resume()
+
+    (row,) = library.stores.table.rows_of(library.known(path).document_id)
+    assert row.text == "the first version"
+    assert library.states() == {"a.md": "indexed"}
+
+
+def test_of_new_files_nothing_is_noted_before_their_rows(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.write("a.md")
+    noted = list[object]()
+    mark_pending = library.catalog.mark_pending
+
+    def watched(document_ids: Iterable[int], forget_content: bool = False) -> None:
+        noted.extend(ids := list(document_ids))
+        mark_pending(ids, forget_content)
+
+    monkeypatch.setattr(library.catalog, "mark_pending", watched)
+    library.add()
+    assert noted == []
+
+
+def test_rows_that_a_kill_left_of_a_removed_file_leave_the_disk_soon(library: SmallLibrary) -> None:
+    path = library.write("a.md")
+    library.add()
+    library.catalog.forget(str(path))
+
+    library.reopen()
+
+    assert library.stores.table.is_hurried
+
+
+def test_what_was_removed_is_not_gone_through_for_each_new_file(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Removed(frozenset[str]):
+        num_passes = 0
+
+        def __iter__(self) -> Iterator[str]:
+            Removed.num_passes += 1
+            return super().__iter__()
+
+    library.write("out/a.md")
+    library.add()
+    library.indexer.remove([str(library.docs / "out")])
+    removed = Removed(library.catalog.exclusions())
+    monkeypatch.setattr(library.catalog, "exclusions", lambda: removed)
+    for number in range(20):
+        library.write(f"{number}.md")
+        library.write(f"out/{number}.md")
+
+    library.rescan()
+
+    assert library.states() == {f"{number}.md": "indexed" for number in range(20)}
+    assert Removed.num_passes < 10
+
+
+def test_a_file_below_a_folder_removed_while_we_looked_is_not_wanted(library: SmallLibrary) -> None:
+    library.catalog.add_root("Documents", str(library.docs), is_folder=True, device=1)
+    library.catalog.add_root("Inner", str(library.docs / "a" / "b"), is_folder=True, device=1)
+    library.catalog.add_documents([FoundFile(str(library.docs / "a" / "x.md"), 1, 1)])
+    library.catalog.forget(str(library.docs / "a" / "x.md"))
+    library.catalog.move_exclusion(str(library.docs / "a" / "x.md"), str(library.docs / "a"))
+    is_wanted = survey._wanted(library.catalog)
+    found = {name: is_wanted(str(library.docs / name)) for name in ("y.md", "a/x.md", "a/c/x.md", "a/b/x.md", "ab.md")}
+    assert found == {"y.md": True, "a/x.md": False, "a/c/x.md": False, "a/b/x.md": True, "ab.md": True}
 
 
 def test_removing_what_is_not_there_removes_nothing(library: SmallLibrary) -> None:

@@ -419,7 +419,7 @@ def test_the_library_can_be_moved_to_a_folder_that_held_the_same_model_before(
 def test_a_move_that_met_a_full_disk_goes_on_when_there_is_room(
     filled: SmallLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reserve = Reserve(filled.home, 2**20)
+    reserve = Reserve(filled.home, lambda: 2**20)
     shelf = Shelf(filled, reserve=reserve)
     free_bytes, put, full = 0, shelf.following.table.put_documents, threading.Event()
     monkeypatch.setattr(Reserve, "free_bytes", lambda self: free_bytes)

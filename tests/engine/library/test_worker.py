@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from engine.catalog import Catalog
+from engine.catalog import Catalog, CatalogReader, Root
 from engine.config import LibrarySettings, Settings
 from engine.core import Document, FoundFile
 from engine.errors import BadRequest, DiskFull, EmbedderUnavailable, LibraryError, NothingThere
 from engine.events import Event, IndexFailed, IndexFinished, IndexProgressed, LibraryChanged, ProblemFound
 from engine.giving_way import GivingWay
 from engine.library import indexer, survey
-from engine.library.fulfilment import INDEX_LOST, ROWS_LOST
+from engine.library.fulfilment import INDEX_LOST, NO_ROOM, ROWS_LOST
 from engine.library.indexer import Indexer
 from engine.library.jobs import IndexJob, Reindex
 from engine.library.queue import JobQueue
@@ -197,6 +197,18 @@ def test_what_was_removed_leaves_the_disk_when_somebody_has_all_looked_at(bench:
     assert bench.stores.table.is_removed_kept
     bench.worker.rescan().wait(HANG_SECONDS)
     assert not bench.stores.table.is_removed_kept
+
+
+def test_that_there_is_no_room_to_tidy_up_is_told_once_until_there_has_been_some(bench: Bench) -> None:
+    def add(name: str, *, lacks_room: bool) -> int:
+        bench.stores.table.lacks_room = lacks_room
+        bench.worker.add([bench.write(name)]).wait(HANG_SECONDS)
+        return len(bench.told(ProblemFound))
+
+    assert add("a.md", lacks_room=False) == 0
+    assert [add("b.md", lacks_room=True), add("c.md", lacks_room=True)] == [1, 1]
+    assert bench.told(ProblemFound) == [ProblemFound(NO_ROOM)]
+    assert [add("d.md", lacks_room=False), add("e.md", lacks_room=True)] == [1, 2]
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
@@ -952,3 +964,57 @@ def test_what_was_just_added_waits_for_the_worker_and_what_a_full_disk_stopped_r
     assert [one.state for one in bench.worker.path_states([lease, "/nowhere"])] == ["read", "absent"]
     bench.catalog.mark_lost([document.document_id for document in bench.catalog.documents()[0]])
     assert [one.state for one in bench.worker.path_states([lease])] == ["resting"]
+
+
+@pytest.fixture
+def linked(bench: Bench) -> list[str]:
+    """Two thousand files, each of them linked by itself, that nobody has looked at yet."""
+    paths = [str(bench.docs / f"{number}.md") for number in range(2000)]
+    with bench.catalog.transaction():
+        for path in paths:
+            bench.catalog.add_root("Documents", path, is_folder=False, device=1)
+        bench.catalog.add_documents(FoundFile(path, 1, 1) for path in paths)
+    return paths
+
+
+def _looks_at_roots(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """Grows with each time that roots are asked for."""
+    looks, roots = list[str | None](), CatalogReader.roots
+
+    def noted(reader: CatalogReader, collection: str | None = None) -> tuple[Root, ...]:
+        looks.append(collection)
+        return roots(reader, collection)
+
+    monkeypatch.setattr(CatalogReader, "roots", noted)
+    return looks
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        IndexWorker.path_states,
+        IndexWorker.reindex,
+        IndexWorker.prioritise,
+        IndexWorker.remove,
+        lambda worker, _: worker.cancel(),
+    ],
+    ids=["path_states", "reindex", "prioritise", "remove", "cancel"],
+)
+def test_thousands_of_linked_files_are_not_gone_through_for_each_of_them(
+    bench: Bench, linked: list[str], monkeypatch: pytest.MonkeyPatch, wish: Callable[[IndexWorker, list[str]], object]
+) -> None:
+    bench.worker.pause()
+    looks = _looks_at_roots(monkeypatch)
+    wish(bench.worker, linked)
+    assert len(looks) <= 4
+
+
+def test_thousands_of_linked_files_are_read_again_without_going_through_all_for_each(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [bench.write(f"{number}.md") for number in range(200)]
+    bench.worker.add(paths).wait(HANG_SECONDS)
+    looks = _looks_at_roots(monkeypatch)
+    finished = bench.worker.reindex(paths).wait(HANG_SECONDS)
+    assert finished.indexed == 200
+    assert len(looks) < 20

@@ -67,3 +67,12 @@ def test_of_a_file_that_is_cut_while_it_is_read_nothing_is_claimed(tmp_path: Pat
     monkeypatch.setattr(bandwidth, "_read_into", lambda descriptor, buffer, offset: 0)
     assert disk_rates(tmp_path) is None
     assert all(rate > 0 for rate in measured(Profile(), tmp_path).disk_bytes_per_s)
+
+
+@pytest.mark.parametrize("has_sample", [False, True])
+def test_what_a_kill_left_of_a_measurement_goes_with_the_next(tmp_path: Path, has_sample: bool):
+    (tmp_path / ".bandwidth-k1ll3d").write_bytes(bytes(MIB))
+    sample = tmp_path / "model.gguf"
+    sample.write_bytes(bytes(5 * MIB))
+    assert disk_rates(tmp_path, sample if has_sample else None) is not None
+    assert list(tmp_path.iterdir()) == [sample]

@@ -84,6 +84,13 @@ def test_the_second_version_tells_the_same(tmp_path: Path, look: Look):
     assert (found.limit_bytes, found.free_bytes, found.kept_bytes, found.num_refused) == (2_000, 1_100, 350, 7)
 
 
+def test_what_the_kernel_can_drop_of_its_own_is_free(tmp_path: Path, look: Look):
+    v2_group(tmp_path / "v2" / "us", "2000", 1_500, STAT_V2 + "slab_reclaimable 250\nslab_unreclaimable 90\n")
+    found = look("0::/us\n")
+    assert found is not None
+    assert found.free_bytes == 1_350
+
+
 def test_the_tightest_of_the_groups_above_counts_with_all_that_is_used_in_it(tmp_path: Path, look: Look):
     v1_group(tmp_path / "v1" / "slice", 5_000, 4_900, STAT_V1.replace("mapped_file 120", "mapped_file 600"))
     v1_group(tmp_path / "v1" / "slice" / "us", 8_000, 1_000)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from engine.config import GIB
+from engine.memory import pressure
 from engine.memory.cgroup import CgroupMemory
 from engine.memory.hardware import Hardware, probe
 from engine.memory.pressure import PressureGauge, Sample, Stalls, level, stalls_of
@@ -101,3 +103,33 @@ def test_pages_that_leave_for_others_are_left_and_reading_them_again_is_no_short
     assert (full(0), full(40)) == ("full", "none")
     # Where others have left but few of them, memory is as short as ever.
     assert full(1) == "full"
+
+
+@pytest.mark.parametrize("path", ["/", "/docker/0123456789ab"])
+def test_the_root_of_what_a_container_shows_is_our_own_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+):
+    groups, own, system = tmp_path / "groups", tmp_path / "own", tmp_path / "system"
+    groups.mkdir()
+    own.write_text(f"0::{path}\n")
+    system.write_text("some avg10=90.00 total=9\n")
+    (groups / "memory.pressure").write_text("some avg10=20.00 total=9\n")
+    monkeypatch.setattr(pressure, "_GROUPS", groups)
+    monkeypatch.setattr(pressure, "_OWN_GROUP", own)
+    monkeypatch.setattr(pressure, "_SYSTEM_FILE", system)
+    # The root of all groups says how the whole machine is.
+    assert pressure._StallFile().read() == Stalls(0.9, total_seconds=9e-6)
+    (groups / "memory.current").write_text("1000\n")
+    assert pressure._StallFile().read() == Stalls(0.2, is_own=True, total_seconds=9e-6)
+
+
+def test_our_own_group_comes_before_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    groups, own = tmp_path / "groups", tmp_path / "own"
+    (groups / "us").mkdir(parents=True)
+    own.write_text("0::/us\n")
+    for folder, share in ((groups, 90), (groups / "us", 20)):
+        (folder / "memory.current").write_text("1000\n")
+        (folder / "memory.pressure").write_text(f"some avg10={share}.00 total=9\n")
+    monkeypatch.setattr(pressure, "_GROUPS", groups)
+    monkeypatch.setattr(pressure, "_OWN_GROUP", own)
+    assert pressure._StallFile().read() == Stalls(0.2, is_own=True, total_seconds=9e-6)

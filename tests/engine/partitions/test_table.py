@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -238,6 +239,127 @@ def test_a_table_that_there_is_no_room_to_copy_fills_no_disk_and_drops_what_nobo
     table.optimize()
     assert len(table.matching("row", 500)) == 200
     assert table._table.stats()["fragment_stats"]["num_fragments"] == 1
+
+
+def _has_free(monkeypatch: pytest.MonkeyPatch, num_bytes: float) -> None:
+    monkeypatch.setattr(table_module.shutil, "disk_usage", lambda folder: SimpleNamespace(free=num_bytes))
+
+
+def _total_bytes(table: ChunkTable) -> int:
+    statistics: Any = table._table.stats()
+    return int(statistics["total_bytes"])
+
+
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_what_was_removed_takes_no_room_to_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_reopened: bool):
+    table = open_table(tmp_path)
+    texts = [f"Row {number}. " + "Words and more words. " * 20 for number in range(1000)]
+    table.put_documents({id_: [chunk_row(id_, 0, text)] for id_, text in enumerate(texts)})
+    table.optimize()
+    table.delete_documents(range(900))
+    if is_reopened:
+        table.close()
+        table = open_table(tmp_path)
+    before = table.num_bytes()
+    _has_free(monkeypatch, 0.5 * _total_bytes(table))
+    _versions_are_old(monkeypatch)
+    for _ in ("files are written anew", "old versions are dropped"):
+        table.forget_removed()
+        time.sleep(0.002)
+    assert table.num_bytes() < before / 2
+    assert table.document_ids() == {*range(900, 1000)}
+    table.close()
+
+
+def test_new_rows_come_into_the_indices_where_there_is_no_room_to_join_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Also after a restart, and again and again."""
+    monkeypatch.setattr(table_module, "UNINDEXED_ROWS_LIMIT", 20)
+    table = open_table(tmp_path)
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in range(1000)})
+    table.optimize()
+    table.close()
+    table = open_table(tmp_path)
+    largest = {*(table._files / "data").iterdir()}
+    for number in range(10, 15):
+        ids_ = range(100 * number, 100 * number + 20)
+        table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in ids_})
+        _has_free(monkeypatch, 0.9 * _total_bytes(table))
+        with pytest.raises(DiskFull):
+            table.optimize()
+        assert table_module._unindexed_rows(table._table) == 0
+        assert largest <= {*(table._files / "data").iterdir()}
+        assert len(table.matching("row", 2000)) == table.count_rows() == 1020 + 20 * (number - 10)
+        if number == 12:
+            table.close()
+            table = open_table(tmp_path)
+    _has_free(monkeypatch, 2 * _total_bytes(table))
+    table.optimize()
+    assert table._table.stats()["fragment_stats"]["num_fragments"] == 1
+    assert len(table.matching("row", 2000)) == table.count_rows() == 1100
+    table.close()
+
+
+def test_where_there_was_no_room_it_is_due_again_when_as_much_has_come(
+    table: ChunkTable, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(table_module, "UNINDEXED_ROWS_LIMIT", 5)
+    monkeypatch.setattr(table_module, "COMMITS_LIMIT", 4)
+    for number in range(5):
+        table.put_document(number, [chunk_row(number, 0, f"Row {number}.")])
+    assert table.is_optimize_due()
+    _has_free(monkeypatch, 0)
+    with pytest.raises(DiskFull):
+        table.optimize()
+    assert not table.is_optimize_due()
+    table.put_document(6, [chunk_row(6, ordinal, f"Row {ordinal}.") for ordinal in range(4)])
+    assert not table.is_optimize_due()
+    table.put_document(7, [chunk_row(7, 0, "Row.")])
+    assert table.is_optimize_due()
+    _has_free(monkeypatch, 1e12)
+    table.optimize()
+    table.put_document(8, [chunk_row(8, ordinal, f"Row {ordinal}.") for ordinal in range(5)])
+    assert table.is_optimize_due()
+
+
+def test_new_documents_are_added_without_a_look_at_the_others(filled: ChunkTable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(filled._table, "merge_insert", None)
+    version = filled.version
+    filled.put_documents({3: [chunk_row(3, 0, "New.")], 4: [chunk_row(4, 0, "Newer.")], 5: []})
+    assert filled.version == version + 1
+    assert filled.document_ids() == {1, 2, 3, 4}
+
+
+def test_some_new_and_some_changed_documents_are_one_commit(filled: ChunkTable):
+    version = filled.version
+    filled.put_documents({1: [chunk_row(1, 0, "Changed.")], 3: [chunk_row(3, 0, "New.")]})
+    assert filled.version == version + 1
+    assert {id_: [row.text for row in filled.rows_of(id_)] for id_ in (1, 2, 3)} == {
+        1: ["Changed."],
+        2: [BREAD],
+        3: ["New."],
+    }
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("words", ["_indices/page_data.lance not found", "odd"])
+def test_what_was_added_in_spite_of_an_error_is_not_added_twice(
+    filled: ChunkTable, monkeypatch: pytest.MonkeyPatch, words: str
+):
+    add = filled._table.add
+
+    def failing(rows: pa.Table) -> None:
+        add(rows)
+        raise RuntimeError(f"lance error: LanceError(IO): {words}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(filled._table, "add", failing)
+        with suppress(LibraryError):
+            filled.put_document(3, [chunk_row(3, ordinal, f"Row {ordinal}.") for ordinal in range(3)])
+    filled.put_document(3, [chunk_row(3, ordinal, f"Row {ordinal}.") for ordinal in range(3)])
+    assert filled.count_rows(3) == 3
+    assert filled.count_rows() == 6
 
 
 def test_deleted_documents_leave_no_row(filled: ChunkTable):
@@ -889,6 +1011,43 @@ def test_what_no_person_removed_waits_for_power_to_spare(table: ChunkTable):
         table.forget_removed()
         assert not table.is_forgetting_due(lambda: can_spare)
         seconds += 600.0
+
+
+def test_after_a_restart_only_what_a_person_removed_is_hurried(table: ChunkTable, tmp_path: Path):
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in (1, 2)})
+    table.put_document(1, [chunk_row(1, 0, "Another row.")])
+    table.close()
+    table = open_table(tmp_path / "lancedb")
+    assert table.is_forgetting_due()
+    assert not table.is_forgetting_due(lambda: False)
+    table.forget_soon()
+    table.delete_documents([2])
+    table.close()
+    for _ in ("files are written anew", "old versions are dropped"):
+        table = open_table(tmp_path / "lancedb")
+        assert table.is_forgetting_due(lambda: False)
+        table.forget_removed()
+        table.close()
+    # Each start takes both steps, for it is not known which were done before.
+    table = open_table(tmp_path / "lancedb")
+    table.forget_removed()
+    table.forget_removed()
+    table.put_document(1, [chunk_row(1, 0, "Yet another row.")])
+    table.close()
+    table = open_table(tmp_path / "lancedb")
+    assert not table.is_forgetting_due(lambda: False)
+    table.close()
+
+
+def test_a_removal_is_hurried_also_where_that_cannot_be_noted(table: ChunkTable, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(table_module, "write_durably", refuse)
+    table.put_document(1, [chunk_row(1, 0, "Row.")])
+    table.forget_soon()
+    table.delete_documents([1])
+    assert table.is_forgetting_due(lambda: False)
 
 
 def test_what_is_joined_with_new_rows_is_not_written_once_more(table: ChunkTable, monkeypatch: pytest.MonkeyPatch):
