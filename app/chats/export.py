@@ -1,14 +1,22 @@
-"""A conversation as a Markdown text that reads well anywhere: questions as headings, sources as a numbered list."""
+"""A conversation as a Markdown text that reads well anywhere: questions as headings, sources as a numbered list.
+
+What people wrote is text and stays as they wrote it; an answer is Markdown, of which the window shows no HTML.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
 
 from app.chats.records import Json, Turn
 from app.sentences import listed
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 _ENDS = {
     "asked": str(QT_TRANSLATE_NOOP("export", "This answer was still to be written.")),
@@ -24,13 +32,31 @@ _FIGURES = {
     "top_p": str(QT_TRANSLATE_NOOP("export", "top P %1")),
     "min_p": str(QT_TRANSLATE_NOOP("export", "min P %1")),
 }
+# What Markdown would take for a sign of its own, anywhere in a line.
+_SIGN = re.compile(
+    r"[\\`*\[~]|<(?=[A-Za-z/!?])|&(?=#?\w+;)"
+    # Not in the middle of a word; and after the last word of a heading.
+    r"|(?<![^\W_])_|_(?![^\W_])|(?<!\S)#(?=#*$)"
+)
+# What is before a sign that is one at the beginning of a line, and what makes code of a line.
+_BEFORE_SIGN = re.compile(r"^(\s*(?:(?=[#>+=-])|\d+(?=[.)])))")
+_INDENT = re.compile(r"(\n[ \t]*\n)[ \t]+")
+_LINE_END = re.compile(r"\r\n?|\n")
+# Of a paragraph: what stays as it is, and the sign with which HTML begins.
+_HTML = re.compile(
+    r"\\.|(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)|`+"
+    # Addresses, by themselves and of links.
+    r"|<[A-Za-z][\w+.-]+:[^<>\s]*>|<[^<>\s@]+@[^<>\s@]+>|\]\(<[^<>\n]*>"
+    r"|(?P<html><)(?=[A-Za-z/!?])",
+    re.DOTALL,
+)
 
 
 def markdown_of(title: str, turns: Sequence[Turn], manner: Json | None = None) -> str:
     """One branch as Markdown; `manner` is what its chat has of its own instead of the settings."""
-    parts = [f"# {_one_line(title)}", *_manner(manner or {})]
+    parts = [f"# {_line(title)}", *_manner(manner or {})]
     for turn in turns:
-        parts.append(f"## {_one_line(turn.question)}")
+        parts.append(f"## {_line(turn.question)}")
         if "\n" in turn.question.strip():
             parts.append(_quoted(turn.question))
         parts += _answer(turn)
@@ -48,29 +74,45 @@ def _manner(manner: Json) -> list[str]:
 def _answer(turn: Turn) -> list[str]:
     outcome = turn.outcome
     text = outcome.text.strip()
-    parts = [text + _left_open(text)] if text else []
+    parts = [_without_html(text) + _left_open(text)] if text else []
     if outcome.state == "finished" and not parts:
         parts.append(f"*{_nothing(turn)}*")
     if outcome.state in _ENDS:
-        parts.append(f"*{outcome.error_sentence or _tr(_ENDS[outcome.state])}*")
+        parts.append(f"*{_literal(outcome.error_sentence) or _tr(_ENDS[outcome.state])}*")
     elif outcome.model and outcome.finish_reason == "length":
         parts.append(f"*{_tr(_CUT_OFF)}*")
     if outcome.passages:
         sources = "\n".join(_source(n, p) for n, p in enumerate(outcome.passages, start=1))
         parts.append(f"**{_tr('Sources')}**\n\n{sources}")
     if outcome.model:
-        parts.append(f"*{_tr('Answered by %1.').replace('%1', outcome.model)}*")
+        parts.append(f"*{_tr('Answered by %1.').replace('%1', _literal(outcome.model))}*")
     return parts
 
 
 def _left_open(text: str) -> str:
     """What ends the code in which an answer breaks off, and which would take in all that follows; "" where none."""
+    # Within a list or a quotation code ends with that.
+    last = _parsed(f"{text}\n\nend")[-1]
+    return f"\n{last.markup}" if last.type == "fence" else ""
+
+
+def _without_html(text: str) -> str:
+    """An answer in which nothing that looks like HTML is taken for that; in code nothing is."""
+    lines = _LINE_END.split(text)
+    for token in _parsed(text):
+        if token.type == "inline" and token.map is not None:
+            first, end = token.map
+            shown = _HTML.sub(lambda found: ("\\" if found["html"] else "") + found[0], "\n".join(lines[first:end]))
+            lines[first:end] = shown.split("\n")
+    return "\n".join(lines)
+
+
+def _parsed(text: str) -> list[Token]:
+    """As the window reads it."""
     # Here, since the window is painted first; whoever exports waits for it once.
     from markdown_it import MarkdownIt
 
-    # Within a list or a quotation code ends with that.
-    last = MarkdownIt().parse(f"{text}\n\nend")[-1]
-    return f"\n{last.markup}" if last.type == "fence" else ""
+    return MarkdownIt("commonmark", {"html": False}).parse(text)
 
 
 def _nothing(turn: Turn) -> str:
@@ -87,15 +129,21 @@ def _source(number: int, passage: Json) -> str:
     path = os.fsencode(str(passage.get("document", ""))).decode("utf-8", "replace")
     page = passage.get("page")
     spot = str(passage.get("place") or "") or (_tr("page %1").replace("%1", str(page)) if page else "")
-    return f"{number}. {_one_line(listed((path, spot)))}"
+    return f"{number}. {_line(listed((path, spot)))}"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _line(text: str) -> str:
+    return _literal(" ".join(text.split()))
 
 
 def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}" for line in text.strip().splitlines())
+    lines = _INDENT.sub(r"\1   ", text.strip()).splitlines()
+    return "\n".join("> " + _BEFORE_SIGN.sub(r"\1\\", _literal(line)) for line in lines)
+
+
+def _literal(text: str) -> str:
+    """A text that is shown as it is, whatever signs of Markdown or HTML are in it."""
+    return _SIGN.sub(r"\\\g<0>", text)
 
 
 def _tr(text: str) -> str:

@@ -7,15 +7,18 @@ import sqlite3
 from typing import Any
 from uuid import uuid4
 
+from PySide6.QtCore import QT_TRANSLATE_NOOP
+
 from app.chats.columns import parsed, storable
 from app.chats.errors import Words
 from app.chats.records import Json, Preset
 from app.chats.runs import Change
 
-_ALL = "The presets"
-_READING = Words(_ALL, "they cannot be read", "Free some space, then try again.")
-_CHANGING = Words(_ALL, "this preset cannot be saved", "Free some space, then try again.")
-_DELETING = Words(_ALL, "this preset cannot be deleted", "Free some space, then try again.")
+_ALL = str(QT_TRANSLATE_NOOP("chats", "The presets"))
+_ONCE_THERE_IS_ROOM = str(QT_TRANSLATE_NOOP("chats", "Free some space, then try again."))
+_READING = Words(_ALL, str(QT_TRANSLATE_NOOP("chats", "they cannot be read")), _ONCE_THERE_IS_ROOM)
+_CHANGING = Words(_ALL, str(QT_TRANSLATE_NOOP("chats", "this preset cannot be saved")), _ONCE_THERE_IS_ROOM)
+_DELETING = Words(_ALL, str(QT_TRANSLATE_NOOP("chats", "this preset cannot be deleted")), _ONCE_THERE_IS_ROOM)
 
 
 class PresetStore:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import unicodedata
+from collections.abc import Generator
 from contextlib import suppress
 from typing import Literal
 
@@ -79,8 +80,11 @@ def forget_some(connection: sqlite3.Connection) -> bool:
     return connection.total_changes - before > 1
 
 
-def find(connection: sqlite3.Connection, query: str, has_index: bool) -> set[str]:
-    """Ids of the conversations in which every word of `query` occurs somewhere, in title, question or answer."""
+def find(connection: sqlite3.Connection, query: str, has_index: bool) -> Generator[None, None, set[str]]:
+    """Ids of the conversations in which every word of `query` occurs somewhere, in title, question or answer.
+
+    What no index has is read for, which may take a second: each step is for one turn.
+    """
     words = query.split()
     names = connection.execute("SELECT conversation_id, title FROM conversations")
     titles = {chat: folded(title) for chat, title in names}
@@ -92,7 +96,7 @@ def find(connection: sqlite3.Connection, query: str, has_index: bool) -> set[str
         if has_index and len(word) >= _TRIGRAM:
             found &= named | _indexed(connection, word)
         else:
-            found = named | {chat for chat in found - named if _is_in_turns(connection, chat, sought)}
+            found = named | (yield from _read_for(connection, found - named, sought))
         if not found:
             break
     return found
@@ -108,10 +112,17 @@ def _indexed(connection: sqlite3.Connection, word: str) -> set[str]:
     return {row[0] for row in rows}
 
 
-def _is_in_turns(connection: sqlite3.Connection, conversation_id: str, sought: str) -> bool:
-    # SQLite's LIKE knows capitals of ASCII alone.
-    turns = connection.execute("SELECT question, text FROM turns WHERE conversation_id = ?", (conversation_id,))
-    return any(sought in folded(question) or sought in folded(text) for question, text in turns)
+def _read_for(connection: sqlite3.Connection, chats: set[str], sought: str) -> Generator[None, None, set[str]]:
+    found = set()
+    for chat in chats:
+        # SQLite's LIKE knows capitals of ASCII alone. All at once: nothing is half read while others write.
+        turns = connection.execute("SELECT question, text FROM turns WHERE conversation_id = ?", (chat,)).fetchall()
+        for question, text in turns:
+            yield
+            if sought in folded(question) or sought in folded(text):
+                found.add(chat)
+                break
+    return found
 
 
 def folded(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -39,12 +39,12 @@ class ChatStore:
     `problem` is a sentence when an earlier file could not be used and was set aside, or the disk is full. Turns that
     were open when the last window ended are failed with a sentence, and what was deleted then is now gone; from the
     search index it goes with `tidy_some`, as deleted `runs` do. These are the questions to every file, `presets`
-    manners of answering with a name.
+    manners of answering with a name. Unless it `is_kept`, all of it goes with the window.
     """
 
     def __init__(self, file: Path, *, has_full_text: bool = True) -> None:
         """Opens or creates `file`; `has_full_text` False searches without an index, as on an SQLite that has none."""
-        self._file = file
+        self._file, self.is_kept = file, True
         with telling():
             self._connection, self.problem = schema.open_database(file)
         self._has_index, self._to_index = False, range(0)
@@ -60,8 +60,13 @@ class ChatStore:
     def in_memory(cls, problem: str) -> ChatStore:
         """Chats for this run only, for when the disk does not let us; `problem` says so."""
         store = cls(Path(":memory:"))
-        store.problem = problem
+        store.problem, store.is_kept = problem, False
         return store
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it that anybody would miss."""
+        return not (self.conversations() or self.runs.runs() or self.presets.presets())
 
     def close(self) -> None:
         self._connection.close()
@@ -85,15 +90,22 @@ class ChatStore:
 
     # --- conversations ---
 
-    def conversations(self, query: str = "") -> tuple[Conversation, ...]:
-        """All that are not deleted and hold every word of `query`; pinned first, then the newest."""
+    def conversations(self, among: Collection[str] | None = None) -> tuple[Conversation, ...]:
+        """All that are not deleted, or those `among` them; pinned first, then the newest."""
         with self._telling():
             rows = self._connection.execute(
                 f"SELECT {_CONVERSATION} FROM conversations WHERE deleted_at IS NULL "
                 "ORDER BY is_pinned DESC, updated DESC, conversation_id"
             ).fetchall()
-            found = search.find(self._connection, storable(query), self._has_index) if query.strip() else None
-        return tuple(_conversation(row) for row in rows if found is None or row[0] in found)
+        return tuple(_conversation(row) for row in rows if among is None or row[0] in among)
+
+    def finding(self, query: str) -> Generator[None, None, set[str]]:
+        """The ids of conversations that hold every word of `query`, deleted ones among them.
+
+        In steps of a few milliseconds at most, between which the store may be used as ever.
+        """
+        with self._telling():
+            return (yield from search.find(self._connection, storable(query), self._has_index))
 
     def conversation(self, conversation_id: str) -> Conversation | None:
         with self._telling():

@@ -147,11 +147,11 @@ class AppModels(QObject):
         return {turn_id: text for turn_id, text in edits.items() if turn_id in kept}
 
     def save(self) -> protocol.RagdollError | None:
-        """Writes what the disk does not have of chats; why it does not take something, None where all is on it."""
+        """Writes what the disk does not have of chats; why something is not on it, None where all is."""
         late = self.conversation.late_writes
         self.answering.save()
         late.write()
-        return self.answering.store_problem or late.problem or self.each_file.save()
+        return self.answering.store_problem or late.problem or self.each_file.save() or self._unkept_problem()
 
     def close(self) -> None:
         """Ends open questions as cancelled and saves them; the last thing before the store is closed."""
@@ -159,6 +159,13 @@ class AppModels(QObject):
         self.conversation.late_writes.write()
         self.each_file.close()
         self.exports.stop()
+        self.chat_list.stop()
+
+    def _unkept_problem(self) -> protocol.RagdollError | None:
+        """Why chats that there are go with the window; None where they are kept, or there are none."""
+        if self._chat_store.is_kept or self._chat_store.is_empty:
+            return None
+        return protocol.RagdollError(self._chat_store.problem, self.tr("Export what you need."))
 
     def _chat_of(self, question_id: str) -> str:
         return self.chat_list.title_of(self.answering.conversation_of(question_id))
@@ -188,10 +195,11 @@ class AppModels(QObject):
         self.chat_list.chat_restored.connect(self.conversation.open)
 
     def _connect_sources(self) -> None:
-        # The sources follow the newest turn until the user selects another one.
+        # The sources follow the newest turn until the user selects another one, or goes to another answer in its place.
         self.conversation.turn_added.connect(self._show_sources)
         self.conversation.turn_changed.connect(self._on_turn_changed)
         self.conversation.conversation_changed.connect(self._on_conversation_changed)
+        self.conversation.branch_switched.connect(self._show_sources)
 
     def _connect_messages(self) -> None:
         for failed in (

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QAbstractListModel, QByteArray, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QByteArray,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    Qt,
+    QTimer,
+    Signal,
+)
 
 from app.models.rows import replace_rows
 from app.tips import plain_tip
@@ -16,6 +26,9 @@ if TYPE_CHECKING:
 
 Index = QModelIndex | QPersistentModelIndex
 _USER = int(Qt.ItemDataRole.UserRole)
+# Looked through in one go; in between there is time for whoever types.
+_STEP_S = 0.02
+_PAUSE_MS = 5
 
 
 class ChatListModel(QAbstractListModel):
@@ -38,6 +51,9 @@ class ChatListModel(QAbstractListModel):
         self._filter = ""
         # Id and title, the last one at the end.
         self._deleted: list[tuple[str, str]] = []
+        self._reading: Iterator[None] = iter(())
+        self._due = QTimer(self, singleShot=True, interval=_PAUSE_MS)
+        self._due.timeout.connect(self._read_on)
         self.refresh()
 
     @property
@@ -74,19 +90,20 @@ class ChatListModel(QAbstractListModel):
         return found.title if found is not None else ""
 
     def set_filter(self, text: str) -> None:
-        """Shows only chats with all these words in title, questions or answers."""
+        """Shows only chats with all these words in title, questions or answers, as soon as it is known which."""
         if text != self._filter:
             self._filter = text
             self.refresh()
 
     def refresh(self) -> None:
         """Reads the list again; rows move, so that views keep their selection."""
-        try:
-            new = self._store.conversations(self._filter)
-        except RagdollError as error:
-            self.store_failed.emit(error.sentence, error.way_out)
-            return
-        replace_rows(self, self._rows, new, lambda row: row.conversation_id, self._on_row_changed)
+        self._due.stop()
+        self._reading = self._read()
+        self._read_on()
+
+    def stop(self) -> None:
+        """Before the store is closed."""
+        self._due.stop()
 
     def row_of(self, conversation_id: str) -> int | None:
         """Where a chat is; None when the filter hides it."""
@@ -153,6 +170,29 @@ class ChatListModel(QAbstractListModel):
             return False
         self.refresh()
         return True
+
+    def _read(self) -> Iterator[None]:
+        """The steps of reading it, of which there are many only where chats have to be looked through."""
+        if not self._filter.strip():
+            self._show(None)
+            return
+        # Until it is known what matches, what is shown is as it stands now.
+        self._show({row.conversation_id for row in self._rows})
+        self._show((yield from self._store.finding(self._filter)))
+
+    def _read_on(self) -> None:
+        until = time.monotonic() + _STEP_S
+        try:
+            for _ in self._reading:
+                if time.monotonic() >= until:
+                    self._due.start()
+                    return
+        except RagdollError as error:
+            self.store_failed.emit(error.sentence, error.way_out)
+
+    def _show(self, among: Collection[str] | None) -> None:
+        new = self._store.conversations(among)
+        replace_rows(self, self._rows, new, lambda row: row.conversation_id, self._on_row_changed)
 
     def _on_row_changed(self, row: int) -> None:
         self.dataChanged.emit(self.index(row), self.index(row))

@@ -35,6 +35,7 @@ class ConversationModel(OpenChat):
     text_appended = Signal(str, str)  # turn id, the piece; `turns` has it already
     thoughts_appended = Signal(str, str)  # the same of what is thought before the text
     conversation_changed = Signal()  # another chat or another branch: all turns are to be shown anew
+    branch_switched = Signal(str)  # turn id; after `conversation_changed`, it took the place of another variant
     question_refused = Signal(str)  # the text of a question that could not be written down, and is not asked
     edit_refused = Signal(str, str)  # turn id, the text of such a question that was to take its place
 
@@ -176,10 +177,12 @@ class ConversationModel(OpenChat):
         turn = self._branch.tree.find(turn_id)
         leaf_id = self._branch.tree.leaf_beside(turn, step) if turn is not None else None
         conversation_id = self.conversation_id
-        if leaf_id is not None and conversation_id is not None:
+        if turn is not None and leaf_id is not None and conversation_id is not None:
             self._try(lambda: self._store.set_leaf(conversation_id, leaf_id))
             self._branch.show(leaf_id)
             self.conversation_changed.emit()
+            if (shown := self._branch.in_place_of(turn)) is not None:
+                self.branch_switched.emit(shown.turn_id)
 
     # --- inside ---
 

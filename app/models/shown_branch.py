@@ -61,12 +61,18 @@ class ShownBranch:
     def add_beside(self, turn: Turn, views: Iterable[TurnView]) -> str | None:
         """Takes in other answers to a turn's question; returns the shown turn in its place, which counts them now."""
         self.tree = self.tree.with_added(*(_ended(replace(turn, turn_id=view.turn_id), view) for view in views))
-        places = self.tree.places()
-        for shown_id, shown in self._views.items():
-            beside = self.tree.find(shown_id)
-            if beside is not None and beside.parent_id == turn.parent_id:
-                self._views[shown_id] = _numbered(shown, places[shown_id])
-                return shown_id
+        shown = self.in_place_of(turn)
+        if shown is None:
+            return None
+        self._views[shown.turn_id] = _numbered(shown, self.tree.places()[shown.turn_id])
+        return shown.turn_id
+
+    def in_place_of(self, turn: Turn) -> TurnView | None:
+        """The one that is shown of a turn and its variants."""
+        for view in self._views.values():
+            shown = self.tree.find(view.turn_id)
+            if shown is not None and shown.parent_id == turn.parent_id:
+                return view
         return None
 
     def change(self, view: TurnView) -> bool:

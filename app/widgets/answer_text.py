@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QMenu, QSizePolicy, QTextBrowser, QTextEdi
 
 from app import theme
 from app.models.matches import Span, in_units, spans_of
+from app.widgets import scroll_keys
 
 if TYPE_CHECKING:
     from app.widgets.block_selection import BlockSelection
@@ -127,6 +128,9 @@ class AnswerText(QTextBrowser):
             self._selection.select_all()
         elif self._selection is not None and event.matches(QKeySequence.StandardKey.Copy):
             self._selection.copy()
+        elif scroll_keys.is_any(event):
+            # It is as high as its text: the conversation scrolls.
+            event.ignore()
         else:
             super().keyPressEvent(event)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QObject, Qt
@@ -187,10 +188,38 @@ def keep_letters(made: QWidget, letters: int) -> None:
     _LetterKeeper(made, letters)
 
 
+def letters_wide(made: QWidget, letters: int, room_px: int) -> int:
+    """How wide so many letters of a widget's font are; no more than the room there is."""
+    return min(letters * made.fontMetrics().averageCharWidth(), room_px)
+
+
 def rename(made: QWidget, name: str) -> None:
     """Gives a widget without visible text its name for eyes and for screen readers."""
     made.setToolTip(plain_tip(name))
     made.setAccessibleName(name)
+
+
+def tab_stops(within: QWidget) -> Iterator[QWidget]:
+    """What the Tab key stops at in there, as it is arranged; also what is hidden, and may be shown."""
+    if within.focusPolicy().value & Qt.FocusPolicy.TabFocus.value:
+        yield within
+    if (layout := within.layout()) is not None:
+        yield from _stops_in(layout)
+
+
+def _stops_in(layout: QLayout) -> Iterator[QWidget]:
+    items = map(layout.itemAt, range(layout.count()))
+    for item in (item for item in items if item is not None):
+        if (widget := item.widget()) is not None:
+            yield from tab_stops(widget)
+        elif (inner := item.layout()) is not None:
+            yield from _stops_in(inner)
+
+
+def chain_tabs(stops: Iterable[QWidget]) -> None:
+    """The Tab key goes through them one after the other, from where the first one is."""
+    for one, following in pairwise(stops):
+        QWidget.setTabOrder(one, following)
 
 
 def drop(layout: QLayout, widgets: Iterable[QWidget]) -> None:

@@ -16,7 +16,7 @@ from PySide6.QtCore import (
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QFocusEvent, QKeyEvent
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QFocusEvent, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QListView, QMenu, QStyledItemDelegate, QVBoxLayout, QWidget
 
 from app import theme
@@ -64,9 +64,17 @@ class UndoBar(QWidget):
         self.show()
         self._timer.start()
 
-    def _on_undo(self) -> None:
+    def announce(self) -> None:
+        """Has a screen reader say what was deleted, and that it can come back; the keyboard is somewhere else."""
+        spoken = self.tr("%1. Ctrl+Z brings it back.").replace("%1", self.words.text())
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, spoken))
+
+    def withdraw(self) -> None:
         self._timer.stop()
         self.hide()
+
+    def _on_undo(self) -> None:
+        self.withdraw()
         self.undone.emit()
 
 
@@ -111,6 +119,7 @@ class ChatListPanel(QWidget):
 
     opened = Signal(str)  # conversation id
     export_wanted = Signal(str)  # the same
+    left = Signal()  # the keyboard is to go back to the page
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -121,6 +130,8 @@ class ChatListPanel(QWidget):
         self.search.setPlaceholderText(self.tr("Search chats"))
         self.search.setAccessibleName(self.tr("Search chats"))
         self.search.setAcceptDrops(False)
+        self.search.setClearButtonEnabled(True)
+        self.search.installEventFilter(self)
         # A word that is being typed is many searches; the last one is wanted.
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._typing.timeout.connect(self._search)
@@ -157,8 +168,8 @@ class ChatListPanel(QWidget):
         titles = _Titles(chats, self)
         titles.renamed.connect(chats.rename)
         self.list.setModel(titles)
-        self.undo.undone.connect(self._on_undone)
-        chats.chat_deleted.connect(lambda _id, title: self.undo.offer(title))
+        self.undo.undone.connect(self.bring_back)
+        chats.chat_deleted.connect(self._on_deleted)
         for changed in (chats.rowsInserted, chats.rowsRemoved, chats.modelReset, chats.rowsMoved):
             changed.connect(self._on_rows_changed)
         self._on_rows_changed()
@@ -194,8 +205,21 @@ class ChatListPanel(QWidget):
         menu.addAction(self.tr("Delete"), lambda: chats.delete(chat_id))
         return menu
 
+    def bring_back(self) -> None:
+        """The chat that was deleted last, as long as Ragdoll runs; also when that is not offered any more."""
+        if self._chats is None:
+            return
+        self._chats.undo_delete()
+        # The one before it too; and this one again, where the disk did not take it.
+        if self._chats.can_undo:
+            self.undo.offer(self._chats.deleted_title)
+        else:
+            self.undo.withdraw()
+
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """The Delete key deletes the chat under the keyboard's cursor, as F2 renames it."""
+        """The Delete key deletes the chat under the keyboard's cursor, as F2 renames it; Ctrl+Z brings it back."""
+        if watched is self.search:
+            return self._filter_search(event) or super().eventFilter(watched, event)
         if isinstance(event, QFocusEvent) and event.lostFocus() and event.reason() in _LEAVING:
             # Whoever has gone through it by the keyboard has left: what is marked is the open chat again.
             self.show_current(self._current)
@@ -204,19 +228,35 @@ class ChatListPanel(QWidget):
             if event.key() == Qt.Key.Key_Delete and index.isValid() and self._chats is not None:
                 self._chats.delete(self.id_at(index))
                 return True
+            if event.matches(QKeySequence.StandardKey.Undo):
+                self.bring_back()
+                return True
         return super().eventFilter(watched, event)
+
+    def _filter_search(self, event: QEvent) -> bool:
+        """Escape ends the search, then leaves the field: elsewhere in the window it stops answers."""
+        if not isinstance(event, QKeyEvent) or event.key() != Qt.Key.Key_Escape:
+            return False
+        if event.type() == QEvent.Type.ShortcutOverride:
+            event.accept()
+            return True
+        if event.type() == QEvent.Type.KeyPress and self.search.text():
+            self.search.clear()
+            self._search()
+            return True
+        if event.type() == QEvent.Type.KeyPress:
+            self.left.emit()
+            return True
+        return False
 
     def _search(self) -> None:
         self._typing.stop()
         if self._chats is not None:
             self._chats.set_filter(self.search.text())
 
-    def _on_undone(self) -> None:
-        if self._chats is not None:
-            self._chats.undo_delete()
-            # The one before it too; and this one again, where the disk did not take it.
-            if self._chats.can_undo:
-                self.undo.offer(self._chats.deleted_title)
+    def _on_deleted(self, _conversation_id: str, title: str) -> None:
+        self.undo.offer(title)
+        self.undo.announce()
 
     def _on_rows_changed(self) -> None:
         # Whoever goes through the list by the keyboard stays where they are: Delete again is for the next one.

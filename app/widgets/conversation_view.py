@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QMouseEvent, QResizeEvent
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent, QKeySequence, QMouseEvent, QResizeEvent
+from PySide6.QtWidgets import QAbstractSlider, QScrollArea, QVBoxLayout, QWidget
 
 from app.widgets import bits
 
@@ -26,6 +27,14 @@ _NEAR_EDGE_PX = 120
 _AT_END_PX = 24
 _NEAR_MATCH_PX = 32
 _NUM_LOOKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The turn whose switch stays where it was pressed: its number in the conversation, and that place in the view."""
+
+    number: int
+    top_px: int
 
 
 class ConversationView(QScrollArea):
@@ -47,7 +56,10 @@ class ConversationView(QScrollArea):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWidgetResizable(True)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setObjectName("conversation")
+        self.setAccessibleName(self.tr("Conversation"))
+        # A click leaves the keyboard in the question.
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._turns: list[TurnView] = []
         self._standing_of: Callable[[Passage], Standing] | None = None
@@ -61,7 +73,8 @@ class ConversationView(QScrollArea):
         # What was being written in the place of questions of other conversations and branches, by their turns.
         self._drafts: dict[str, str] = {}
         self._follows = True
-        self._is_moving = False
+        self._is_moving = self._is_switching = False
+        self._held: _Held | None = None
         self._content = QWidget()
         self._content.setObjectName("column")
         self._column = QVBoxLayout(self._content)
@@ -92,19 +105,31 @@ class ConversationView(QScrollArea):
         return next((view for view in reversed(self._views) if view.turn.turn_id == turn_id), None)
 
     def show_turns(self, turns: Sequence[TurnView]) -> None:
-        """Shows a conversation from its end; views of turns that are the same as before stay."""
+        """Shows a conversation from its end; views of turns that are the same as before stay.
+
+        Who has just gone to another answer in its middle stays there.
+        """
         old = self._turns
         self._turns = list(turns)
         same = _common_length(old, self._turns)
+        stays = self._is_switching and self._held is not None and self._held.number + 1 < len(self._turns)
+        if stays:
+            self._follows = False
         self._drop(max(0, same - self._first))
-        if same < self._first or not self._views:
-            self._drop(0)
-            self._first = max(0, len(self._turns) - _NUM_AT_FIRST)
-        for index in range(self._first + len(self._views), len(self._turns)):
-            self._append(index)
+        num_missing = len(self._turns) - self._first - len(self._views)
+        if stays:
+            self._append_some(_STEP)
+        elif same < self._first or not self._views or num_missing > _STEP:
+            self._begin_at_end()
+        else:
+            self._append_some(num_missing)
         self._trim_front()
         self._forget_others()
-        self.scroll_to_end()
+        if stays:
+            self._lay_out()
+            self._stay()
+        else:
+            self.scroll_to_end()
         self._shift.start()  # eight short turns do not fill a tall window
 
     def show_standings(self, standing_of: Callable[[Passage], Standing]) -> None:
@@ -125,6 +150,8 @@ class ConversationView(QScrollArea):
         view = self.widget_of(turn.turn_id)
         if view is not None:
             view.show_turn(turn)
+            # What has been found and written has links and buttons of its own.
+            self._put_in_tab_order(self._views.index(view))
 
     def append_text(self, turn: TurnView, piece: str) -> None:
         """Shows a turn whose text has grown by `piece` and that is otherwise the same."""
@@ -157,14 +184,12 @@ class ConversationView(QScrollArea):
 
     def show_match(self, sought: str, at: tuple[str, int]) -> None:
         """Marks likewise, and brings the match that one is at into sight, also where its turn is no widget yet."""
-        self._follows = False
+        self._follows, self._held = False, None
         if self.widget_of(at[0]) is None:
             self._bring(at[0])
         self.mark(sought, at)
         self._look_at_match()
-        # Blocks that were just made get their heights in several rounds.
-        self._num_looks = _NUM_LOOKS
-        self._looks.start()
+        self._look_again()
 
     def first_in_sight(self) -> int:
         """The index of the first turn that is seen, or the number of turns where there is none."""
@@ -173,12 +198,30 @@ class ConversationView(QScrollArea):
         return self._first + next(seen, len(self._views))
 
     def scroll_to_end(self) -> None:
-        self._follows = True
+        self._follows, self._held = True, None
         self._to_end()
 
+    def scroll_by(self, event: QKeyEvent) -> bool:
+        """Scrolls as a key says, wherever it was pressed; False for those that say nothing of it."""
+        if event.matches(QKeySequence.StandardKey.MoveToPreviousPage):
+            self.verticalScrollBar().triggerAction(QAbstractSlider.SliderAction.SliderPageStepSub)
+        elif event.matches(QKeySequence.StandardKey.MoveToNextPage):
+            self.verticalScrollBar().triggerAction(QAbstractSlider.SliderAction.SliderPageStepAdd)
+        elif event.matches(QKeySequence.StandardKey.MoveToStartOfDocument):
+            self._go_to_beginning()
+        elif event.matches(QKeySequence.StandardKey.MoveToEndOfDocument):
+            self._go_to_end()
+        else:
+            return False
+        return True
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if not self.scroll_by(event):
+            super().keyPressEvent(event)
+
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest) and self._follows:
-            self._to_end()
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest):
+            self._stay()
         if event.type() == QEvent.Type.MouseButtonPress and isinstance(event, QMouseEvent):
             self._on_blank_pressed(event)
         return super().eventFilter(watched, event)
@@ -187,10 +230,9 @@ class ConversationView(QScrollArea):
         super().resizeEvent(event)
         # In the middle of all of it, above the question that is being written, whether there is a scroll bar or not.
         side = max(24, (self.width() - _COLUMN_PX) // 2)
-        bar = self.width() - self.viewport().width()
-        self._column.setContentsMargins(side, 24, max(12, side - bar), 24)
-        if self._follows:
-            self._to_end()
+        left, bar = self.viewport().x(), self.width() - self.viewport().width()
+        self._column.setContentsMargins(side - left, 24, max(12, side - bar + left), 24)
+        self._stay()
 
     def _on_blank_pressed(self, event: QMouseEvent) -> None:
         # Whatever is pressed on its own account does not hand the press on.
@@ -208,10 +250,8 @@ class ConversationView(QScrollArea):
         if index is not None:
             self._drop(0)
             self._first = max(0, index - 1)
-            for near in range(self._first, min(index + _STEP, len(self._turns))):
-                self._append(near)
-            self._column.activate()
-            self._content.adjustSize()
+            self._append_some(index + _STEP - self._first)
+            self._lay_out()
             self._shift.start()
 
     def _look_at_match(self) -> None:
@@ -225,11 +265,21 @@ class ConversationView(QScrollArea):
         if not _NEAR_MATCH_PX <= top - bar.value() <= height - place.height() - _NEAR_MATCH_PX:
             bar.setValue(top - height // 3)
 
+    def _look_again(self) -> None:
+        # Blocks that were just made get their heights in several rounds.
+        self._num_looks = _NUM_LOOKS
+        self._looks.start()
+
     def _on_look_due(self) -> None:
         self._num_looks -= 1
-        self._look_at_match()
+        if self._held is not None:
+            self._hold(self._held)
+        else:
+            self._look_at_match()
         if self._num_looks > 0:
             self._looks.start()
+        else:
+            self._held = None
 
     def _keep(self, turn: TurnView) -> None:
         # The turn that changes is nearly always the last.
@@ -238,17 +288,35 @@ class ConversationView(QScrollArea):
                 self._turns[index] = turn
                 return
 
+    def _begin_at_end(self) -> None:
+        self._drop(0)
+        self._first = max(0, len(self._turns) - _NUM_AT_FIRST)
+        self._append_some(_NUM_AT_FIRST)
+
+    def _append_some(self, number: int) -> None:
+        """That many of the turns that follow those which are widgets, if there are so many."""
+        start = self._first + len(self._views)
+        for index in range(start, min(start + number, len(self._turns))):
+            self._append(index)
+
     def _append(self, index: int) -> None:
         self._views.append(self._view_of(index))
         # The stretch stays last.
         self._column.insertWidget(self._column.count() - 1, self._views[-1])
         # Qt would show it later, and until then it would count for nothing in the layout.
         self._views[-1].show()
+        self._put_in_tab_order(len(self._views) - 1)
 
     def _prepend(self, index: int) -> None:
         self._views.insert(0, self._view_of(index))
         self._column.insertWidget(0, self._views[0])
         self._views[0].show()
+        self._put_in_tab_order(0)
+
+    def _put_in_tab_order(self, place: int) -> None:
+        """The Tab key goes through the turns as they follow each other, not as they became widgets."""
+        before = [*bits.tab_stops(self._views[place - 1])][-1] if place else self
+        bits.chain_tabs((before, *bits.tab_stops(self._views[place])))
 
     def _view_of(self, index: int) -> TurnWidget:
         view = self._put_by.pop(self._turns[index].turn_id, None)
@@ -294,7 +362,12 @@ class ConversationView(QScrollArea):
 
     def _switch_branch(self, view: TurnWidget, step: int) -> None:
         had_keyboard, number = self._has_keyboard(view), self._first + self._views.index(view)
+        self._held = _Held(number, self._top_of_switch(view) - self.verticalScrollBar().value())
+        self._is_switching = True
         self.branch_wanted.emit(view.turn.turn_id, step)
+        self._is_switching = False
+        if self._held is not None:
+            self._look_again()
         after = self.widget_of(self._turns[number].turn_id) if number < len(self._turns) else None
         if had_keyboard and after is not None:
             after.focus_branches(step)
@@ -348,13 +421,13 @@ class ConversationView(QScrollArea):
         bar = self.verticalScrollBar()
         if not self._is_moving:
             self._follows = value >= bar.maximum() - _AT_END_PX and self._shows_last()
+            self._let_go()
         if value < _NEAR_EDGE_PX or value > bar.maximum() - _NEAR_EDGE_PX:
             self._shift.start()
 
     def _on_range_changed(self) -> None:
         # The content tells of its new height before the bar knows of it.
-        if self._follows:
-            self._to_end()
+        self._stay()
 
     def _shows_last(self) -> bool:
         return self._first + len(self._views) >= len(self._turns)
@@ -374,25 +447,70 @@ class ConversationView(QScrollArea):
                 self._shift.start()
         elif not self._shows_last() and bar.value() > bar.maximum() - _NEAR_EDGE_PX:
             anchor, offset = self._views[-1], bar.value() - self._views[-1].y()
-            start = self._first + len(self._views)
-            for index in range(start, min(start + _STEP, len(self._turns))):
-                self._append(index)
+            self._append_some(_STEP)
             self._trim_front()
             self._keep_in_place(anchor, offset)
+            # Where nothing can be scrolled, nothing else would have more of them made.
+            if bar.maximum() < _NEAR_EDGE_PX and len(self._views) < MAX_TURN_WIDGETS:
+                self._shift.start()
 
     def _keep_in_place(self, anchor: TurnWidget, offset: int) -> None:
-        self._column.activate()
-        self._content.adjustSize()
+        self._lay_out()
+        if self._follows or self._held is not None:
+            self._stay()
+        else:
+            self._move_to(anchor.y() + offset)
+
+    def _stay(self) -> None:
+        """Keeps in sight what is to be so, however high all is by now."""
         if self._follows:
             self._to_end()
-            return
-        self._is_moving = True
-        self.verticalScrollBar().setValue(anchor.y() + offset)
-        self._is_moving = False
+        elif self._held is not None:
+            self._hold(self._held)
+
+    def _hold(self, held: _Held) -> None:
+        place = held.number - self._first
+        if 0 <= place < len(self._views):
+            self._move_to(self._top_of_switch(self._views[place]) - held.top_px)
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held = None
+            self._looks.stop()
+
+    def _top_of_switch(self, view: TurnWidget) -> int:
+        return view.branch_switch.mapTo(self._content, QPoint()).y()
+
+    def _lay_out(self) -> None:
+        self._column.activate()
+        self._content.adjustSize()
+
+    def _go_to_beginning(self) -> None:
+        self._keep_keyboard()
+        self._follows, self._held = False, None
+        if self._first > 0:
+            self._bring(self._turns[0].turn_id)
+        self.verticalScrollBar().setValue(0)
+
+    def _go_to_end(self) -> None:
+        self._keep_keyboard()
+        if not self._shows_last():
+            self._begin_at_end()
+        self.scroll_to_end()
+        self._shift.start()
+
+    def _keep_keyboard(self) -> None:
+        """Whatever has it in here may go."""
+        focused = self.window().focusWidget()
+        if focused is not None and self.isAncestorOf(focused):
+            self.setFocus()
 
     def _to_end(self) -> None:
+        self._move_to(self.verticalScrollBar().maximum())
+
+    def _move_to(self, value: int) -> None:
         self._is_moving = True
-        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+        self.verticalScrollBar().setValue(value)
         self._is_moving = False
 
 

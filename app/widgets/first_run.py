@@ -8,9 +8,13 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWi
 
 from app import theme
 from app.widgets import bits
+from app.widgets.flow import FlowLayout
 from app.widgets.picture import Picture
 
-_WIDTH_PX = 560
+# As long as a line is read with ease.
+_LETTERS = 80
+_LEAST_PX, _MARGIN_PX = 240, 12
+_LOCK_PX, _GAP_PX = 16, 8
 
 
 class FirstRun(QScrollArea):
@@ -27,14 +31,13 @@ class FirstRun(QScrollArea):
         self.setAccessibleName(self.tr("Welcome"))
         self._cat = QLabel()
         self._cat.setPixmap(theme.pixmap("ragdoll", 72, "black", self.devicePixelRatioF()))
-        title = bits.label(self.tr("Ask your own files"), "hero")
+        title = bits.label(self.tr("Ask your own files"), "hero", wraps=True)
         words = bits.label(
             self.tr("Ragdoll reads your documents on this computer and quotes what it finds."),
             "muted",
             wraps=True,
         )
         self._column = column = QWidget()
-        column.setFixedWidth(_WIDTH_PX)
         inner = bits.column(spacing=0)
         for part, gap in ((self._cat, 16), (title, 8), (words, 28)):
             if isinstance(part, QLabel):
@@ -45,11 +48,12 @@ class FirstRun(QScrollArea):
         inner.addSpacing(12)
         inner.addWidget(self._model_card())
         inner.addSpacing(20)
-        inner.addLayout(self._promise())
+        inner.addLayout(self._promise_line())
         column.setLayout(inner)
         content = QWidget()
         content.setObjectName("column")
         layout = QVBoxLayout(content)
+        layout.setContentsMargins(_MARGIN_PX, _MARGIN_PX, _MARGIN_PX, _MARGIN_PX)
         layout.addStretch(2)
         # Between stretches and not merely aligned: else its height would be that of the whole page's width.
         layout.addLayout(bits.row(None, column, None))
@@ -80,7 +84,15 @@ class FirstRun(QScrollArea):
 
     def _fit(self) -> None:
         """In a low window it is scrolled: a layout would rather cut words that take two lines."""
-        self._column.setMinimumHeight(self._column.heightForWidth(_WIDTH_PX))
+        for label in self._column.findChildren(QLabel):
+            # One that has not been shown does not have its font yet.
+            label.ensurePolished()
+        width = bits.letters_wide(self, _LETTERS, max(_LEAST_PX, self.viewport().width() - 2 * _MARGIN_PX))
+        # Words that wrap ask for less than they need in one line, where that has room.
+        in_one_line = self._promise.fontMetrics().horizontalAdvance(self._promise.text()) + 1
+        self._promise.setFixedWidth(min(in_one_line, width - _LOCK_PX - _GAP_PX))
+        self._column.setFixedWidth(width)
+        self._column.setMinimumHeight(self._column.heightForWidth(width))
 
     def _drop_card(self) -> QWidget:
         card = bits.card("drop")
@@ -88,12 +100,15 @@ class FirstRun(QScrollArea):
             self.tr("Choose a folder…"), "primary", "folder-plus", self.folder_wanted.emit
         )  # fmt: skip
         self.choose_files = bits.button(self.tr("Choose files…"), icon="file", clicked=self.files_wanted.emit)
-        sentence = bits.label(self.tr("Drag a folder or files here"), "heading")
+        sentence = bits.label(self.tr("Drag a folder or files here"), "heading", wraps=True)
         sentence.setAlignment(Qt.AlignmentFlag.AlignCenter)
         kinds = bits.label(self.tr("PDF, office files, mail, books, web pages, notes and code"), "small", wraps=True)
         kinds.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        inner = bits.column(Picture("drop", "accent", 36), 8, sentence, 4, kinds, 16, spacing=0)
-        inner.addLayout(bits.row(None, self.choose_folder, self.choose_files, None))
+        buttons = QWidget()
+        flow = FlowLayout(buttons, spacing=8, is_centred=True)
+        flow.addWidget(self.choose_folder)
+        flow.addWidget(self.choose_files)
+        inner = bits.column(Picture("drop", "accent", 36), 8, sentence, 4, kinds, 16, buttons, spacing=0)
         inner.setContentsMargins(24, 28, 24, 28)
         card.setLayout(inner)
         return card
@@ -110,6 +125,8 @@ class FirstRun(QScrollArea):
         card.setLayout(inner)
         return card
 
-    def _promise(self) -> QHBoxLayout:
-        words = bits.label(self.tr("Nothing leaves this computer. No account, no telemetry."), "small")
-        return bits.row(None, Picture("lock", "muted", 16), words, None, spacing=8)
+    def _promise_line(self) -> QHBoxLayout:
+        self._promise = bits.label(
+            self.tr("Nothing leaves this computer. No account, no telemetry."), "small", wraps=True
+        )  # fmt: skip
+        return bits.row(None, Picture("lock", "muted", _LOCK_PX), self._promise, None, spacing=_GAP_PX)

@@ -11,8 +11,9 @@ from PySide6.QtWidgets import QBoxLayout, QLayout, QLayoutItem, QSizePolicy, QWi
 class FlowLayout(QLayout):
     """Takes visible widgets in their natural size; `num_lines` is how many lines the last arrangement took."""
 
-    def __init__(self, parent: QWidget | None = None, spacing: int = 6) -> None:
+    def __init__(self, parent: QWidget | None = None, spacing: int = 6, *, is_centred: bool = False) -> None:
         super().__init__(parent)
+        self._is_centred = is_centred
         self._items: list[QLayoutItem] = []
         self.num_lines = 0
         self.setContentsMargins(0, 0, 0, 0)
@@ -45,8 +46,7 @@ class FlowLayout(QLayout):
 
     def sizeHint(self) -> QSize:
         items = list(self._shown())
-        wide = sum(item.sizeHint().width() for item in items) + self.spacing() * max(0, len(items) - 1)
-        return QSize(wide, max((item.sizeHint().height() for item in items), default=0))
+        return QSize(self._width_of(items), max((item.sizeHint().height() for item in items), default=0))
 
     def minimumSize(self) -> QSize:
         widest = max((item.minimumSize().width() for item in self._shown()), default=0)
@@ -57,7 +57,7 @@ class FlowLayout(QLayout):
         self.num_lines, top = 0, rect.top()
         for line, height in self._lines(rect.width()):
             self.num_lines += 1
-            left = rect.left()
+            left = rect.left() + (max(0, rect.width() - self._width_of(line)) // 2 if self._is_centred else 0)
             for item in line:
                 hint = item.sizeHint()
                 size = QSize(min(hint.width(), rect.width()), hint.height())
@@ -70,6 +70,9 @@ class FlowLayout(QLayout):
 
     def _shown(self) -> Iterator[QLayoutItem]:
         return (item for item in self._items if not item.isEmpty())
+
+    def _width_of(self, line: list[QLayoutItem]) -> int:
+        return sum(item.sizeHint().width() for item in line) + self.spacing() * max(0, len(line) - 1)
 
     def _lines(self, width: int) -> Iterator[tuple[list[QLayoutItem], int]]:
         """Items by line, and each line's height."""

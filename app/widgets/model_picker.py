@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from app.models.chat_model import ChatModel
     from app.widgets.model_row import ModelRow
 
-_POPUP_WIDTH_PX = 540
-_LIST_HEIGHT_PX = 360
+_POPUP_LETTERS = 77
+_LIST_LINES = 22
+_ASIDE_PX = 12
 _NAME_CHARS = 36
 
 
@@ -56,7 +57,10 @@ class ModelPicker(QPushButton):
         self._popup.open_file_wanted.connect(self.open_file_wanted)
         self._popup.get_model_wanted.connect(self.get_model_wanted)
         self._popup.closed.connect(lambda: bits.unhover(self))
-        self._popup.move(self.mapToGlobal(QPoint(0, self.height() + 4)))
+        place = self.mapTo(self.window(), QPoint(0, self.height() + 4))
+        # One that is nearly as wide as the window begins further to the left.
+        furthest = self.window().width() - self._popup.width() - _ASIDE_PX
+        self._popup.move(self.window().mapToGlobal(QPoint(min(place.x(), furthest), place.y())))
         self._popup.show()
 
     def _show(self) -> None:
@@ -120,7 +124,7 @@ class ModelPopup(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
         self.setAccessibleName(self.tr("Choose a model"))
-        self.setFixedWidth(_POPUP_WIDTH_PX)
+        self.setFixedWidth(bits.letters_wide(self, _POPUP_LETTERS, parent.window().width() - 2 * _ASIDE_PX))
         self._chat = chat
         self.fault: QLabel | None = None
         self.use_alternative: QPushButton | None = None
@@ -138,7 +142,7 @@ class ModelPopup(QWidget):
             layout.addWidget(self._fault_card(fault))
         if chat.models:
             layout.addWidget(self._whose())
-        layout.addWidget(self._list() if chat.models else self._no_models())
+        layout.addWidget(self._list(parent.window().height() // 2) if chat.models else self._no_models())
         self.get_model = bits.button(self.tr("Get a model…"), "ghost", "drop", self._on_get_model)
         self.open_file = bits.button(self.tr("Open a GGUF file…"), "ghost", "plus", self._on_open_file)
         self.use_none = bits.button(self.tr("No model: answer with quotes only"), "ghost", "quote", self._on_none)
@@ -175,7 +179,7 @@ class ModelPopup(QWidget):
         label.setContentsMargins(4, 0, 4, 0)
         return label
 
-    def _list(self) -> QWidget:
+    def _list(self, room_px: int) -> QWidget:
         from app.widgets.model_row import ModelRow
 
         content = QWidget()
@@ -200,7 +204,8 @@ class ModelPopup(QWidget):
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setObjectName("clear")
-        scroll.setFixedHeight(min(_LIST_HEIGHT_PX, content.sizeHint().height() + 2))
+        most = _LIST_LINES * self.fontMetrics().lineSpacing()
+        scroll.setFixedHeight(min(most, room_px, content.sizeHint().height() + 2))
         return scroll
 
     def _no_models(self) -> QWidget:

@@ -50,10 +50,12 @@ class PagePicture(QScrollArea):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._sheet = _Sheet()
-        self._zoom = 1.0
+        self._zoom, self._keeps_to_mark = 1.0, False
         self.setWidget(self._sheet)
         self.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
         self.setAccessibleName(self.tr("Page"))
+        for bar in (self.verticalScrollBar(), self.horizontalScrollBar()):
+            bar.actionTriggered.connect(self._on_reader_scrolls)
 
     @property
     def zoom(self) -> float:
@@ -69,6 +71,7 @@ class PagePicture(QScrollArea):
         if not pixmap.loadFromData(png, "PNG"):
             return False
         self._sheet.pixmap, self._sheet.marks = pixmap, tuple(marks)
+        self._keeps_to_mark = True
         self._fit()
         self._scroll_to_mark()
         return True
@@ -81,8 +84,14 @@ class PagePicture(QScrollArea):
         return self._sheet.size()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keeps the mark in sight until the reader has scrolled: a view not shown yet has no size to scroll by."""
         super().resizeEvent(event)
         self._fit()
+        if self._keeps_to_mark:
+            self._scroll_to_mark()
+
+    def _on_reader_scrolls(self) -> None:
+        self._keeps_to_mark = False
 
     def _fit(self) -> None:
         pixmap = self._sheet.pixmap

@@ -89,6 +89,8 @@ class PageViewer(QWidget):
         super().__init__(parent)
         self._document, self._spot = "", ""
         self._reply: PageReply | None = None
+        # Of its pages, the one that was asked for last: people click faster than a page is rendered.
+        self._wanted_page = 0
         self._name = ElidedLabel("", "strong")
         self._where = ElidedLabel("", "small", Qt.TextElideMode.ElideRight)
         self._heading = QWidget()
@@ -173,7 +175,7 @@ class PageViewer(QWidget):
         self.open_outside.setEnabled(not is_offline)
 
     def show_page(self, reply: PageReply) -> None:
-        self._reply = reply
+        self._reply, self._wanted_page = reply, reply.page or 0
         self._banner.hide()
         self._name_document(reply.document)
         self._where.setText(self._where_text(reply))
@@ -193,6 +195,8 @@ class PageViewer(QWidget):
             png = base64.b64decode(reply.image_png, validate=True)
         except binascii.Error:
             png = b""
+        # Shown first, as a text is.
+        self._stack.setCurrentWidget(self.picture)
         if not self.picture.show_picture(png, reply.marks):
             self.show_problem(self.tr("The picture of this page cannot be shown."))
             return False
@@ -201,7 +205,6 @@ class PageViewer(QWidget):
             .replace("%1", self._where.text())
             .replace("%2", str(len(reply.marks)))
         )
-        self._stack.setCurrentWidget(self.picture)
         return True
 
     def _show_text(self, reply: PageReply) -> None:
@@ -252,19 +255,22 @@ class PageViewer(QWidget):
         self._enable()
 
     def _enable(self) -> None:
-        reply = self._reply
-        page = reply.page if reply else None
-        num_pages = reply.num_pages if reply else 0
         self.open_outside.setEnabled(True)
-        self._previous.setEnabled(page is not None and page > 1)
-        self._next.setEnabled(page is not None and page < num_pages)
+        self._previous.setEnabled(self._has_page(self._wanted_page - 1))
+        self._next.setEnabled(self._has_page(self._wanted_page + 1))
         for control in (self._zoom_out, self._zoom_in, self._fit):
             control.setVisible(self._stack.currentWidget() is not self._notice)
         self._fit.setVisible(self._stack.currentWidget() is self.picture)
 
+    def _has_page(self, page: int) -> bool:
+        reply = self._reply
+        return reply is not None and reply.page is not None and 1 <= page <= max(reply.page, reply.num_pages)
+
     def _turn(self, step: int) -> None:
-        if self._reply is not None and self._reply.page is not None:
-            self.page_wanted.emit(self._reply.page + step)
+        if self._has_page(self._wanted_page + step):
+            self._wanted_page += step
+            self._enable()
+            self.page_wanted.emit(self._wanted_page)
 
     def _zoom(self, factor: float) -> None:
         if self._stack.currentWidget() is self.picture:

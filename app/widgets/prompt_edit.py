@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QSizePolicy, 
 
 from app import theme
 from app.sentences import joined
-from app.widgets import bits
+from app.widgets import bits, scroll_keys
 from app.widgets.figures import count_text
 
 if TYPE_CHECKING:
@@ -51,8 +51,19 @@ class _Field(QPlainTextEdit):
         is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         if is_enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             self.entered.emit()
-            return
-        super().keyPressEvent(event)
+        elif self._is_for_the_chat(event):
+            event.ignore()
+        else:
+            super().keyPressEvent(event)
+
+    def _is_for_the_chat(self, event: QKeyEvent) -> bool:
+        """Whether a key can do nothing here, and scrolls what is above."""
+        if self.textCursor().block().layout().preeditAreaText():
+            # It is for whoever offers letters to choose from.
+            return False
+        if scroll_keys.is_by_page(event):
+            return not self.verticalScrollBar().maximum()
+        return scroll_keys.is_to_end(event) and self.document().isEmpty()
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802 - Qt's name
         takes_all = self._takes_files and (source.hasUrls() or source.hasImage())

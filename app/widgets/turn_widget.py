@@ -190,6 +190,11 @@ class TurnWidget(QWidget):
             self.quotes.set_open(True)
         return text, text.place_of(number)
 
+    @property
+    def branch_switch(self) -> QWidget:
+        """With which one goes from one answer in this place to another."""
+        return self._branches
+
     def focus_branches(self, step: int) -> None:
         """Puts the keyboard where the next branch in that direction is, or the last one."""
         wanted, other = (self.later, self.earlier) if step > 0 else (self.earlier, self.later)

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from app.widgets import bits
@@ -229,8 +230,16 @@ class ChatPage(QWidget):
 
     def panes(self) -> tuple[QWidget, ...]:
         """What F6 steps through."""
-        has_sources = self._models is not None and self.sources.isVisible()
-        return (self.prompt, self.sources) if has_sources else (self.prompt,)
+        panes: list[QWidget] = [self.conversation] if self._turns() else []
+        panes.append(self.prompt)
+        if self._models is not None and self.sources.isVisible():
+            panes.append(self.sources)
+        return tuple(panes)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """What is of no use where it was pressed, above all in the question, may scroll the conversation."""
+        if not (self._turns() and self.conversation.scroll_by(event)):
+            super().keyPressEvent(event)
 
     def take_back(self, text: str) -> None:
         """A question that could not be asked, or never was, is not lost; what has been written since stays."""

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QListWidget,
     QListWidgetItem,
+    QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QVBoxLayout,
@@ -23,7 +24,11 @@ from PySide6.QtWidgets import (
 from app import theme
 from app.widgets import bits
 
-_WIDTH_PX, _HEIGHT_PX, _ROW_PX, _ROW_PADDING_PX = 560, 400, 38, 16
+_LETTERS, _LINES, _ROW_PX, _ROW_PADDING_PX = 80, 25, 38, 16
+# Of the window, what stays free at its sides, and above and below.
+_ASIDE_PX, _ABOVE_PX = 12, 120
+_HINT_GAP_PX = 12
+Index = QModelIndex | QPersistentModelIndex
 # Thousands of chats are commands as well; whoever wants another types more of its name.
 _MOST_SHOWN = 200
 
@@ -48,27 +53,39 @@ def matching(commands: Sequence[Command], typed: str) -> list[Command]:
 
 
 class _Hints(QStyledItemDelegate):
-    """Puts a command's key at the right end of its line."""
+    """Puts a command's key at the right end of its line, up to which there is room for its title."""
 
-    def paint(
-        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
+    def __init__(self, view: QListWidget) -> None:
+        super().__init__(view)
+        self._view = view
+
+    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802 - Qt's name
+        super().initStyleOption(option, index)
+        if hint := _hint(index):
+            words = self._view.style().subElementRect(QStyle.SubElement.SE_ItemViewItemText, option, self._view)
+            room = words.width() - option.fontMetrics.horizontalAdvance(hint) - 2 * _HINT_GAP_PX
+            option.text = option.fontMetrics.elidedText(option.text, Qt.TextElideMode.ElideRight, max(0, room))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         super().paint(painter, option, index)
-        hint = index.data(Qt.ItemDataRole.AccessibleDescriptionRole)
         painter.setPen(QColor(theme.current().muted))
-        where = option.rect.adjusted(0, 0, -12, 0)
-        painter.drawText(where, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, hint or "")
+        where = option.rect.adjusted(0, 0, -_HINT_GAP_PX, 0)
+        painter.drawText(where, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, _hint(index))
+
+
+def _hint(index: Index) -> str:
+    return str(index.data(Qt.ItemDataRole.AccessibleDescriptionRole) or "")
 
 
 class CommandPalette(QDialog):
     """Made for one use: shows, runs at most one command, closes; `words` say what is searched."""
 
-    def __init__(self, commands: Sequence[Command], parent: QWidget | None = None, words: str = "") -> None:
+    def __init__(self, commands: Sequence[Command], parent: QWidget, words: str = "") -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         words = words or self.tr("Search chats and commands")
         self.setWindowTitle(words)
         self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
-        self.resize(_WIDTH_PX, _HEIGHT_PX)
+        self.resize(self._size_in(parent.window()))
         self._commands = tuple(commands)
         self.field = QLineEdit()
         self.field.setAcceptDrops(False)
@@ -103,6 +120,10 @@ class CommandPalette(QDialog):
                 self._run_current()
                 return True
         return super().eventFilter(watched, event)
+
+    def _size_in(self, window: QWidget) -> QSize:
+        width = bits.letters_wide(self, _LETTERS, window.width() - 2 * _ASIDE_PX)
+        return QSize(width, min(_LINES * self.fontMetrics().lineSpacing(), window.height() - _ABOVE_PX))
 
     def titles(self) -> list[str]:
         return [self.list.item(row).text() for row in range(self.list.count())]

@@ -36,6 +36,10 @@ def commands_of(window: MainWindow, models: AppModels | None) -> list[Command]:
         Command(_tr("Export this chat as Markdown…"), window.export_chat, "file-text"),
     ]
     if models is not None:
+        if models.chat_list.can_undo:
+            title = models.chat_list.deleted_title
+            words = _tr("Bring back “%1”").replace("%1", title) if title else _tr("Bring back the deleted chat")
+            commands.append(Command(words, window.bring_back_chat, "chats"))
         for name, text in (("light", _tr("Light theme")), ("dark", _tr("Dark theme")), ("system", _tr("System theme"))):
             commands.append(Command(text, partial(models.settings.change, theme=name), "sun"))
         commands += _chats(window, models)

@@ -100,6 +100,7 @@ class MainWindow(QMainWindow):
         panel = ChatListPanel()
         panel.opened.connect(self._open_listed)
         panel.export_wanted.connect(self.export_chat)
+        panel.left.connect(lambda: self.page(self._place).starting_point.setFocus())
         self.rail.put(panel)
         return panel
 
@@ -200,6 +201,11 @@ class MainWindow(QMainWindow):
                 self._models.conversation.open(conversation_id)
             self.go_to("chats")
 
+    def bring_back_chat(self) -> None:
+        """Opens the chat that was deleted last."""
+        self.chats.bring_back()
+        self.go_to("chats")
+
     def attach_files(self) -> None:
         """Asks for files that the next questions of the open chat are about."""
         if self.attaching is not None:
@@ -242,7 +248,13 @@ class MainWindow(QMainWindow):
     def show_shortcuts(self) -> None:
         from app.windows.shortcuts_dialog import ShortcutsDialog
 
-        extra = [(self.tr("Send the question"), "Return"), (self.tr("New line in a question"), "Shift+Return")]
+        extra = [
+            (self.tr("Send the question"), "Return"),
+            (self.tr("New line in a question"), "Shift+Return"),
+            (self.tr("Scroll the chat, also from the question"), "PgUp, PgDown"),
+            (self.tr("To the beginning and the end of the chat"), "Ctrl+Home, Ctrl+End"),
+            (self.tr("Bring a deleted chat back, in the list"), "Ctrl+Z"),
+        ]
         dialog = ShortcutsDialog([*((item.does, item.keys) for item in self.shortcuts), *extra], self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
@@ -259,7 +271,7 @@ class MainWindow(QMainWindow):
         palette.field.setFocus()
 
     def next_pane(self) -> None:
-        """Moves the keyboard to the next part of the window: rail, page, sources."""
+        """Moves the keyboard to the next part of the window: rail, conversation, question and sources, or the page."""
         from app.windows import panes
 
         around: list[QWidget] = [self.rail]

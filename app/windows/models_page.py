@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -175,9 +174,7 @@ class ModelsPage(Page):
         bits.drop(self._column, known.values())
         if self._rows != before:
             # The keyboard goes as they are shown, not as they were made.
-            controls = [control for row in self._rows for control in row.controls]
-            for one, following in pairwise(controls):
-                QWidget.setTabOrder(one, following)
+            bits.chain_tabs(control for row in self._rows for control in row.controls)
 
     def _make_row(self) -> ModelRow:
         row = ModelRow()

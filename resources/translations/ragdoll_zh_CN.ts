@@ -60,6 +60,13 @@
     </message>
 </context>
 <context>
+    <name>AppModels</name>
+    <message>
+        <source>Export what you need.</source>
+        <translation>请导出需要的内容。</translation>
+    </message>
+</context>
+<context>
     <name>Attaching</name>
     <message>
         <source>Attached: %1</source>
@@ -340,6 +347,13 @@
     <message>
         <source>Search chats and commands</source>
         <translation>搜索对话和命令</translation>
+    </message>
+</context>
+<context>
+    <name>ConversationView</name>
+    <message>
+        <source>Conversation</source>
+        <translation>对话内容</translation>
     </message>
 </context>
 <context>
@@ -1273,6 +1287,10 @@
         <translation>重新回答上一个问题</translation>
     </message>
     <message>
+        <source>Bring a deleted chat back, in the list</source>
+        <translation>恢复已删除的对话（在对话列表中）</translation>
+    </message>
+    <message>
         <source>Choose another folder.</source>
         <translation>请选择其他文件夹。</translation>
     </message>
@@ -1309,6 +1327,10 @@
         <translation>下一个窗格</translation>
     </message>
     <message>
+        <source>Scroll the chat, also from the question</source>
+        <translation>滚动对话（输入问题时也可用）</translation>
+    </message>
+    <message>
         <source>Search chats and commands</source>
         <translation>搜索对话和命令</translation>
     </message>
@@ -1331,6 +1353,10 @@
     <message>
         <source>The chat could not be written: %1.</source>
         <translation>无法写出对话：%1。</translation>
+    </message>
+    <message>
+        <source>To the beginning and the end of the chat</source>
+        <translation>跳到对话的开头或结尾</translation>
     </message>
 </context>
 <context>
@@ -3060,6 +3086,10 @@
 <context>
     <name>UndoBar</name>
     <message>
+        <source>%1. Ctrl+Z brings it back.</source>
+        <translation>%1。按 Ctrl+Z 可恢复。</translation>
+    </message>
+    <message>
         <source>Chat deleted</source>
         <translation>对话已删除</translation>
     </message>
@@ -3170,6 +3200,10 @@
         <translation>对话文件无法使用（%1）：已从中挽救 1 个对话。该文件保存在 %2。</translation>
     </message>
     <message>
+        <source>The presets</source>
+        <translation>预设数据</translation>
+    </message>
+    <message>
         <source>The questions to every file</source>
         <translation>逐文件提问的数据</translation>
     </message>
@@ -3190,8 +3224,20 @@
         <translation>无法保存对话的新内容</translation>
     </message>
     <message>
+        <source>they cannot be read</source>
+        <translation>无法读取预设</translation>
+    </message>
+    <message>
         <source>this chat cannot be saved</source>
         <translation>无法保存此对话</translation>
+    </message>
+    <message>
+        <source>this preset cannot be deleted</source>
+        <translation>无法删除此预设</translation>
+    </message>
+    <message>
+        <source>this preset cannot be saved</source>
+        <translation>无法保存此预设</translation>
     </message>
     <message>
         <source>this question cannot be deleted</source>
@@ -3238,6 +3284,14 @@
     <message>
         <source>Attach files to this chat…</source>
         <translation>将文件附到此对话…</translation>
+    </message>
+    <message>
+        <source>Bring back the deleted chat</source>
+        <translation>恢复已删除的对话</translation>
+    </message>
+    <message>
+        <source>Bring back “%1”</source>
+        <translation>恢复“%1”</translation>
     </message>
     <message>
         <source>Dark theme</source>

@@ -128,3 +128,76 @@ def test_what_a_chat_has_of_its_own_stands_below_its_title():
 """
     )
     assert markdown_of("Poems", [], {"instructions": "", "thinks": True}) == "# Poems\n"
+
+
+LIKE_MARKUP = (
+    "How does vector<int> differ from <b>list</b>?",
+    "Is 2*3*4 > 5_000 and __init__ a `name` in C# or #?",
+    "What is [this](that), ![it](x) or [1]?",
+    r"Where is C:\_temp\*, ~~or~~ &lt; and AT&T?",
+    "<!-- is this seen?",
+    "</div> <?php ?> <![CDATA[x]]> <https://example.org>",
+    "1. What is <script>",
+)
+
+
+def shown(markdown: str) -> list[str]:
+    """The text of each heading, paragraph and item, as it is shown where HTML is HTML."""
+    tokens = MarkdownIt("commonmark", {"html": True}).parse(markdown)
+    inlines = [token for token in tokens if token.type == "inline"]
+    parts = [*tokens, *(child for token in inlines for child in token.children)]
+    assert [part.content for part in parts if part.type in ("html_inline", "html_block")] == []
+    return [
+        "".join("\n" if child.type == "softbreak" else child.content for child in token.children) for token in inlines
+    ]
+
+
+@pytest.mark.parametrize("question", LIKE_MARKUP)
+def test_a_question_a_source_and_a_name_stay_as_they_were_written(question: str):
+    outcome = Outcome(
+        state="failed", error_sentence=question, passages=({"document": f"/docs/{question}"},), model=question
+    )
+    told = shown(markdown_of(question, [Turn("1", "c", None, question, 0.0, outcome)]))
+    assert told == [question, question, question, "Sources", f"/docs/{question}", f"Answered by {question}."]
+
+
+def test_a_question_of_many_lines_stays_as_it_was_written():
+    lines = ["<div>", "# not a heading", "- a", "+ b", "1. c", "===", "---", "> d", "```", *LIKE_MARKUP]
+    question = "\n".join(lines)
+    assert shown(markdown_of("t", [Turn("1", "c", None, question, 0.0)]))[2] == question
+    assert shown(markdown_of("t", [], {"instructions": question}))[2] == question
+
+
+def test_code_that_was_pasted_into_a_question_has_no_signs_of_ours():
+    question = "Why?\n\n    return x[0] * y\n\n\treturn <b>"
+    assert shown(markdown_of("t", [Turn("1", "c", None, question, 0.0)]))[2:5] == [
+        "Why?",
+        "return x[0] * y",
+        "return <b>",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "exported"),
+    [
+        ("Use <b>this</b>, and vector<int>.", r"Use \<b>this\</b>, and vector\<int>."),
+        ("<details>\n\nHidden.\n\n</details>", "\\<details>\n\nHidden.\n\n\\</details>"),
+        ("- one <br>\n> two <i>", "- one \\<br>\n> two \\<i>"),
+        ("1 < 2, a `<b>` and ``<i> ` <u>`` or ` <s>", r"1 < 2, a `<b>` and ``<i> ` <u>`` or ` \<s>"),
+        (r"\<b> and \\<i> and \`<u>`", r"\<b> and \\\<i> and \`\<u>`"),
+        ("```html\n<b>\n```\n\n    <i>\n\n- ~~~\n  <u>\n  ~~~", "```html\n<b>\n```\n\n    <i>\n\n- ~~~\n  <u>\n  ~~~"),
+        ("<https://a.org/x> <me@a.org> [a](<b c>)", "<https://a.org/x> <me@a.org> [a](<b c>)"),
+        ("**Bold**, *thin* [1] &amp; `code`.", "**Bold**, *thin* [1] &amp; `code`."),
+        ("One.\r\nTwo <b>.\rThree <i>.", "One.\nTwo \\<b>.\nThree \\<i>."),
+    ],
+)
+def test_of_an_answer_nothing_is_changed_but_what_would_be_html(answer: str, exported: str):
+    markdown = markdown_of("t", [Turn("1", "c", None, "?", 0.0, Outcome(state="finished", text=answer))])
+    assert markdown == f"# t\n\n## ?\n\n{exported}\n"
+    shown(markdown)
+
+
+def test_an_answer_that_breaks_off_within_html_leaves_the_rest_as_it_is():
+    broken = Turn("1", "c", None, "?", 0.0, Outcome(state="cancelled", text="See:\n\n<pre>\n\n```\nx = 1"))
+    fine = Turn("2", "c", "1", "??", 0.0, Outcome(state="finished", text="Blue."))
+    assert shown(markdown_of("t", [broken, fine]))[-2:] == ["??", "Blue."]

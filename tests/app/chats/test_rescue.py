@@ -12,6 +12,7 @@ import pytest
 from app.chats import ChatStore, branches, schema
 from app.chats.errors import ChatsUnusable
 from app.chats.records import Outcome
+from tests.helpers.searched_chats import chats_with
 
 PAGE = 4096
 NUM_CHATS = 100
@@ -63,7 +64,7 @@ def test_damage_to_the_search_index_costs_no_chat(file, zero, nth):
     chats = store.conversations()
     assert len(chats) == NUM_CHATS
     assert all(len(store.turns(chat.conversation_id)) == 2 for chat in chats)
-    assert [chat.title for chat in store.conversations("lemon77x")] == ["chat 77"]
+    assert [chat.title for chat in chats_with(store, "lemon77x")] == ["chat 77"]
     (run,) = store.runs.runs()
     assert len(store.runs.files(run.run_id)) == 3
     assert [preset.name for preset in store.presets.presets()] == ["Poet"]
@@ -153,7 +154,7 @@ def test_an_index_that_tells_nonsense_is_made_anew_at_the_start_after_it_was_met
     connection.close()
     schema.note_damage(file)
     store = ChatStore(file)
-    assert [chat.title for chat in store.conversations("lemon77x")] == ["chat 77"]
+    assert [chat.title for chat in chats_with(store, "lemon77x")] == ["chat 77"]
     assert len(store.conversations()) == NUM_CHATS
     store.close()
     assert not schema.is_noted_as_damaged(file)
@@ -170,9 +171,9 @@ def test_a_damaged_index_that_is_met_while_an_answer_is_written_costs_no_answer(
         store.record(turn.turn_id, Outcome(state="finished", text="limes"))
     # As it is tried again by whoever writes the answer.
     store.record(turn.turn_id, Outcome(state="finished", text="limes"))
-    assert store.conversations("limes") == (chat,)
+    assert chats_with(store, "limes") == (chat,)
     store.close()
     again = ChatStore(file)
     assert len(again.conversations()) == NUM_CHATS
-    assert again.conversations("limes") == (chat,)
+    assert chats_with(again, "limes") == (chat,)
     again.close()

@@ -10,6 +10,7 @@ import pytest
 
 from app.chats import ChatStore, search
 from app.chats.records import Outcome
+from tests.helpers.searched_chats import chats_with
 
 
 def filled(store: ChatStore) -> ChatStore:
@@ -46,14 +47,13 @@ def filled(store: ChatStore) -> ChatStore:
         ("öl über", {"Договор ÜBER Öl"}),
         ("où", {"Договор ÜBER Öl"}),
         ("état", {"Договор ÜBER Öl"}),
-        ("  ", {"Flat", "Tea", "100% wool", "Договор ÜBER Öl"}),
         ("\\", set()),
         ("AND OR NOT *", set()),
     ],
 )
 def test_a_chat_is_found_by_words_and_parts_of_words_anywhere_in_it(tmp_path, has_full_text, query, titles):
     store = filled(ChatStore(tmp_path / "chats.sqlite", has_full_text=has_full_text))
-    assert {chat.title for chat in store.conversations(query)} == titles
+    assert {chat.title for chat in chats_with(store, query)} == titles
     store.close()
 
 
@@ -69,7 +69,7 @@ def test_short_words_are_read_for_only_in_chats_that_have_the_long_ones(store, m
     filled(store)
     looked_at, folded = set[str](), search.folded
     monkeypatch.setattr(search, "folded", lambda text: (looked_at.add(text), folded(text))[1])
-    store.conversations(query)
+    chats_with(store, query)
     assert looked_at - {chat.title for chat in store.conversations()} - set(query.split()) == read
 
 
@@ -78,7 +78,7 @@ def test_what_was_written_without_an_index_is_found_once_there_is_one(tmp_path: 
     ChatStore(file).close()
     filled(ChatStore(file, has_full_text=False)).close()
     store = ChatStore(file)
-    assert [chat.title for chat in store.conversations("months")] == ["Flat"]
+    assert [chat.title for chat in chats_with(store, "months")] == ["Flat"]
     store.close()
 
 
@@ -87,9 +87,9 @@ def test_an_answer_that_grows_is_found_by_its_newest_words(store):
     turn = store.add_turn(chat.conversation_id, None, "question")
     store.record(turn.turn_id, Outcome(state="writing", text="first"))
     store.record(turn.turn_id, Outcome(state="finished", text="first and second"))
-    assert store.conversations("second")
+    assert chats_with(store, "second")
     store.record(turn.turn_id, Outcome(state="finished", text="other"))
-    assert store.conversations("first") == ()
+    assert chats_with(store, "first") == ()
 
 
 def words_of_index(store: ChatStore) -> bytes:
@@ -109,7 +109,7 @@ def test_what_was_deleted_leaves_the_index_step_by_step_and_not_while_the_store_
             store.delete(chat.conversation_id)
     store.close()
     store = ChatStore(file)
-    assert store.conversations(secret) == ()
+    assert chats_with(store, secret) == ()
     assert secret.encode() in words_of_index(store)
     assert store.tidy_some()
     assert secret.encode() in words_of_index(store)
@@ -119,7 +119,7 @@ def test_what_was_deleted_leaves_the_index_step_by_step_and_not_while_the_store_
     while store.tidy_some():
         pass
     assert secret.encode() not in words_of_index(store)
-    assert len(store.conversations("question")) == 19
+    assert len(chats_with(store, "question")) == 19
     store.close()
     assert secret.encode() not in file.read_bytes()
 
@@ -170,7 +170,7 @@ def test_a_long_index_is_filled_step_by_step_while_chats_are_searched_without(tm
     asked = store.add_turn(chats[0].conversation_id, None, "meanwhile")
     assert store.tidy_some()
     assert [is_indexed(store, word) for word in ("lemon2x", "lemon49x", "meanwhile")] == [True, False, False]
-    assert store.conversations("lemon49x") == (store.conversation(chats[49].conversation_id),)
+    assert chats_with(store, "lemon49x") == (store.conversation(chats[49].conversation_id),)
     store.close()
     # An end in the middle costs what was done by then.
     store = ChatStore(file)
@@ -180,8 +180,24 @@ def test_a_long_index_is_filled_step_by_step_while_chats_are_searched_without(tm
     store.record(asked.turn_id, Outcome(state="finished", text="limes"))
     for word, number in (("lemon49x", 49), ("meanwhile", 0), ("latest", 0), ("limes", 0)):
         assert is_indexed(store, word)
-        assert store.conversations(word) == (store.conversation(chats[number].conversation_id),)
+        assert chats_with(store, word) == (store.conversation(chats[number].conversation_id),)
     assert not is_indexed(store, "lemon1x")
-    assert store.conversations("lemon1x") == ()
+    assert chats_with(store, "lemon1x") == ()
     store._connection.execute("INSERT INTO turns_index (turns_index, rank) VALUES ('integrity-check', 1)")
     store.close()
+
+
+def test_what_no_index_has_is_read_for_turn_by_turn_while_chats_are_used_as_ever(store):
+    filled(store)
+    (lemons, *_) = store.conversations()
+    for number in range(5):
+        store.add_turn(lemons.conversation_id, None, f"Question {number}?")
+    steps = store.finding("绿")
+    for _ in range(3):
+        next(steps)
+    new = store.create_conversation("New")
+    store.delete(lemons.conversation_id)
+    num_more = sum(1 for _ in steps)
+    assert num_more == 3 + 6 - 3
+    assert new in store.conversations()
+    assert [chat.title for chat in chats_with(store, "绿")] == ["Tea"]

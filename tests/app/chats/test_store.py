@@ -13,6 +13,7 @@ import pytest
 from app.chats import INTERRUPTED, ChatStore, schema
 from app.chats.errors import ChatsUnusable
 from app.chats.records import Outcome
+from tests.helpers.searched_chats import chats_with
 
 FINISHED = Outcome(
     state="finished",
@@ -73,7 +74,7 @@ def test_a_deleted_chat_can_be_restored_until_the_store_is_opened_again(store, t
     assert [chat.title for chat in again.conversations()] == ["kept"]
     again.restore(gone.conversation_id)
     assert again.turns(gone.conversation_id) == ()
-    assert again.conversations("secret") == ()
+    assert chats_with(again, "secret") == ()
     again.close()
     assert b"secret question" not in (tmp_path / "chats.sqlite").read_bytes()
 
@@ -202,7 +203,7 @@ def test_damage_inside_a_row_costs_neither_the_chat_nor_the_others(store):
     assert (found.title, found.filters, found.model) == ("flip\ufffd", {}, "")
     (turn,) = store.turns(chat.conversation_id)
     assert turn.outcome == replace(FINISHED, passages=(), scope=None)
-    assert [chat.title for chat in store.conversations("q?")] == ["flip\ufffd"]
+    assert [chat.title for chat in chats_with(store, "q?")] == ["flip\ufffd"]
 
 
 def test_a_file_of_a_newer_ragdoll_is_left_where_it_is(store, tmp_path):
@@ -313,9 +314,10 @@ except ChatsUnusable:
 def test_chats_in_memory_work_and_say_why(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = ChatStore.in_memory("No disk.")
+    assert (store.problem, store.is_kept, store.is_empty) == ("No disk.", False, True)
     store.create_conversation("chat")
     assert len(store.conversations()) == 1
-    assert store.problem == "No disk."
+    assert not store.is_empty
     store.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -343,7 +345,7 @@ def test_chats_of_the_first_version_are_all_there_and_have_no_filters(tmp_path):
     connection.close()
     store = ChatStore(file)
     assert store.problem == ""
-    (chat,) = store.conversations("three")
+    (chat,) = chats_with(store, "three")
     assert (chat.title, chat.collection, chat.leaf_id, chat.is_pinned, chat.filters) == (
         "Lease",
         "Flat",

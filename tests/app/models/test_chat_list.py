@@ -93,3 +93,37 @@ def test_when_the_file_does_not_let_us_the_list_stays_and_it_is_told(chats, stor
     assert "write-protected" in failed.args[0]
     assert len(titles(chats)) == 3
     assert not chats.can_undo
+
+
+def test_spaces_alone_hide_nothing(chats):
+    chats.set_filter("  ")
+    assert len(titles(chats)) == 3
+
+
+def test_a_word_of_two_letters_is_looked_for_a_little_at_a_time(chats, store, qtbot, monkeypatch):
+    monkeypatch.setattr("app.models.chat_list._STEP_S", 0.0)
+    chats.set_filter("st")
+    assert titles(chats) == ["newest", "middle", "oldest"]
+    # What is shown meanwhile is as it stands now.
+    chats.delete(id_of(chats, "newest"))
+    assert titles(chats) == ["middle", "oldest"]
+    qtbot.wait_until(lambda: titles(chats) == ["oldest"])
+    chats.set_filter("id")
+    chats.set_filter("")
+    assert not chats._due.isActive()
+    assert titles(chats) == ["middle", "oldest"]
+
+
+def test_a_search_ends_where_the_store_is_closed(chats, monkeypatch):
+    monkeypatch.setattr("app.models.chat_list._STEP_S", 0.0)
+    chats.set_filter("st")
+    chats.stop()
+    assert not chats._due.isActive()
+
+
+def test_a_search_that_the_file_does_not_let_on_is_told(chats, store, qtbot, monkeypatch):
+    monkeypatch.setattr("app.models.chat_list._STEP_S", 0.0)
+    with qtbot.wait_signal(chats.store_failed):
+        chats.set_filter("id")
+        store.close()
+    assert len(titles(chats)) == 3

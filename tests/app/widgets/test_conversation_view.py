@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby, pairwise
 
 import pytest
 from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QGuiApplication, QImage, QKeySequence, QMouseEvent, QShortcut
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
 from app import theme
 from app.models.standings import HERE, Standing
@@ -551,3 +552,163 @@ def test_a_selection_ends_where_another_answer_is_clicked(view):
     first.selection.select_all()
     second.texts()[0].setFocus(Qt.FocusReason.MouseFocusReason)
     assert not any(text.textCursor().hasSelection() for text in first.texts())
+
+
+# --- long conversations, and other answers in their middle ---
+
+
+@pytest.fixture
+def made(monkeypatch) -> list[int]:
+    """The numbers of the turns for which a widget was made, which takes long."""
+    numbers: list[int] = []
+    new_view = ConversationView._new_view
+    monkeypatch.setattr(ConversationView, "_new_view", lambda self, n: (numbers.append(n), new_view(self, n))[1])
+    return numbers
+
+
+def test_a_question_far_from_what_is_read_makes_widgets_of_the_newest_turns_alone(view, made):
+    turns = [turn(number) for number in range(100)]
+    view.show_turns(turns)
+    settle()
+    scroll_to(view, "top", lambda: shown(view)[0] == "t0")
+    made.clear()
+    view.show_turns([*turns, turn(100)])
+    settle()
+    assert shown(view)[-1] == "t100"
+    assert view.is_following
+    assert len(made) <= 6
+    assert min(made) >= 95
+
+
+def test_a_match_in_a_tall_window_is_followed_by_what_there_is(view):
+    view.resize(700, 3000)
+    view.show_turns([turn(number) for number in range(100)])
+    settle()
+    view.show_match("question", ("t0", 0))
+    settle(20)
+    assert view.verticalScrollBar().maximum() > 0
+
+
+def long_branch(variant: int, num_turns: int = 12) -> list:
+    """A chat whose third turn has two answers, each with turns of its own after it."""
+    before = [turn(number, text="Words. " * 90) for number in range(2)]
+    text = f"Variant {variant}. " * (40 if variant else 200)
+    switched = turn(100 * variant + 2, text=text, branch_index=variant, num_branches=2)
+    return [*before, switched, *(turn(100 * variant + number) for number in range(3, num_turns))]
+
+
+def top_of_switch(view, turn_id: str) -> int:
+    return view.widget_of(turn_id).branch_switch.mapTo(view.viewport(), QPoint()).y()
+
+
+def test_who_goes_to_another_answer_in_the_middle_of_a_chat_stays_there(view, made):
+    view.show_turns(long_branch(0))
+    settle()
+    scroll_to(view, "top", lambda: shown(view)[0] == "t0")
+    view.branch_wanted.connect(lambda turn_id, step: view.show_turns(long_branch(int(turn_id == "t2"))))
+    widget = view.widget_of("t2")
+    view.verticalScrollBar().setValue(widget.branch_switch.mapTo(view.widget(), QPoint()).y() - 200)
+    settle()
+    for turn_id, step, other in (("t2", "later", "t102"), ("t102", "earlier", "t2")):
+        made.clear()
+        before = top_of_switch(view, turn_id)
+        getattr(view.widget_of(turn_id), step).click()
+        settle()
+        assert abs(top_of_switch(view, other) - before) <= 2
+        assert not view.is_following
+        assert len(made) <= 6
+    # From then on it is the reader's.
+    view.verticalScrollBar().setValue(30)
+    settle()
+    assert view.verticalScrollBar().value() == 30
+
+
+def test_another_last_answer_is_shown_to_its_end(view):
+    view.show_turns(long_branch(0))
+    view.branch_wanted.connect(lambda turn_id, step: view.show_turns(long_branch(1, num_turns=3)))
+    settle()
+    scroll_to(view, "top", lambda: shown(view)[0] == "t0")
+    view.widget_of("t2").later.click()
+    settle()
+    bar = view.verticalScrollBar()
+    assert view.is_following
+    assert bar.value() == bar.maximum()
+
+
+# --- by the keyboard ---
+
+
+def stops_of_tab(view) -> list[tuple[str, QWidget]]:
+    """What the Tab key comes by from the conversation on, with the turns that it is in."""
+    stops, widget = [], view.nextInFocusChain()
+    while widget is not view:
+        owner = next((one.turn.turn_id for one in view.turn_views() if one.isAncestorOf(widget)), "")
+        if widget.focusPolicy().value & Qt.FocusPolicy.TabFocus.value and widget.isVisible() and owner:
+            stops.append((owner, widget))
+        widget = widget.nextInFocusChain()
+    return stops
+
+
+def test_the_tab_key_goes_through_the_turns_as_they_follow_each_other(view):
+    view.show_turns([turn(number, passages=(passage(1),), text="So. [1]") for number in range(30)])
+    settle()
+    scroll_to(view, "top", lambda: shown(view)[0] == "t0")
+    view.show_turns([turn(number, passages=(passage(1),), text="So. [1]") for number in range(31)])
+    settle()
+    scroll_to(view, "top", lambda: shown(view)[0] == "t0")
+    assert [owner for owner, _ in groupby(owner for owner, _ in stops_of_tab(view))] == shown(view)
+
+
+def test_the_tab_key_goes_through_an_answer_as_it_stands_there(view):
+    open_turn = turn(1, state="searching", text="", passages=())
+    view.show_turns([open_turn, turn(2)])
+    found = {"passages": (passage(1), passage(2)), "quotes": (quote(0), quote(1)), "scope": Scope(2, 9, 2)}
+    view.update_turn(replace(open_turn, state="writing", **found))
+    view.append_text(replace(open_turn, state="writing", text="One. [1]", **found), "One. [1]")
+    view.update_turn(replace(open_turn, state="finished", text="One. [1]\n\nTwo. [2]", **found))
+    view.widget_of("t1").quotes.set_open(True)
+    settle()
+    heights = [widget.mapTo(view.widget(), QPoint()).y() for owner, widget in stops_of_tab(view) if owner == "t1"]
+    assert len(heights) > 8
+    # What stands side by side is not equally high.
+    assert all(one <= following + 12 for one, following in pairwise(heights))
+
+
+def press(widget, key: Qt.Key, modifier=Qt.KeyboardModifier.NoModifier) -> None:
+    QTest.keyClick(widget, key, modifier)
+    settle()
+
+
+def test_an_answer_that_has_the_keyboard_scrolls_the_conversation(view):
+    view.show_turns([turn(number, text="Words. [1] " * 600, passages=(passage(1),)) for number in range(30)])
+    settle()
+    bar, answer = view.verticalScrollBar(), view.turn_views()[-1].markdown.texts()[0]
+    answer.setFocus()
+    end = bar.value()
+    press(answer, Qt.Key.Key_PageUp)
+    assert bar.value() == end - bar.pageStep()
+    assert not view.is_following
+    press(answer, Qt.Key.Key_Up)
+    assert bar.value() == end - bar.pageStep() - bar.singleStep()
+    press(answer, Qt.Key.Key_PageDown)
+    press(answer, Qt.Key.Key_Down)
+    assert bar.value() == end
+    press(answer, Qt.Key.Key_Home, Qt.KeyboardModifier.ControlModifier)
+    assert (shown(view)[0], bar.value()) == ("t0", 0)
+    # Where it was is no widget any more.
+    assert view.window().focusWidget() is view
+    press(view, Qt.Key.Key_End, Qt.KeyboardModifier.ControlModifier)
+    assert shown(view)[-1] == "t29"
+    assert view.is_following
+    assert bar.value() == bar.maximum()
+
+
+def test_an_edited_question_that_is_in_sight_as_a_whole_leaves_paging_to_the_conversation(view):
+    view.show_turns([turn(number, text="Words. " * 90) for number in range(10)])
+    settle()
+    bubble = view.turn_views()[-1].bubble
+    bubble._on_edit()
+    settle()
+    assert view.is_following
+    press(bubble._editor.field, Qt.Key.Key_PageUp)
+    assert not view.is_following

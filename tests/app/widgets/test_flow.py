@@ -60,3 +60,17 @@ def test_a_widget_that_is_taken_away_is_gone(flow):
     assert flow.layout().count() == 3
     assert flow.layout().itemAt(3) is None
     assert flow.layout().takeAt(7) is None
+
+
+def test_lines_stand_in_the_middle_where_that_is_wished(qtbot):
+    holder = QWidget()
+    qtbot.addWidget(holder)
+    layout = FlowLayout(holder, spacing=10, is_centred=True)
+    for _ in range(3):
+        box = QLabel("")
+        box.setFixedSize(100, 20)
+        layout.addWidget(box)
+    holder.show()
+    qtbot.waitExposed(holder)
+    assert arranged(holder, 400) == [(40, 0), (150, 0), (260, 0)]
+    assert arranged(holder, 250) == [(20, 0), (130, 0), (75, 30)]

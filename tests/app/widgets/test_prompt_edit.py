@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QImage, QInputMethodEvent, QKeyEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
 from app.widgets.prompt_edit import LONG_CHARACTERS, MAX_CHARACTERS, MAX_LINES, PromptEdit
 from tests.helpers.drops import mime_of
@@ -186,3 +186,62 @@ def test_what_takes_the_place_of_what_is_selected_counts_alone(prompt):
 def test_drops_and_tabs_are_left_to_the_window(prompt):
     assert not prompt.field.acceptDrops()
     assert prompt.field.tabChangesFocus()
+
+
+PAGES = (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+class Around(QWidget):
+    """Hears the keys that what is in it has no use for."""
+
+    def __init__(self, inside: QWidget) -> None:
+        super().__init__()
+        self.heard: list[int] = []
+        QVBoxLayout(self).addWidget(inside)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() != Qt.Key.Key_Control:
+            self.heard.append(event.key())
+
+
+@pytest.fixture
+def around(prompt, qtbot) -> Around:
+    made = Around(prompt)
+    qtbot.addWidget(made)
+    made.resize(600, 500)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+def test_a_question_that_is_in_sight_as_a_whole_leaves_paging_to_what_is_around_it(prompt, around):
+    prompt.set_text("one\ntwo\nthree")
+    QApplication.processEvents()
+    for key in PAGES:
+        QTest.keyClick(prompt.field, key)
+    assert around.heard == [*PAGES]
+    assert prompt.field.textCursor().atEnd()
+
+
+def test_in_a_long_question_one_pages_and_anywhere_one_goes_to_its_ends(prompt, around):
+    prompt.set_text("\n".join("line" for _ in range(40)))
+    QApplication.processEvents()
+    for key in PAGES:
+        QTest.keyClick(prompt.field, key)
+    QTest.keyClick(prompt.field, Qt.Key.Key_Home, CTRL)
+    assert around.heard == []
+    assert prompt.field.textCursor().atStart()
+
+
+def test_an_empty_question_has_no_ends(prompt, around):
+    for key in (Qt.Key.Key_Home, Qt.Key.Key_End):
+        QTest.keyClick(prompt.field, key, CTRL)
+    assert around.heard == [Qt.Key.Key_Home, Qt.Key.Key_End]
+
+
+def test_keys_are_left_to_whoever_offers_letters_to_choose_from(prompt, around):
+    QApplication.sendEvent(prompt.field, QInputMethodEvent("nihao", []))
+    QTest.keyClick(prompt.field, Qt.Key.Key_PageDown)
+    QTest.keyClick(prompt.field, Qt.Key.Key_End, CTRL)
+    assert around.heard == []

@@ -6,9 +6,10 @@ import base64
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, Qt
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPoint, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractSlider
 
 from app.models.library import LibraryModel
 from app.models.sources import SourcesModel
@@ -185,6 +186,42 @@ def test_the_mark_is_painted_over_the_page(viewer):
     assert outside.blue() > 250
 
 
+def at_the_foot() -> protocol.PageReply:
+    """A page of A4 whose passage is at its foot."""
+    return picture_page(image=png(595, 842)).model_copy(update={"marks": ((0.1, 0.9, 0.9, 0.93),)})
+
+
+def sees_mark(viewer: PageViewer) -> bool:
+    sheet, seen = viewer.picture.widget(), viewer.picture.viewport()
+    (mark,) = sheet.mark_rects()
+    return seen.rect().contains(mark.toRect().translated(sheet.mapTo(seen, QPoint())))
+
+
+def test_the_first_page_opens_at_its_mark(viewer):
+    viewer.show_page(at_the_foot())
+    assert sees_mark(viewer)
+
+
+def test_a_page_that_came_while_nobody_saw_it_opens_at_its_mark(qtbot):
+    made = PageViewer()
+    qtbot.addWidget(made)
+    made.show_page(at_the_foot())
+    made.resize(400, 500)
+    made.show()
+    qtbot.waitExposed(made)
+    assert sees_mark(made)
+
+
+def test_the_mark_stays_in_sight_until_the_reader_scrolls(viewer):
+    viewer.show_page(at_the_foot())
+    viewer.resize(500, 400)
+    assert sees_mark(viewer)
+    bar = viewer.picture.verticalScrollBar()
+    bar.triggerAction(QAbstractSlider.SliderAction.SliderToMinimum)
+    viewer.resize(400, 500)
+    assert (bar.value(), sees_mark(viewer)) == (0, False)
+
+
 def test_zoom_grows_the_page_and_fit_brings_it_back(viewer):
     viewer.show_page(picture_page())
     fitting = viewer.picture.sheet_size()
@@ -200,6 +237,21 @@ def test_pages_are_turned_within_the_document(viewer, qtbot):
     with qtbot.waitSignal(viewer.page_wanted) as wanted:
         viewer._next.click()
     assert wanted.args == [2]
+
+
+def test_each_click_turns_a_page_also_before_the_one_before_is_there(viewer):
+    asked = []
+    viewer.page_wanted.connect(asked.append)
+    viewer.show_page(picture_page(page=7, num_pages=9))
+    for _ in range(4):
+        viewer._next.click()
+    assert asked == [8, 9]
+    assert (viewer._next.isEnabled(), viewer._previous.isEnabled()) == (False, True)
+    viewer._previous.click()
+    assert asked == [8, 9, 8]
+    viewer.show_page(picture_page(page=8, num_pages=9))
+    viewer._next.click()
+    assert asked[-1] == 9
 
 
 @pytest.mark.parametrize("image", ["not base64!", base64.b64encode(b"no picture").decode()])

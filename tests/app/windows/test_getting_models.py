@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
-from PySide6.QtCore import QDate, QDateTime, Qt, QTime
+from PySide6.QtCore import QDate, QDateTime, QPoint, QRect, Qt, QTime
 from PySide6.QtGui import QAccessible
-from PySide6.QtWidgets import QApplication, QLabel, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 
 from app import theme
 from app.widgets.download_row import progress_words
@@ -205,16 +207,42 @@ def test_how_far_a_download_is_in_words(download: Download, said: str):
     assert progress_words(download) == said
 
 
-def test_at_large_text_the_first_page_is_shown_in_full(window, client):
-    theme.appearance().choose("light", 1.5)
-    window.resize(900, 800)
+@pytest.mark.parametrize("scale", [1.0, 1.5, 2.0, 2.5])
+@pytest.mark.parametrize("size", [(900, 800), (760, 520)])
+def test_at_large_text_the_first_page_is_shown_in_full(window, client, scale, size):
+    theme.appearance().choose("light", scale)
+    window.resize(*size)
     tell_library(client)
-    QApplication.processEvents()
-    for label in window.chat.first_run.findChildren(QLabel):
+    for _ in range(3):
+        QApplication.processEvents()
+    page = window.chat.first_run
+    for label in page.findChildren(QLabel):
         needed = label.heightForWidth(label.width()) if label.wordWrap() else label.sizeHint().height()
         assert (label.width() >= label.minimumSizeHint().width(), label.height() >= needed) == (True, True), (
             label.text()
         )
+    buttons = page.findChildren(QPushButton)
+    places = [QRect(button.mapTo(page.widget(), QPoint()), button.size()) for button in buttons]
+    assert all(button.width() >= button.sizeHint().width() for button in buttons)
+    assert all(place.left() >= 0 and place.right() < page.viewport().width() for place in places)
+    assert not any(one.intersects(other) for one, other in combinations(places, 2))
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0, 2.5])
+@pytest.mark.parametrize("width", [800, 1280])
+def test_at_large_text_the_list_of_the_models_of_a_chat_is_not_cut(page, window, scale, width):
+    theme.appearance().choose("light", scale)
+    window.resize(width, 800)
+    picker = window.go_to("chats").model_picker
+    picker.open_popup()
+    popup = picker.popup
+    QApplication.processEvents()
+    buttons = (popup.get_model, popup.open_file, popup.use_none)
+    assert all(button.width() >= button.sizeHint().width() for button in buttons)
+    inside = QRect(window.mapToGlobal(QPoint()), window.size())
+    assert inside.left() <= popup.x()
+    assert popup.x() + popup.width() <= inside.right()
+    popup.close()
 
 
 # --- any other model ---

@@ -9,14 +9,16 @@ import sys
 import pytest
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMessageBox, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMessageBox, QStyleOptionViewItem, QWidget
 
 from app import theme
+from app.chats import ChatStore
+from app.models import AppModels
 from app.settings import SettingsStore
 from app.widgets.prompt_edit import MAX_CHARACTERS
 from app.widgets.prose import Prose
 from app.windows import closing
-from app.windows.command_palette import CommandPalette, matching
+from app.windows.command_palette import Command, CommandPalette, matching
 from app.windows.commands import commands_of
 from app.windows.main_window import MainWindow
 from app.windows.shortcuts_dialog import ShortcutsDialog
@@ -364,6 +366,24 @@ def test_who_steps_through_branches_by_keyboard_stays_at_the_switch(window, mode
     assert window.focusWidget() is shown().later
 
 
+def test_the_sources_are_those_of_the_answer_that_one_goes_to(window, models, client):
+    first = ask(models, client, "First?")
+    finish(client, first)
+    models.conversation.regenerate(first)
+    again_id = models.conversation.turns[-1].turn_id
+    finish(client, again_id)
+    finish(client, ask(models, client, "Second?"))
+    window.chat.sources.closed.emit()
+    assert models.sources.turn_id == models.conversation.turns[-1].turn_id
+    models.conversation.switch_branch(again_id, -1)
+    assert models.sources.turn_id == first
+    models.conversation.switch_branch(first, 1)
+    assert [turn.question for turn in models.conversation.turns] == ["First?", "Second?"]
+    assert models.sources.turn_id == again_id
+    # Whoever has hidden them sees them no sooner.
+    assert not window.chat.sources.isVisible()
+
+
 @pytest.mark.parametrize("way", ["chat", "branch"])
 def test_an_edited_question_that_was_not_asked_is_there_after_another_chat_or_branch_was_looked_at(
     window, models, client, way
@@ -422,10 +442,45 @@ def test_a_button_that_has_nothing_to_stop_any_more_leaves_the_keyboard_to_the_f
 def test_f6_steps_through_the_panes_and_around(window, models, client):
     finish(client, ask(models, client))
     window.chat.prompt.setFocus()
-    panes = (window.chat.sources, window.rail, window.chat.prompt)
+    panes = (window.chat.sources, window.rail, window.chat.conversation, window.chat.prompt)
     for pane in panes:
         QTest.keyClick(window, Qt.Key.Key_F6)
+        focused = QApplication.focusWidget()
+        assert pane is focused or pane.isAncestorOf(focused)
+
+
+def test_f6_goes_to_no_conversation_where_there_is_none(window):
+    window.chat.prompt.setFocus()
+    for pane in (window.rail, window.chat.prompt):
+        QTest.keyClick(window, Qt.Key.Key_F6)
         assert pane.isAncestorOf(QApplication.focusWidget())
+
+
+def test_from_the_question_one_pages_through_the_chat(window, models, client):
+    finish(client, ask(models, client), "Words. [1] " * 600)
+    QApplication.processEvents()
+    view, field = window.chat.conversation, window.chat.prompt.field
+    bar = view.verticalScrollBar()
+    end = bar.value()
+    assert end == bar.maximum() > bar.pageStep()
+    QTest.keyClick(field, Qt.Key.Key_PageUp)
+    assert bar.value() == end - bar.pageStep()
+    QTest.keyClick(field, Qt.Key.Key_PageDown)
+    assert bar.value() == end
+    QTest.keyClick(field, Qt.Key.Key_Home, CTRL)
+    assert bar.value() == 0
+    QTest.keyClick(field, Qt.Key.Key_End, CTRL)
+    assert bar.value() == end
+    window.chat.prompt.set_text("Half a question")
+    QTest.keyClick(field, Qt.Key.Key_Home, CTRL)
+    assert bar.value() == end
+    assert field.textCursor().atStart()
+
+
+def test_where_nothing_was_asked_the_keys_that_scroll_do_nothing(window):
+    for key in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
+        QTest.keyClick(window.chat.prompt.field, key)
+    assert window.focusWidget() is window.chat.prompt.field
 
 
 def test_ctrl_k_finds_a_chat_and_opens_it(window, models, client):
@@ -443,6 +498,30 @@ def test_the_palette_puts_titles_that_begin_with_the_word_first(window, models):
     found = matching(commands_of(window, models), "theme")
     assert {command.title for command in found} == {"Light theme", "Dark theme", "System theme"}
     assert matching(commands_of(window, models), "go lib")[0].title == "Go to Library"
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.5])
+def test_no_title_of_the_palette_runs_into_its_key(window, models, scale):
+    theme.appearance().choose("light", scale)
+    long = Command("Search " + "very " * 40 + "long", lambda: None, hint="Ctrl+Shift+K")
+    palette = CommandPalette([long, Command("Short", lambda: None, hint="Ctrl+S")], window)
+    palette.show()
+    assert palette.width() <= window.width()
+    assert palette.height() <= window.height()
+    shown = []
+    for row in range(2):
+        index = palette.list.model().index(row, 0)
+        option = QStyleOptionViewItem()
+        palette.list.initViewItemOption(option)
+        option.rect = palette.list.visualRect(index)
+        palette.list.itemDelegate().initStyleOption(option, index)
+        measured, hint = option.fontMetrics, index.data(Qt.ItemDataRole.AccessibleDescriptionRole)
+        both = measured.horizontalAdvance(option.text) + measured.horizontalAdvance(hint)
+        assert both + palette.list.iconSize().width() < option.rect.width()
+        shown.append(option.text)
+    assert shown[0].endswith("…")
+    assert shown[1] == "Short"
+    palette.close()
 
 
 # --- what it remembers, and what goes wrong ---
@@ -581,6 +660,40 @@ def test_a_window_whose_answers_are_not_on_the_disk_asks_before_it_closes(window
     # Now they are: nobody is asked.
     assert window.close()
     assert models.conversation._store.turns(models.conversation.conversation_id)[0].outcome.state == "finished"
+
+
+def window_on(store, client, tmp_path, qtbot):
+    models = AppModels(client, store, SettingsStore(tmp_path / "window.toml"), None, tmp_path / "pasted")
+    window = MainWindow()
+    qtbot.addWidget(window)
+    window.attach(models)
+    window.show()
+    return window, models
+
+
+def test_chats_that_are_not_kept_are_not_lost_without_a_question(client, tmp_path, qtbot):
+    store = ChatStore.in_memory("No disk.")
+    window, models = window_on(store, client, tmp_path, qtbot)
+    finish(client, ask(models, client))
+    assert not window.close()
+    (box,) = window.findChildren(QMessageBox)
+    assert box.informativeText().startswith("No disk. Export what you need. If you close")
+    assert window.isVisible()
+    next(button for button in box.buttons() if button.text() == "Close and lose it").click()
+    assert not window.isVisible()
+    models.close()
+    store.close()
+
+
+def test_where_there_are_no_chats_that_could_be_lost_nobody_is_asked(client, tmp_path, qtbot):
+    store = ChatStore.in_memory("No disk.")
+    window, models = window_on(store, client, tmp_path, qtbot)
+    models.each_file._store.create("Why?", None, [(1, "/docs/a.pdf")])
+    assert isinstance(models.save(), protocol.RagdollError)
+    models.each_file._store.delete(models.each_file._store.runs()[0].run_id)
+    assert window.close()
+    models.close()
+    store.close()
 
 
 def test_whoever_wants_to_lose_them_can_close_it_and_a_signal_asks_nobody(window, models, client):
@@ -866,6 +979,50 @@ def test_a_deleted_chat_can_be_brought_back(window, models, client):
     assert not window.chats.undo.isVisible()
 
 
+@pytest.fixture
+def spoken(monkeypatch) -> list[str]:
+    """What a screen reader is to say of the list of chats."""
+    said: list[str] = []
+    monkeypatch.setattr(
+        "app.widgets.chat_list_panel.QAccessible.updateAccessibility", lambda event: said.append(event.message())
+    )
+    return said
+
+
+def test_whoever_hears_that_a_chat_was_deleted_can_bring_it_back_at_any_time(window, models, client, spoken):
+    finish(client, ask(models, client, "Precious?"))
+    chats = window.chats
+    chats.list.setFocus()
+    chats.list.setCurrentIndex(chats.list.model().index(0, 0))
+    QTest.keyClick(chats.list, Qt.Key.Key_Delete)
+    assert spoken[-1] == "“Precious?” deleted. Ctrl+Z brings it back."
+    chats.undo._timer.timeout.emit()
+    assert not chats.undo.isVisible()
+    QTest.keyClick(chats.list, Qt.Key.Key_Z, CTRL)
+    assert [turn.question for turn in models.conversation.turns] == ["Precious?"]
+    assert chats.list.model().rowCount() == 1
+    # There is no other one.
+    QTest.keyClick(chats.list, Qt.Key.Key_Z, CTRL)
+    assert chats.list.model().rowCount() == 1
+    assert not chats.undo.isVisible()
+
+
+def test_the_palette_brings_a_deleted_chat_back(window, models, client):
+    def offered() -> list[str]:
+        return [command.title for command in matching(commands_of(window, models), "bring back")]
+
+    finish(client, ask(models, client, "Precious?"))
+    assert offered() == []
+    models.chat_list.delete(models.conversation.conversation_id)
+    window.go_to("library")
+    assert offered() == ["Bring back “Precious?”"]
+    matching(commands_of(window, models), "bring back")[0].run()
+    assert window.place == "chats"
+    assert models.conversation.title == "Precious?"
+    assert not window.chats.undo.isVisible()
+    assert offered() == []
+
+
 def test_each_chat_that_was_deleted_can_be_brought_back_the_last_one_first(window, models, client):
     for question in ("First?", "Second?", "Third?"):
         models.conversation.new_chat()
@@ -924,6 +1081,30 @@ def test_the_open_chat_is_marked_again_when_the_keyboard_leaves_the_list(window,
 def search_chats(window, text):
     window.chats.search.setText(text)
     QTest.keyClick(window.chats.search, Qt.Key.Key_Return)
+
+
+def test_escape_ends_the_search_of_chats_then_leaves_it_and_stops_no_answer(window, models, client):
+    ask(models, client, "Apples?")
+    search = window.chats.search
+    search.setFocus()
+    search_chats(window, "pears")
+    assert window.chats.list.model().rowCount() == 0
+    QTest.keyClick(search, Qt.Key.Key_Escape)
+    assert (search.text(), window.chats.list.model().rowCount()) == ("", 1)
+    assert window.focusWidget() is search
+    QTest.keyClick(search, Qt.Key.Key_Escape)
+    assert window.focusWidget() is window.chat.prompt.field
+    assert client.asked(protocol.CANCEL) == []
+    QTest.keyClick(window.chat.prompt.field, Qt.Key.Key_Escape)
+    assert len(client.asked(protocol.CANCEL)) == 1
+
+
+def test_from_the_search_of_chats_one_comes_back_to_the_page_one_is_at(window):
+    page = window.go_to("settings")
+    window.chats.search.setFocus()
+    QTest.keyClick(window.chats.search, Qt.Key.Key_Escape)
+    assert window.place == "settings"
+    assert window.focusWidget() is page.starting_point
 
 
 def test_the_palette_finds_chats_that_the_list_is_not_searched_for(window, models, client):
