@@ -7,6 +7,8 @@ from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication
 
+from app.private import private_folder
+
 _LONGEST_NAME_CHARS = 48
 # What no file system minds, in whatever script.
 _KEPT_SIGNS = frozenset(" -_.,'()&+")
@@ -37,7 +39,7 @@ def _name(line: str) -> str:
 
 def _written(folder: Path, name: str, suffix: str, content: bytes) -> Path:
     """A new file; what was pasted before under the same name stays as it is."""
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     file, number = folder / f"{name}{suffix}", 1
     while True:
         try:

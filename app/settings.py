@@ -6,14 +6,19 @@ Keys we do not know are kept as they are, so that an older Ragdoll does not eat 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QObject, Signal
 
+from app.private import keep_private, private_folder
+
 if TYPE_CHECKING:
+    from platformdirs import PlatformDirs
     from tomlkit import TOMLDocument
 
 
@@ -42,7 +47,7 @@ class AppHome:
         import platformdirs
 
         dirs = platformdirs.PlatformDirs("ragdoll", appauthor=False)
-        return cls(dirs.user_data_path, dirs.user_config_path, dirs.user_log_path, dirs.user_runtime_path)
+        return cls(dirs.user_data_path, dirs.user_config_path, dirs.user_log_path, _runtime(dirs))
 
     @classmethod
     def under(cls, root: Path) -> AppHome:
@@ -67,9 +72,26 @@ class AppHome:
         return self.runtime / "window.lock"
 
     def create(self) -> None:
-        """Raises OSError where a folder cannot be made."""
-        for folder in (self.data, self.config, self.logs, self.runtime):
-            folder.mkdir(parents=True, exist_ok=True)
+        """Makes our folders, for us alone. Raises OSError where one cannot be made.
+
+        That of the data is not so by itself: models may lie there for all who use this computer.
+        """
+        self.data.mkdir(parents=True, exist_ok=True)
+        for folder in (self.config, self.logs, self.runtime):
+            private_folder(folder)
+        keep_private(self.pasted_folder)
+
+
+def _runtime(dirs: PlatformDirs) -> Path:
+    """The platform's; one below our data where there is none and none can be made, as once its session is over."""
+    with warnings.catch_warnings(), suppress(OSError):
+        # Sessions without XDG_RUNTIME_DIR (ssh, cron) get a folder in /tmp, which is fine.
+        warnings.simplefilter("ignore")
+        runtime = dirs.user_runtime_path
+        for folder in (runtime.parent, runtime):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return runtime
+    return dirs.user_data_path / "run"
 
 
 def _setting(default: object, *, one_of: tuple[str, ...] = (), within: tuple[float, float] | None = None) -> Any:

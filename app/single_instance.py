@@ -1,20 +1,25 @@
 """One window per data folder: a second start hands its paths to the first, which comes to the front.
 
-The lock file decides, because it is let go when its process ends in whatever way; the local socket only carries.
+The lock decides, because the system lets it go when its process ends in whatever way; the local socket only carries.
+What is in the lock's file, or left there by another computer, is nothing: data folders travel on sticks.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QLockFile, QObject, Signal
+from PySide6.QtCore import QObject, Signal
 
 if TYPE_CHECKING:
     from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 # What carries is imported where it is needed: the lock is taken before the first paint, all else comes after it.
 _TIMEOUT_MS = 3000
+_AGAIN_S = 0.02
 # More than the paths of any command line take, written as they are here.
 _MAX_MESSAGE_BYTES = 2**24
 # sockaddr_un.sun_path holds 108 bytes on Linux, 104 on others.
@@ -28,20 +33,22 @@ class SingleInstance(QObject):
 
     def __init__(self, lock_file: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._lock = QLockFile(str(lock_file))
-        # Held as long as the window lives; a lock left by a process that is gone is seen by its id.
-        self._lock.setStaleLockTime(0)
         self._lock_file = lock_file
+        # Open, and locked, as long as the window lives.
+        self._held: int | None = None
         self._server: QLocalServer | None = None
         self._heard: dict[QLocalSocket, bytearray] = {}
 
     def claim(self, wait_ms: int = 0) -> bool:
         """Whether we are the first, if need be after waiting; raises OSError where the lock cannot be written."""
-        if self._lock.tryLock(wait_ms):
-            return True
-        if self._lock.error() == QLockFile.LockError.LockFailedError:
-            return False
-        raise OSError(f"{self._lock.fileName()} cannot be written")
+        until = time.monotonic() + wait_ms / 1000
+        try:
+            while (held := _locked(self._lock_file)) is None and time.monotonic() < until:
+                time.sleep(_AGAIN_S)
+        except OSError as error:
+            raise OSError(f"{self._lock_file} cannot be written") from error
+        self._held = held
+        return held is not None
 
     def listen(self) -> None:
         """Waits for second starts; only this user can call."""
@@ -80,7 +87,9 @@ class SingleInstance(QObject):
     def release(self) -> None:
         """The next start is a first one again."""
         self.stop_listening()
-        self._lock.unlock()
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
     def _on_connection(self) -> None:
         while self._server is not None and (socket := self._server.nextPendingConnection()) is not None:
@@ -104,6 +113,32 @@ class SingleInstance(QObject):
     def _forget(self, socket: QLocalSocket) -> None:
         self._heard.pop(socket, None)
         socket.deleteLater()
+
+
+def _locked(file: Path) -> int | None:
+    """The file, opened and locked until it is closed, be it by the end of the process; None where another has it."""
+    opened = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _lock(opened)
+    except (BlockingIOError, PermissionError):
+        os.close(opened)
+        return None
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _lock(opened: int) -> None:
+    """Raises BlockingIOError or, on Windows, PermissionError where another has it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(opened, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def paths_in(line: bytes) -> tuple[str, ...] | None:

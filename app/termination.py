@@ -1,9 +1,13 @@
-"""SIGINT and SIGTERM close the window as if by its button: nothing is lost, the engine is ended in order."""
+"""A signal to end closes the window as if by its button: nothing is lost, the engine is ended in order.
+
+Such are Ctrl+C, SIGTERM, and that the terminal is closed from which the window was started.
+"""
 
 from __future__ import annotations
 
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
@@ -25,7 +29,7 @@ class Termination(QObject):
         self._notifier = QSocketNotifier(self._reading.fileno(), QSocketNotifier.Type.Read, self)
         self._notifier.activated.connect(self._on_woken)
         self._old_wakeup = signal.set_wakeup_fd(self._writing.fileno())
-        self._old = {number: signal.signal(number, self._ignore) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._old = {number: signal.signal(number, self._ignore) for number in _heard()}
 
     def release(self) -> None:
         for number, handler in self._old.items():
@@ -44,3 +48,10 @@ class Termination(QObject):
 
     def _ignore(self, number: int, frame: FrameType | None) -> None:
         """The byte in the socket pair says it; a handler is needed all the same, or the process would end."""
+
+
+def _heard() -> tuple[signal.Signals, ...]:
+    """What ends us; nohup has the end of a terminal ignored, and it stays so."""
+    if sys.platform == "win32" or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return signal.SIGINT, signal.SIGTERM
+    return signal.SIGINT, signal.SIGTERM, signal.SIGHUP

@@ -90,8 +90,10 @@ def _behave_as_a_child(parent: int) -> None:
     switch_often()
     _watch_over_the_end()
     signal.signal(signal.SIGTERM, _on_terminate)
-    if hasattr(signal, "SIGINT"):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform != "win32":
+        # A terminal tells all its processes that it is closed; the window ends us in order then.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if sys.platform == "linux":
         _die_with(parent)
         with suppress(OSError):

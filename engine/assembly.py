@@ -11,7 +11,7 @@ from engine.adapting import Adapting
 from engine.catalog import Catalog
 from engine.closing import close_all
 from engine.competing import Competitors
-from engine.config import GenerationSettings, Home, Settings
+from engine.config import GenerationSettings, Home, LibrarySettings, Settings
 from engine.core import Evidence, ModelShape, Scope
 from engine.cores import Cores
 from engine.embedding import Embedding
@@ -33,7 +33,7 @@ from engine.generation.spare_power import has_power_to_spare
 from engine.generation.worker import GenerationWorker
 from engine.giving_way import GivingWay, share_beside
 from engine.inflight import QuestionInFlight
-from engine.library.parsers.pool import ParserPool
+from engine.library.parsers.pool import ParserPool, PoolLimits
 from engine.library.reserve import Reserve
 from engine.library.watcher import Watcher
 from engine.library.worker import IndexWorker
@@ -148,10 +148,9 @@ def assemble(
     told: Listeners,
 ) -> Parts:
     """The parts, joined but not started; `told` hears what they do."""
-    library = settings().library
-    takes, recognised = (library.parse_seconds, library.parse_memory_bytes), home.cache / "ocr"
-    # A long job reads as many files at once as that; one place more is for a small one that cuts in on it.
-    pool = ParserPool(library.parser_processes + 1, *takes, recognised)
+    recognised = home.cache / "ocr"
+    # A long job reads as many files at once as are set; one place more is for a small one that cuts in on it.
+    pool = ParserPool(lambda: _pool_limits(settings().library, settings().library.parser_processes + 1), recognised)
     phases = Phases(told.publish)
     giving_way = GivingWay(lambda: share_of_documents())
     stores = StoresOpener(home, catalog, settings, ledger, phases, giving_way)
@@ -303,7 +302,7 @@ def assemble(
         giving_way=giving_way,
         can_spare=has_power_to_spare,
     )
-    viewer = ParserPool(1, *takes, recognised)
+    viewer = ParserPool(lambda: _pool_limits(settings().library, 1), recognised)
     ledger.measure("parsers", "processes that read files", "ram", lambda: pool.memory_bytes() + viewer.memory_bytes())
 
     def every_second() -> None:
@@ -347,6 +346,10 @@ def _shape_of(model: str) -> ModelShape | None:
         return read_shape(Path(model)) if model else None
     except (RagdollError, OSError):
         return None
+
+
+def _pool_limits(chosen: LibrarySettings, processes: int) -> PoolLimits:
+    return PoolLimits(processes, chosen.parse_seconds, chosen.parse_memory_bytes)
 
 
 def _targets(chosen: GenerationSettings) -> Targets:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -241,6 +242,7 @@ class Settings(_Table):
 
 # In any folder: what below it is no document, in the words of `.gitignore`.
 IGNORE_FILE = ".ragdollignore"
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,16 +261,12 @@ class Home:
         if override:
             return cls.under(Path(override))
         dirs = platformdirs.PlatformDirs("ragdoll", appauthor=False)
-        with warnings.catch_warnings():
-            # Sessions without XDG_RUNTIME_DIR (ssh, cron) get a folder in /tmp, which is fine.
-            warnings.simplefilter("ignore")
-            runtime = dirs.user_runtime_path
         return cls(
             data=dirs.user_data_path,
             config=dirs.user_config_path,
             cache=dirs.user_cache_path,
             logs=dirs.user_log_path,
-            runtime=runtime,
+            runtime=_runtime(dirs),
         )
 
     @classmethod
@@ -299,15 +297,43 @@ class Home:
         return self.config / "engine.toml"
 
     def create(self) -> None:
-        """Makes our folders. Raises DiskFull, or HomeUnusable where we may not.
+        """Makes our folders, for us alone. Raises DiskFull, or HomeUnusable where we may not.
 
-        What lies in them is no document, should they lie in a linked folder: reading it would write more of it.
+        That of the data is not so by itself: models may lie there for all who use this computer. What lies in ours is
+        no document, should they lie in a linked folder: reading it would write more of it.
         """
         with in_our_folder(self.data):
-            self.library.mkdir(parents=True, exist_ok=True)
-            for folder in (self.data, self.config, self.cache, self.logs, self.runtime):
-                folder.mkdir(parents=True, exist_ok=True)
+            self.data.mkdir(parents=True, exist_ok=True)
+            _leave_out(self.data)
+            _make_private(self.library)
+            for folder in (self.config, self.cache, self.logs):
+                _make_private(folder)
                 _leave_out(folder)
+        # It goes with the session; without it, sockets lie in the system's temporary folder.
+        with suppress(OSError):
+            _make_private(self.runtime)
+            _leave_out(self.runtime)
+
+
+def _runtime(dirs: platformdirs.PlatformDirs) -> Path:
+    """The platform's; one below our data where it says that there is none which is safe."""
+    with warnings.catch_warnings(), suppress(PermissionError):
+        # Sessions without XDG_RUNTIME_DIR (ssh, cron) get a folder in /tmp, which is fine.
+        warnings.simplefilter("ignore")
+        return dirs.user_runtime_path
+    return dirs.user_data_path / "run"
+
+
+def _make_private(folder: Path) -> None:
+    """Makes a folder for us alone, and takes one that is there already from others, as far as its disk knows owners.
+
+    A link stays as it is: it leads where somebody has chosen.
+    """
+    folder.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+    with suppress(OSError):
+        mode = stat.S_IMODE(folder.lstat().st_mode)
+        if mode & _OTHERS and not folder.is_symlink():
+            folder.chmod(mode & ~_OTHERS)
 
 
 def _leave_out(folder: Path) -> None:

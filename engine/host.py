@@ -261,7 +261,9 @@ def _documents(engine: Engine, params: protocol.ListDocuments) -> Message:
 
 
 def _settings(engine: Engine, params: Message) -> Message:
-    return protocol.SettingsReply(settings=engine.settings.model_dump(), problem=engine.settings_problem)
+    return protocol.SettingsReply(
+        settings=engine.settings.model_dump(), problem=engine.settings_problem, pending=engine.settings_pending
+    )
 
 
 def _models(engine: Engine, params: Nothing) -> Message:

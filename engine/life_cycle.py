@@ -16,7 +16,9 @@ from engine.choice import ModelChoice
 from engine.closing import close_all
 from engine.config import EmbedderSettings, Home, Settings
 from engine.embedder import resolve
+from engine.errors import BadRequest
 from engine.events import ProblemFound, Publish, SettingsChanged
+from engine.generation.commands import UseModel
 from engine.getting import Getting
 from engine.getting_embedders import GettingEmbedders
 from engine.library.reserve import Reserve
@@ -70,7 +72,7 @@ class LifeCycle:
             self._ticker: SnapshotTicker | None = None
             self.ledger = Ledger(self._note_change)
             self._runtime = Runtime(self.ledger)
-            reserve = Reserve(home.library, self.settings.library.reserve_bytes)
+            reserve = Reserve(home.library, lambda: self.settings.library.reserve_bytes)
             self._catalog = reserve.lent(lambda: Catalog.open(home.library))
             self._keep_embedder()
             self._parts = assemble(
@@ -79,7 +81,7 @@ class LifeCycle:
             self._accounts = Accounts(self.ledger, self._parts, lambda: self.settings.memory)
             self._choice = ModelChoice(
                 lambda: self.settings,
-                self.change_settings,
+                self._change_settings,
                 self._parts.generation.use,
                 self._hardware,
                 planning_by(self._parts.profile),
@@ -148,25 +150,42 @@ class LifeCycle:
         """What of the settings' file is not used, in a sentence; "" where all of it is."""
         return self._settings.problem
 
+    @property
+    def settings_pending(self) -> str:
+        """Which settings were changed and are in force only after a restart, in a sentence; "" where none are."""
+        return self._parts.stores.pending
+
     def change_settings(self, changes: Mapping[str, Any]) -> Settings:
         """Applies and saves changes by dotted name. Another embedding model begins to move the library to it.
 
         Raises:
-            BadRequest: A name or a value is none; then nothing has changed.
+            BadRequest: A name or a value is none, or another model is to answer; then nothing has changed.
             EmbedderUnavailable: The embedding model is not on this computer; likewise.
         """
+        current = self.settings.models.current
+        if changes.get("models.current", current) != current:
+            raise BadRequest(
+                "Which model answers is not changed like other settings, as its file is looked at first.",
+                "Choose it in the window, or with ragdoll models use FILE.",
+            )
+        return self._change_settings(changes)
+
+    def _change_settings(self, changes: Mapping[str, Any]) -> Settings:
+        """The same by those who have looked at the model that answers from now on."""
         if isinstance(model := changes.get("embedder.model"), str):
             resolve(EmbedderSettings(model=model))
         if isinstance(folder := changes.get("models.folder"), str) and folder != self.settings.models.folder:
             changes = {**self.settings.models.changes_to(folder), **changes}
-        before = self._settings.settings.embedder.model
+        before = self._settings.settings
         settings = self._settings.change(changes)
         self._parts.stores.apply_settings()
         self._parts.generation.apply_settings()
         self._parts.adapting.wake()
-        if "embedder.model" in changes or settings.embedder.model != before:
-            # It may have been written into the file by hand.
+        # These may have been written into the file by hand.
+        if "embedder.model" in changes or settings.embedder.model != before.embedder.model:
             self._parts.indexer.consider_move()
+        if "models.current" not in changes and settings.models.current != before.models.current:
+            self._parts.generation.use(UseModel(Path(settings.models.current) if settings.models.current else None))
         self._parts.watcher.wake()
         self._listeners.publish(SettingsChanged())
         return settings

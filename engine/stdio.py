@@ -6,20 +6,36 @@ A stray `printf` in llama.cpp, MuPDF or torch would corrupt the protocol, or a s
 from __future__ import annotations
 
 import os
+import sys
 from typing import BinaryIO
+
+_OUTPUT, _ERRORS = 1, 2
 
 
 def take_stdout() -> BinaryIO:
-    """Points fd 1 at stderr for the rest of the process; returns what stdout was, as an unbuffered binary stream."""
-    try:
-        os.fstat(1)
-    except OSError:
-        # Closed, as jobs of the system have it: nobody hears us.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        if nowhere != 1:
-            os.close(nowhere)
-    ours = os.dup(1)
-    os.dup2(2, 1)
+    """Points fd 1 at stderr for the rest of the process; returns what stdout was, as an unbuffered binary stream.
+
+    What is closed of the two, as jobs of the system have it, is nowhere from now on: nobody hears it. Left closed, the
+    place of stderr would be given to the next file that is opened, and that is what stdout was.
+    """
+    for number in (_OUTPUT, _ERRORS):
+        _open_if_closed(number)
+    if sys.stderr is None:
+        # What is printed to None goes to stdout.
+        sys.stderr = open(_ERRORS, "w", errors="backslashreplace", closefd=False)  # noqa: SIM115 - stays open
+    ours = os.dup(_OUTPUT)
+    os.dup2(_ERRORS, _OUTPUT)
     os.set_inheritable(ours, False)
     return os.fdopen(ours, "wb", buffering=0)
+
+
+def _open_if_closed(number: int) -> None:
+    try:
+        os.fstat(number)
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        if nowhere == number:
+            os.set_inheritable(nowhere, True)
+        else:
+            os.dup2(nowhere, number)
+            os.close(nowhere)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.catalog import Catalog, VectorTable
 from engine.closing import close_all
-from engine.config import Home, Settings
+from engine.config import EmbedderSettings, Home, Settings
 from engine.embedder import Embedder, EmbedderSpec
 from engine.errors import EmbedderUnavailable
 from engine.giving_way import GivingWay
@@ -35,6 +35,19 @@ log = logging.getLogger(__name__)
 LOADING = "loading libraries"
 # Of the machine's memory, for an index that is given no budget: about 16 million chunks in 24 GB.
 INDEX_SHARE_OF_RAM = 0.25
+# What opens them reads these, and nothing does later; each with the words in which people are told of it.
+_OF_AN_OPENING = {
+    "embedder": {
+        "batch_size": "how many texts are embedded at once",
+        "num_threads": "the embedding model's threads",
+        "backend": "what runs the embedding model",
+        "number_format": "the embedding model's number format",
+    },
+    "memory": {
+        "lance_index_cache_bytes": "LanceDB's cache of its index",
+        "lance_metadata_cache_bytes": "LanceDB's cache of metadata",
+    },
+}
 # How often it is looked whether somebody still uses what answered before a switch.
 _GRACE_SECONDS = 30.0
 
@@ -50,9 +63,10 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class NextStores:
-    """What the library moves to: the other model, and the table that is being filled."""
+    """What the library moves to: the other model, run as settings said, and the table that is being filled."""
 
     embedder: Embedder
+    run_as: EmbedderSettings
     table: ChunkTable
 
 
@@ -92,6 +106,8 @@ class StoresOpener:
         # Held by who closes what nobody uses any more, and taken before the other: questions do not wait for that.
         self._closing = threading.Lock()
         self._stores: Stores | None = None
+        # The settings that they were opened by.
+        self._opened_by: Settings | None = None
         self._next: NextStores | None = None
         self._retired: list[_Retired] = []
         self._timer: threading.Timer | None = None
@@ -142,7 +158,8 @@ class StoresOpener:
             elif self._next is None or self._next.embedder.identity != found[1].identity:
                 self._close_next()
                 with self._phases.during(LOADING):
-                    self._next = NextStores(self._embedder(found[1]), self._table(found[0]))
+                    run_as = self._settings().embedder
+                    self._next = NextStores(self._embedder(found[1], run_as), run_as, self._table(found[0]))
             self._drop_strays()
             return self._next
 
@@ -162,7 +179,7 @@ class StoresOpener:
             if following is not None:
                 following.table.close()
             try:
-                self._stores = self._open(following.embedder if following is not None else None)
+                self._stores = self._open(following)
             except BaseException:
                 if following is not None:
                     following.embedder.unload()
@@ -260,6 +277,21 @@ class StoresOpener:
                 stores.index.set_partition_bytes(self._partition_bytes)
 
     @property
+    def pending(self) -> str:
+        """What has been changed in the settings and waits for a restart, in a sentence; "" where there is nothing."""
+        then, now = self._opened_by, self._settings()
+        if then is None:
+            return ""
+        changed = [
+            words
+            for table, settings in _OF_AN_OPENING.items()
+            for name, words in settings.items()
+            if getattr(getattr(then, table), name) != getattr(getattr(now, table), name)
+        ]
+        told = f"Changed in the settings, and in force once Ragdoll is started again: {', '.join(changed)}."
+        return told if changed else ""
+
+    @property
     def partition_bytes(self) -> int | None:
         """What partitions may hold in memory by the plan; None as long as there is none."""
         return self._partition_bytes
@@ -275,11 +307,14 @@ class StoresOpener:
         """The stores if they are open already; waits for nobody."""
         return self._stores
 
-    def _open(self, embedder: Embedder | None = None) -> Stores:
-        """`embedder` is one that is loaded already, if it is the one."""
+    def _open(self, following: NextStores | None = None) -> Stores:
+        """`following` has a model that is loaded already, if it is the one."""
+        settings = self._settings()
         active, spec = self._tables.active()
-        if embedder is None or embedder.identity != active.identity:
-            embedder = self._embedder(spec)
+        if following is not None and following.embedder.identity == active.identity:
+            embedder, run_as = following.embedder, following.run_as
+        else:
+            embedder, run_as = self._embedder(spec, settings.embedder), settings.embedder
         table = self._table(active)
         try:
             index = self._open_index(table, embedder, self._tables.folders(active)[1])
@@ -287,12 +322,13 @@ class StoresOpener:
             table.close()
             raise
         self._drop_strays()
+        self._opened_by = settings.model_copy(update={"embedder": run_as})
         return Stores(embedder, table, index)
 
-    def _embedder(self, spec: EmbedderSpec) -> Embedder:
+    def _embedder(self, spec: EmbedderSpec, run_as: EmbedderSettings) -> Embedder:
         return Embedder(
             spec,
-            self._settings().embedder,
+            run_as,
             self._ledger,
             lambda: self._phases.during(LOADING),
             self._cache,

@@ -246,10 +246,17 @@ def _obey(arguments: Sequence[str]) -> int:
         python = set_up(ROOT, frozenset())
         _warn_of(system_needs.missing_libraries())
         system_needs.check_display(os.environ)
+        _name_home_from_here()
         os.chdir(ROOT)
         _become(python, ["-m", "app"])
     say(f"There is no such command: {' '.join(arguments)}\n{HELP}")
     return 2
+
+
+def _name_home_from_here() -> None:
+    """The window is started in our folder, where a relative RAGDOLL_HOME would be another one."""
+    if home := os.environ.get("RAGDOLL_HOME"):
+        os.environ["RAGDOLL_HOME"] = str(Path(home).expanduser().absolute())
 
 
 def _become(program: Path, arguments: Sequence[str]) -> NoReturn:

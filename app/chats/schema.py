@@ -17,8 +17,11 @@ from app.chats import aside, search
 from app.chats.columns import decoded
 from app.chats.errors import ChatsUnusable
 from app.chats.rescue import rescue
+from app.private import keep_private
 
 log = logging.getLogger(__name__)
+# What SQLite takes for no file at all.
+_IN_MEMORY = Path(":memory:")
 _BUSY_SECONDS = 5.0
 # Less is looked through in a moment. Answers to "Every file" keep their passages: 10,000 files are some hundred
 # megabytes, and the window waits for a look at all of them.
@@ -93,6 +96,7 @@ def _lacks_room(error: sqlite3.OperationalError) -> bool:
 
 def _open(file: Path, *, is_alone: bool = False) -> sqlite3.Connection:
     looks_through = _may_be_damaged(file)
+    _keep_private(file)
     connection = sqlite3.connect(file, timeout=_BUSY_SECONDS, isolation_level=None)
     connection.text_factory = decoded
     try:
@@ -122,6 +126,17 @@ def _open(file: Path, *, is_alone: bool = False) -> sqlite3.Connection:
     if looks_through:
         _mark_of_damage(file).unlink(missing_ok=True)
     return connection
+
+
+def _keep_private(file: Path) -> None:
+    """Nobody but their owner reads chats, be it in files that were set aside or of before."""
+    if file == _IN_MEMORY:
+        return
+    with suppress(OSError):
+        # SQLite would make it for others as well, and makes what lies beside it like it. Why it cannot be, it says.
+        file.touch(mode=0o600, exist_ok=False)
+    for part in file.parent.glob(f"{file.stem}*{file.suffix}*"):
+        keep_private(part)
 
 
 def note_damage(file: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QProcess, QTimer, Signal
+from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
 import app
 from app.engine_client.deaths import Death
@@ -40,6 +41,7 @@ class EngineProcess(QObject):
         self._process.setArguments(list(command[1:]))
         # `python -m engine` looks in the working directory first: there, our engine lies beside `app`.
         self._process.setWorkingDirectory(str(Path(app.__file__).parents[1]))
+        self._process.setProcessEnvironment(_environment())
         self._process.readyReadStandardOutput.connect(self._on_output)
         self._process.readyReadStandardError.connect(self._on_error_output)
         self._process.finished.connect(self._on_finished)
@@ -108,6 +110,15 @@ class EngineProcess(QObject):
         if self._death is not None and not self._has_told:
             self._has_told = True
             self.ended.emit(self._death)
+
+
+def _environment() -> QProcessEnvironment:
+    """Ours, with a data folder that was named from where we were started, and that is another folder there."""
+    environment = QProcessEnvironment.systemEnvironment()
+    named = os.environ.get("RAGDOLL_HOME")
+    if named and not os.path.isabs(named):
+        environment.insert("RAGDOLL_HOME", str(Path(named).expanduser().absolute()))
+    return environment
 
 
 def _ms(seconds: float) -> int:

@@ -33,10 +33,10 @@ EXIT_OK, EXIT_FAILED, EXIT_BAD_ARGUMENTS, EXIT_HELD, EXIT_NOTHING_THERE = 0, 1, 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit code tells how it went."""
     options = make_parser().parse_args(arguments)
+    out = Output(take_stdout(), options.json)
     _quiet_logs(options.verbose)
     lean_heap()
     switch_often()
-    out = Output(take_stdout(), options.json)
     try:
         with _ended_in_order():
             options.run(options, out)

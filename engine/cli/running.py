@@ -112,6 +112,10 @@ class RunningEngine:
         return self._ask(protocol.SETTINGS_GET).problem
 
     @property
+    def settings_pending(self) -> str:
+        return self._ask(protocol.SETTINGS_GET).pending
+
+    @property
     def index_problem(self) -> str:
         return self._ask(protocol.LIBRARY).index_problem
 

@@ -19,7 +19,10 @@ _MODELS = ("embedder.model", "retrieval.reranker")
 
 
 def settings(options: argparse.Namespace, out: Output) -> None:
-    """Changes those that are given as NAME=VALUE, all or none; then tells those that were named, or all."""
+    """Changes those that are given as NAME=VALUE, all or none; then tells those that were named, or all.
+
+    What is in force only once a running Ragdoll is started again is told beside them.
+    """
     all_names = list(by_name(Settings()))
     names = [text.partition("=")[0] for text in options.names] or all_names
     if unknown := [name for name in names if name not in all_names]:
@@ -28,13 +31,13 @@ def settings(options: argparse.Namespace, out: Output) -> None:
     with reached() as engine:
         if changes:
             engine.change_settings(changes)
-        known, problem = by_name(engine.settings), engine.settings_problem
+        known, problem, pending = by_name(engine.settings), engine.settings_problem, engine.settings_pending
     told = {name: known[name] for name in names}
     if out.is_json:
-        out.json({"settings": told, "problem": problem})
+        out.json({"settings": told, "problem": problem, "pending": pending})
         return
-    if problem:
-        out.line(problem)
+    for sentence in filter(None, (problem, pending)):
+        out.line(sentence)
     for name, value in told.items():
         out.line(f"{name}={json.dumps(value, ensure_ascii=False)}")
 

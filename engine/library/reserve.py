@@ -22,20 +22,22 @@ T = TypeVar("T")
 class Reserve:
     """`hold` makes the file where there is room enough, `lent` runs what may need it."""
 
-    def __init__(self, folder: Path, num_bytes: int) -> None:
-        """`num_bytes` are held in `folder`; 0 holds nothing."""
+    def __init__(self, folder: Path, num_bytes: Callable[[], int]) -> None:
+        """`num_bytes` says how many are to be held in `folder` now; 0 holds nothing."""
         self._file, self._num_bytes = folder / NAME, num_bytes
 
     def hold(self) -> bool:
         """Makes the file if it is not there and leaves as much free again; whether it is there."""
-        if self._held_bytes() >= self._num_bytes:
+        num_bytes = self._num_bytes()
+        if self._held_bytes() == num_bytes:
             return True
-        # Whoever was killed while making it left a shorter one.
+        # Whoever was killed while making it left a shorter one, and by now another size may be wanted.
         self.give_up()
-        if self.free_bytes() < 2 * self._num_bytes:
+        if self.free_bytes() < 2 * num_bytes:
             return False
         try:
-            self._fill()
+            if num_bytes:
+                self._fill(num_bytes)
         except OSError:
             self.give_up()
             return False
@@ -60,7 +62,7 @@ class Reserve:
 
     def has_room(self) -> bool:
         """Whether it is worth going on with what stopped for want of room."""
-        return self.hold() and self.free_bytes() >= self._num_bytes
+        return self.hold() and self.free_bytes() >= self._num_bytes()
 
     def free_bytes(self) -> int:
         try:
@@ -74,7 +76,7 @@ class Reserve:
         except OSError:
             return 0
 
-    def _fill(self) -> None:
+    def _fill(self, num_bytes: int) -> None:
         with self._file.open("xb") as stream:
             # Not only made long: a file with holes holds nothing.
-            os.posix_fallocate(stream.fileno(), 0, self._num_bytes)
+            os.posix_fallocate(stream.fileno(), 0, num_bytes)

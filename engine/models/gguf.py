@@ -54,7 +54,7 @@ _SCALARS = {
 _EMBEDDING_ARCHITECTURES = frozenset(
     {"bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "jina-bert-v2", "jina-bert-v3", "eurobert"}
 )
-# They read a text as a whole before they write one of their own: llama.cpp ends the process where only that is asked for.
+# They read a text as a whole before they write one of their own: where that is not done, llama.cpp ends the process.
 _ENCODER_ARCHITECTURES = frozenset({"t5", "t5encoder"})
 # They fill in a text in no order, or draft for another model, or speak: llama.cpp computes words of no meaning.
 _OTHER_WRITERS = frozenset({"dream", "llada", "llada-moe", "rnd1", "eagle3", "dflash", "wavtokenizer-dec"})

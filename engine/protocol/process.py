@@ -16,11 +16,13 @@ class Pong(Message):
 class SettingsReply(Message):
     """The engine's settings as nested tables; the same shape as `engine.toml`.
 
-    `problem` is what of that file is not used, in a sentence; "" where all of it is.
+    `problem` is what of that file is not used, in a sentence; "" where all of it is. `pending` is what was changed and
+    is in force only after a restart, in another; "" where nothing is.
     """
 
     settings: dict[str, Any]
     problem: str = ""
+    pending: str = ""
 
 
 class SetSettings(Message):

@@ -13,6 +13,7 @@ import pytest
 from PySide6.QtCore import QTimer
 
 from app.engine_client import EngineClient, Patience
+from app.settings import AppHome
 from engine import protocol, wire
 
 SCRIPTED = Path(__file__).resolve().parents[1] / "helpers" / "scripted_engine.py"
@@ -126,6 +127,14 @@ def test_the_environment_is_passed_on(qtbot, make, monkeypatch):
     monkeypatch.setenv("RAGDOLL_HOME", "/somewhere/else")
     client = started(qtbot, make())
     assert reply(qtbot, client, protocol.SETTINGS_GET).settings["home"] == "/somewhere/else"
+
+
+def test_a_data_folder_named_from_where_the_window_was_started_is_the_engines_too(qtbot, make, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGDOLL_HOME", "stick/ragdoll")
+    client = started(qtbot, make())
+    engines = reply(qtbot, client, protocol.SETTINGS_GET).settings["home"]
+    assert engines == str(AppHome.find().data.parent) == str(tmp_path / "stick" / "ragdoll")
 
 
 def test_what_the_engine_writes_to_stderr_lands_in_the_log(qtbot, make, tmp_path):

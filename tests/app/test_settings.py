@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import tomllib
+from datetime import date
 from pathlib import Path
 
+import platformdirs
 import pytest
 
+from app.pasted import keep_text
 from app.settings import AppHome, SettingsStore, WindowSettings
 
 
@@ -45,6 +50,50 @@ def test_the_engine_finds_the_same_folders(tmp_path, monkeypatch):
             theirs.logs,
             theirs.runtime,
         )
+
+
+@pytest.fixture
+def usual_umask():
+    """What is made is for everybody to read, as most systems have it."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("usual_umask")
+@pytest.mark.parametrize("is_of_before", [False, True])
+def test_other_users_see_nothing_of_what_is_for_us_alone(tmp_path, is_of_before):
+    home = AppHome.under(tmp_path / "home")
+    ours = (home.config, home.logs, home.runtime, home.pasted_folder)
+    if is_of_before:
+        for folder in ours:
+            folder.mkdir(parents=True)
+    home.create()
+    if not is_of_before:
+        keep_text(home.pasted_folder, "A letter.", date(2026, 3, 1))
+    assert [oct(stat.S_IMODE(folder.stat().st_mode)) for folder in ours] == ["0o700"] * 4
+    # A folder of the user's own, and where models may lie for all.
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in (tmp_path / "home", home.data)} == {0o755}
+
+
+def unsafe(_: object) -> Path:
+    raise PermissionError("runtime directory is owned by uid 1, not 2; set XDG_RUNTIME_DIR instead")
+
+
+def of_a_session_that_is_over(_: object) -> Path:
+    return Path(os.devnull, "1000", "ragdoll")
+
+
+@pytest.mark.parametrize("found", [unsafe, of_a_session_that_is_over])
+def test_without_a_runtime_folder_the_lock_is_among_our_data(tmp_path, monkeypatch, found):
+    monkeypatch.delenv("RAGDOLL_HOME")
+    for name in ("DATA", "CONFIG", "STATE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    monkeypatch.setattr(platformdirs.PlatformDirs, "user_runtime_path", property(found))
+    home = AppHome.find()
+    home.create()
+    assert home.lock_file == tmp_path / "data" / "ragdoll" / "run" / "window.lock"
+    assert home.lock_file.parent.is_dir()
 
 
 def test_without_a_file_the_defaults_hold_and_none_is_written(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IN_ROOT = {**os.environ, "PYTHONPATH": str(ROOT)}
 SECOND = """
 import sys
+import threading
 from pathlib import Path
 from PySide6.QtCore import QCoreApplication
 from app.single_instance import SingleInstance
@@ -89,6 +91,32 @@ def test_a_lock_left_by_a_killed_process_is_taken(qapp, tmp_path):
     instance = SingleInstance(tmp_path / "window.lock")
     assert instance.claim()
     instance.release()
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param("", id="cut short"),
+        pytest.param("1\npython3.11\nanother-computer\n{0}\n{0}\n", id="of another computer"),
+        pytest.param("{1}\npython3.11\nanother-computer\n{0}\n{0}\n", id="with the number of a process here"),
+    ],
+)
+def test_what_a_stick_brings_from_elsewhere_holds_no_lock(qapp, tmp_path, left):
+    (tmp_path / "window.lock").write_text(left.format("0123456789abcdef0123456789abcdef", os.getpid()))
+    instance = SingleInstance(tmp_path / "window.lock")
+    assert instance.claim()
+    assert second_start(tmp_path / "window.lock").wait(60) == 9
+    instance.release()
+
+
+def test_a_claim_waits_for_a_window_that_is_about_to_close(qapp, first, tmp_path):
+    second = SingleInstance(tmp_path / "window.lock")
+    assert not second.claim(wait_ms=50)
+    closing = threading.Timer(0.1, first.release)
+    closing.start()
+    assert second.claim(wait_ms=10_000)
+    closing.join()
+    second.release()
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(qapp, tmp_path):

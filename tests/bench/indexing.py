@@ -36,6 +36,7 @@ from engine.memory.heap import lean_heap
 from engine.memory.ledger import Ledger
 from tests.bench import peer_environment, report, stages
 from tests.bench.warm_embedder import warm_at_once
+from tests.helpers.parsing import pool_of
 from tests.helpers.shared_data import SHARED_DATA
 
 DOCUMENTS = SHARED_DATA / "docs"
@@ -227,7 +228,7 @@ def take_sample(work: Path, num_chunks: int) -> Sample:
     limits, spec = LibrarySettings(), resolve(EmbedderSettings())
     chunks: dict[str, None] = {}
     taken = 0
-    with ParserPool(1, limits.parse_seconds, limits.parse_memory_bytes) as pool:
+    with pool_of(1, limits.parse_seconds, limits.parse_memory_bytes) as pool:
         for file in files:
             texts = chunks_of(pool, file, spec.tokenizer_file, limits)
             # One file must not be the whole sample.

@@ -20,6 +20,7 @@ from engine.embedder import resolve
 from engine.errors import DocumentUnreadable
 from engine.library.chunker import indexed_text
 from engine.library.parsers.pool import ParserPool
+from tests.helpers.parsing import pool_of
 from tests.helpers.shared_data import SHARED_DATA
 
 DOCUMENTS = SHARED_DATA / "docs"
@@ -67,7 +68,7 @@ def read_library(num_chunks: int) -> Library:
     chunks, followers, documents = list[str](), list[int | None](), list[int]()
     texts, taken = list[Text](), list[Path]()
     known: set[str] = set()
-    with ParserPool(1, limits.parse_seconds, limits.parse_memory_bytes) as pool:
+    with pool_of(1, limits.parse_seconds, limits.parse_memory_bytes) as pool:
         for file in files:
             read = _chunks_of(pool, file, spec.tokenizer_file, limits)
             if not read or len(read) > num_chunks // 6 or read[0].text in known:

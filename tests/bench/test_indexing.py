@@ -9,8 +9,8 @@ import pytest
 
 from engine.config import LibrarySettings
 from engine.embedder import backends
-from engine.library.parsers.pool import ParserPool
 from tests.bench.indexing import Contest, Sample, bound, chunks_of, ratio, told
+from tests.helpers.parsing import pool_of
 from tests.helpers.pdf import Page, pdf
 
 
@@ -61,6 +61,6 @@ def test_what_needs_ocr_is_no_part_of_the_sample_whoever_could_read_it(tmp_path:
     printed.write_bytes(pdf(["The notice period is three months."]))
     half_scanned.write_bytes(pdf(["The notice period is three months.", Page(has_picture=True)]))
 
-    with ParserPool(1, limits.parse_seconds, limits.parse_memory_bytes) as pool:
+    with pool_of(1, limits.parse_seconds, limits.parse_memory_bytes) as pool:
         assert len(chunks_of(pool, printed, None, limits)) == 1
         assert chunks_of(pool, half_scanned, None, limits) == []

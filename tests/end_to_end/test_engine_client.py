@@ -49,6 +49,17 @@ def test_requests_are_answered_with_what_the_protocol_promises(qtbot, client):
     assert "/no/such/folder" in refused.sentence
 
 
+def test_what_lies_where_the_window_was_started_is_taken_for_no_module_of_the_engine(
+    qtbot, client, tmp_path, monkeypatch
+):
+    (tmp_path / "json.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGDOLL_HOME", "here")
+    started(qtbot, client)
+    assert reply(qtbot, client, protocol.LIBRARY).collections == ()
+    assert (tmp_path / "here" / "data" / "library").is_dir()
+
+
 @pytest.mark.expects_warnings
 def test_a_killed_engine_comes_again_with_its_library_unlocked(qtbot, client):
     started(qtbot, client)

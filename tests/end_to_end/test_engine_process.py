@@ -254,10 +254,11 @@ def test_the_engine_ends_when_its_window_does(engine: EngineProcess):
     assert engine.process.returncode == 0
 
 
-def test_sigterm_ends_it_politely_and_sigint_is_the_windows_affair(engine: EngineProcess):
+def test_sigterm_ends_it_politely_and_ctrl_c_and_a_closed_terminal_are_the_windows_affair(engine: EngineProcess):
     engine.wait_for_kind(protocol.Ready)
-    engine.process.send_signal(signal.SIGINT)
-    assert engine.result(protocol.PING) is not None
+    for number in (signal.SIGINT, signal.SIGHUP):
+        engine.process.send_signal(number)
+        assert engine.result(protocol.PING) is not None
     engine.process.send_signal(signal.SIGTERM)
     assert engine.process.wait(60) == 0
 

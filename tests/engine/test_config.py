@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from engine.config import IGNORE_FILE, GenerationSettings, Home, write_atomically
@@ -35,6 +39,58 @@ def test_folders_that_cannot_be_made_are_told_of_with_a_way_out(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(HomeUnusable, match=r"file.*RAGDOLL_HOME"):
         Home.under(tmp_path / "file").create()
+
+
+@pytest.fixture
+def usual_umask() -> Iterator[None]:
+    """What is made is for everybody to read, as most systems have it."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.usefixtures("usual_umask")
+@pytest.mark.parametrize("is_of_before", [False, True])
+def test_other_users_see_nothing_of_what_documents_say(tmp_path: Path, is_of_before: bool):
+    home = Home.under(tmp_path / "home")
+    ours = home.library, home.config, home.cache, home.logs, home.runtime
+    if is_of_before:
+        for folder in ours:
+            folder.mkdir(parents=True)
+    home.create()
+    assert [oct(mode(folder)) for folder in ours] == ["0o700"] * 5
+
+
+@pytest.mark.usefixtures("usual_umask")
+def test_what_others_may_share_stays_as_it_is(tmp_path: Path):
+    home, elsewhere = Home.under(tmp_path / "home"), tmp_path / "large disk"
+    (home.data / "models").mkdir(parents=True)
+    elsewhere.mkdir()
+    home.cache.symlink_to(elsewhere)
+    home.create()
+    assert {mode(folder) for folder in (tmp_path / "home", home.data, home.data / "models", elsewhere)} == {0o755}
+
+
+def test_where_no_runtime_folder_can_be_made_we_do_without(tmp_path: Path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "run").touch()
+    home = Home.under(tmp_path / "home")
+    home.create()
+    assert home.library.is_dir()
+
+
+def test_where_no_runtime_folder_is_safe_it_is_among_our_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refused(_: object) -> Path:
+        raise PermissionError("runtime directory is owned by uid 1, not 2; set XDG_RUNTIME_DIR instead")
+
+    monkeypatch.delenv("RAGDOLL_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(platformdirs.PlatformDirs, "user_runtime_path", property(refused))
+    assert Home.find().runtime == tmp_path / "ragdoll" / "run"
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path):

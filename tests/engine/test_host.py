@@ -114,6 +114,10 @@ class SlowPages:
     def settings_problem(self) -> str:
         return ""
 
+    @property
+    def settings_pending(self) -> str:
+        return ""
+
 
 @pytest.fixture
 def lines() -> Lines:

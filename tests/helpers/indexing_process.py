@@ -25,6 +25,7 @@ from engine.memory.ledger import Ledger
 from engine.partitions.rows import ChunkRow, Vectors
 from engine.partitions.table import ChunkTable
 from tests.helpers.library import DIMENSIONS, FakeEmbedder
+from tests.helpers.parsing import pool_of
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def open_table(home: Path) -> ChunkTable:
 
 @contextmanager
 def open_pool() -> Iterator[ParserPool]:
-    with ParserPool(1, seconds=60, memory_bytes=2**30) as pool:
+    with pool_of(1, seconds=60, memory_bytes=2**30) as pool:
         yield pool
 
 

@@ -1,8 +1,17 @@
-"""What tests say about parsed documents."""
+"""What tests read documents with, and what they say about them."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from engine.core import ParsedDocument
+from engine.library.parsers.pool import ParserPool, PoolLimits
+
+
+def pool_of(processes: int, seconds: float, memory_bytes: int, ocr_cache: Path | None = None) -> ParserPool:
+    """One whose limits stay as they are."""
+    limits = PoolLimits(processes, seconds, memory_bytes)
+    return ParserPool(lambda: limits, ocr_cache)
 
 
 def check(document: ParsedDocument) -> None:

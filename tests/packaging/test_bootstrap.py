@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -192,6 +193,29 @@ def test_run_hands_its_arguments_to_the_command_line(bootstrap: ModuleType, monk
         bootstrap.main(["run", "ask", "Why?", "--json"])
 
     assert became == [(Path("/env/bin/ragdoll"), ["ask", "Why?", "--json"])]
+
+
+def test_the_window_keeps_its_data_where_a_relative_folder_is_from_here(
+    bootstrap: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "checkout").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGDOLL_HOME", "mine")
+    monkeypatch.setattr(bootstrap, "ROOT", tmp_path / "checkout")
+    monkeypatch.setattr(bootstrap, "set_up", lambda root, extras: Path("/env/bin/python"))
+    monkeypatch.setattr(bootstrap.system_needs, "missing_libraries", lambda: None)
+    monkeypatch.setattr(bootstrap.system_needs, "check_display", lambda environment: None)
+    started_in: list[tuple[Path, str]] = []
+
+    def becomes(program: Path, arguments: list[str]) -> None:
+        started_in.append((Path.cwd(), os.environ["RAGDOLL_HOME"]))
+        raise SystemExit
+
+    monkeypatch.setattr(bootstrap, "_become", becomes)
+    with pytest.raises(SystemExit):
+        bootstrap.main([])
+
+    assert started_in == [(tmp_path / "checkout", str(tmp_path / "mine"))]
 
 
 @pytest.mark.usefixtures("capfd")

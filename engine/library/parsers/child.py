@@ -63,6 +63,8 @@ def _take_stdout() -> BinaryIO:
 def _lay_low(engine_pid: int) -> None:
     """Yields to everyone, is the first to go when memory is short, and never outlives its engine."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     _stand_back(_NICE)
     if sys.platform == "linux":
         Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE), encoding="ascii")

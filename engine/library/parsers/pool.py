@@ -6,14 +6,13 @@ next call starts another. Children are executed, never forked, so it does not ma
 
 from __future__ import annotations
 
-import contextlib
 import os
-import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -55,24 +54,33 @@ _ERRORS: dict[str, type[RagdollError]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """`processes` files are read at once, by children of which each may have `memory_bytes` of address space.
+
+    One file may take `seconds`, which begin anew with each page that is recognised.
+    """
+
+    processes: int
+    seconds: float
+    memory_bytes: int
+
+
 class ParserPool:
-    """Up to `processes` parser children; safe to use from any thread.
+    """Parser children, each started when it is first needed; safe to use from any thread.
 
     Args:
-        processes: How many files are read at once; a child starts when it is first needed.
-        seconds: How long one file may take; it begins anew with each page that is recognised.
-        memory_bytes: Address space that a child may have.
+        limits: Says what holds now; each call keeps to what it says then.
         ocr_cache: The folder in which recognised pages are kept; None keeps none.
     """
 
-    def __init__(self, processes: int, seconds: float, memory_bytes: int, ocr_cache: Path | None = None) -> None:
-        self._seconds = seconds
+    def __init__(self, limits: Callable[[], PoolLimits], ocr_cache: Path | None = None) -> None:
+        self._limits = limits
         self._ocr_cache = ocr_cache
-        self._memory_bytes = memory_bytes
-        # A place is free: with the child that sits there, or None where one has to be started.
-        self._places: queue.LifoQueue[ParserProcess | None] = queue.LifoQueue()
-        for _ in range(processes):
-            self._places.put(None)
+        # Children that nobody uses just now, the one used last at the end; how many calls are under way.
+        self._idle: list[ParserProcess] = []
+        self._num_calls = 0
+        self._place_freed = threading.Condition()
         self._lock = threading.Lock()
         self._children: set[ParserProcess] = set()
         self._closed = threading.Event()
@@ -209,7 +217,7 @@ class ParserPool:
 
         try:
             with self._place(is_unwanted) as child:
-                parts = child.ask(command, self._seconds * patience, is_unwanted)
+                parts = child.ask(command, self._limits().seconds * patience, is_unwanted)
         except ParserCrashed:
             # PDFium is all native code; what it cannot survive, pypdf may read.
             if command["avoids_pdfium"] or not _may_be_pdf(command["path"]):
@@ -222,32 +230,52 @@ class ParserPool:
 
     @contextmanager
     def _place(self, is_unwanted: Callable[[], bool]) -> Iterator[ParserProcess]:
-        """A child for one call, started if need be; it goes back to its place if it lives."""
+        """A child for one call, started if need be."""
         child = self._take(is_unwanted)
         try:
-            if child is None or not child.is_alive:
+            if child is None or not self._is_fit(child):
                 self._forget(child)
                 child = None
                 child = self._start()
             yield child
         finally:
-            if child is not None and not child.is_alive:
-                self._forget(child)
-                child = None
-            self._places.put(child)
+            self._give_back(child)
 
     def _take(self, is_unwanted: Callable[[], bool]) -> ParserProcess | None:
-        while not is_unwanted():
-            with contextlib.suppress(queue.Empty):
-                return self._places.get(timeout=_TICK_SECONDS)
+        """Waits for a place; with the child that sits there, or None where one has to be started."""
+        with self._place_freed:
+            while not is_unwanted():
+                if self._num_calls < self._limits().processes:
+                    self._num_calls += 1
+                    return self._idle.pop() if self._idle else None
+                self._place_freed.wait(_TICK_SECONDS)
         raise Cancelled("Reading the file was cancelled.")
+
+    def _give_back(self, child: ParserProcess | None) -> None:
+        """A call is over; its child waits for the next one where there is a place for it."""
+        if child is not None and not self._is_fit(child):
+            self._forget(child)
+            child = None
+        with self._place_freed:
+            self._num_calls -= 1
+            if child is not None:
+                self._idle.append(child)
+            num_too_many = max(0, self._num_calls + len(self._idle) - self._limits().processes)
+            gone, self._idle = self._idle[:num_too_many], self._idle[num_too_many:]
+            self._place_freed.notify()
+        for one in gone:
+            self._forget(one)
+
+    def _is_fit(self, child: ParserProcess) -> bool:
+        """Whether it can be asked, and has the memory that a child may have now."""
+        return child.is_alive and child.memory_bytes == self._limits().memory_bytes
 
     def _start(self) -> ParserProcess:
         with self._lock:
             if self._closed.is_set():
                 raise Cancelled("Reading the file was cancelled.")
             try:
-                child = self._starter.submit(ParserProcess, self._memory_bytes).result()
+                child = self._starter.submit(ParserProcess, self._limits().memory_bytes).result()
             except OSError as error:
                 # It says nothing of the file that was to be read.
                 raise LibraryError(

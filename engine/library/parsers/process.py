@@ -36,9 +36,13 @@ class ParserCrashed(ParserGaveUp):
 
 
 class ParserProcess:
-    """A running child. It belongs to one call at a time; only `kill` and `own_bytes` may come from elsewhere."""
+    """A running child that may have `memory_bytes` of address space.
+
+    It belongs to one call at a time; only `kill` and `own_bytes` may come from elsewhere.
+    """
 
     def __init__(self, memory_bytes: int) -> None:
+        self.memory_bytes = memory_bytes
         self._process = subprocess.Popen(
             own_modules.command_of("engine.library.parsers.child", str(os.getpid()), str(memory_bytes)),
             stdin=subprocess.PIPE,

@@ -112,3 +112,24 @@ def test_an_output_that_is_closed_is_nowhere(closed: str):
     run = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, script]
     ran = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True)
     assert (ran.stdout, ran.stderr) == ("", "native")
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- 2>&-"])
+def test_without_standard_error_the_output_is_ours_alone_all_the_same(closed: str):
+    script = (
+        "import os, sys; from engine.stdio import take_stdout; ours = take_stdout();"
+        "os.write(1, b'native'); os.write(2, b'native'); print('told', file=sys.stderr); print('told');"
+        # A program that is started from here has its standard error, too.
+        "os.system('echo told; echo told >&2'); ours.write(b'ours')"
+    )
+    run = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, script]
+    ran = subprocess.run(run, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    assert ran.stdout == "ours"
+
+
+def test_a_command_without_standard_error_tells_its_failure_nowhere(tmp_path: Path):
+    command = [sys.executable, "-m", "engine.cli", "add", str(tmp_path / "nowhere"), "--json"]
+    ran = subprocess.run(
+        ["sh", "-c", 'exec "$0" "$@" 2>&-', *command], stdout=subprocess.PIPE, text=True, timeout=120, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (cli.EXIT_NOTHING_THERE, "")

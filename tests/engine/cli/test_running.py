@@ -109,6 +109,7 @@ COMMANDS = {
     "no such file of a model": ["ask", "x", "--model", "/nowhere.gguf"],
     "no model": ["ask", "x", "--model", "DOCS/boat.txt"],
     "a wrong setting": ["settings", "generation.temperature=hot"],
+    "a model as a setting": ["settings", "models.current=/nowhere.gguf"],
     "no such model": ["models", "use", "nowhere"],
     "not got": ["models", "delete", "nowhere"],
     "an embedding model that was not got": ["embedders", "delete", "owner/name"],
@@ -191,6 +192,19 @@ def test_what_a_command_changes_is_changed_in_the_open_library(
     assert ragdoll.json("models", "forget", "shelf")["models"] == []
     assert model.is_file()
     assert ragdoll.run_here("models", "forget", "shelf").code == cli.EXIT_NOTHING_THERE
+
+
+def test_what_the_open_library_obeys_only_once_it_is_opened_again_is_told(
+    ragdoll: Ragdoll, open_engine: Callable[[], Engine]
+) -> None:
+    engine = open_engine()
+    assert ragdoll.json("search", "May")["passages"]
+    assert ragdoll.json("settings", "generation.seed=7")["pending"] == ""
+    told = ragdoll.json("settings", "embedder.num_threads=1")["pending"]
+    assert told == engine.settings_pending
+    assert "once Ragdoll is started again: the embedding model's threads." in told
+    assert ragdoll.run_here("settings", "embedder.num_threads").out == f"{told}\nembedder.num_threads=1\n"
+    assert ragdoll.json("settings", "embedder.num_threads=0")["pending"] == ""
 
 
 def test_a_command_asks_another_model_and_the_window_keeps_its_own(

@@ -55,7 +55,7 @@ def failing_first(error: Exception, work: Callable[..., None]) -> Callable[..., 
 
 @pytest.fixture
 def reserve(tmp_path: Path) -> Reserve:
-    return Reserve(tmp_path, 2 * MIB)
+    return Reserve(tmp_path, lambda: 2 * MIB)
 
 
 def test_the_reserve_takes_real_room_and_gives_it_back(reserve: Reserve, tmp_path: Path) -> None:
@@ -118,6 +118,18 @@ def test_a_reserve_that_was_half_made_is_made_anew(reserve: Reserve, tmp_path: P
     (tmp_path / NAME).write_bytes(bytes(MIB))
     assert reserve.hold()
     assert (tmp_path / NAME).stat().st_size == 2 * MIB
+
+
+def test_another_size_is_held_once_it_is_wanted(tmp_path: Path) -> None:
+    wanted = [MIB]
+    reserve = Reserve(tmp_path, lambda: wanted[0])
+    for num_bytes in (MIB, 3 * MIB, 2 * MIB):
+        wanted[0] = num_bytes
+        assert reserve.has_room()
+        assert (tmp_path / NAME).stat().st_size == num_bytes
+    wanted[0] = 0
+    assert reserve.has_room()
+    assert not (tmp_path / NAME).exists()
 
 
 def test_going_on_that_ends_at_a_full_disk_again_is_tried_less_and_less_often(
@@ -200,7 +212,7 @@ class Disk:
 
     def fill(self, free_bytes: int) -> None:
         with self._filler.open("ab") as stream:
-            left = Reserve(self.path, 0).free_bytes() - free_bytes
+            left = Reserve(self.path, lambda: 0).free_bytes() - free_bytes
             while left > 0:
                 left -= stream.write(bytes(min(left, MIB)))
                 stream.flush()
@@ -277,7 +289,7 @@ def test_a_full_disk_loses_nothing_and_the_library_goes_on_by_itself(
     docs, home = tmp_path / "docs", disk.path / "home"
     home.mkdir()
     write(docs, range(10))
-    reserve = Reserve(home, RESERVE_BYTES)
+    reserve = Reserve(home, lambda: RESERVE_BYTES)
     with KilledLibrary(home, reserve=reserve) as library:
         library.start()
         library.live(docs)
@@ -311,7 +323,7 @@ def test_a_library_that_stopped_on_a_full_disk_starts_again_on_it(
     docs, home = tmp_path / "docs", disk.path / "home"
     home.mkdir()
     write(docs, range(10))
-    reserve = Reserve(home, RESERVE_BYTES)
+    reserve = Reserve(home, lambda: RESERVE_BYTES)
     with KilledLibrary(home, reserve=reserve) as library:
         library.start()
         library.live(docs)

@@ -13,6 +13,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -36,8 +37,9 @@ from engine.library.chunker import estimate_tokens, indexed_text
 from engine.library.parsers import child, process
 from engine.library.parsers import pool as pool_module
 from engine.library.parsers.frames import read_frame, write_frame
-from engine.library.parsers.pool import ParserPool
+from engine.library.parsers.pool import ParserPool, PoolLimits
 from tests.helpers.corpus import write_corpus
+from tests.helpers.parsing import pool_of
 from tests.helpers.pdf import pdf
 from tests.helpers.shared_data import shared_file
 
@@ -47,7 +49,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def pool() -> Iterator[ParserPool]:
-    with ParserPool(1, PATIENCE_S, 2048 * MIB) as pool:
+    with pool_of(1, PATIENCE_S, 2048 * MIB) as pool:
         yield pool
 
 
@@ -170,7 +172,7 @@ def test_limits_name_both_figures(pool: ParserPool, note: Path):
 
 
 def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(slow: Path, note: Path):
-    with ParserPool(1, 0.5, 2048 * MIB) as pool:
+    with pool_of(1, 0.5, 2048 * MIB) as pool:
         with pytest.raises(ParserGaveUp, match=r"took longer than 0\.5 s"):
             read(pool, slow)
         assert children() == []
@@ -238,7 +240,7 @@ def test_a_file_that_wants_too_much_memory_is_given_up_and_the_next_one_read(tmp
     greedy = tmp_path / "greedy.docx"
     with zipfile.ZipFile(greedy, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("word/document.xml", b"<w:document xmlns:w='x'>" + b"<w:p/>" * (60 * MIB))
-    with ParserPool(1, PATIENCE_S, 256 * MIB) as pool:
+    with pool_of(1, PATIENCE_S, 256 * MIB) as pool:
         with pytest.raises(ParserGaveUp, match="memory"):
             read(pool, greedy)
         assert read(pool, note).chunks
@@ -276,7 +278,7 @@ def test_a_call_that_is_cancelled_while_it_waits_for_a_child_leaves_the_child_al
 
 
 def test_closing_ends_children_and_calls(slow: Path, note: Path):
-    pool = ParserPool(2, PATIENCE_S, 2048 * MIB)
+    pool = pool_of(2, PATIENCE_S, 2048 * MIB)
     with ThreadPoolExecutor(1) as executor:
         answer = executor.submit(read, pool, slow)
         wait_for(children)
@@ -291,7 +293,7 @@ def test_closing_ends_children_and_calls(slow: Path, note: Path):
 
 def test_several_children_read_at_the_same_time(slow: Path, note: Path):
     stop = threading.Event()
-    with ParserPool(2, PATIENCE_S, 2048 * MIB) as pool, ThreadPoolExecutor(1) as executor:
+    with pool_of(2, PATIENCE_S, 2048 * MIB) as pool, ThreadPoolExecutor(1) as executor:
         long = executor.submit(read, pool, slow, stop)
         wait_for(children)
         assert read(pool, note).chunks
@@ -300,6 +302,73 @@ def test_several_children_read_at_the_same_time(slow: Path, note: Path):
         stop.set()
         with pytest.raises(Cancelled):
             long.result(timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def limits() -> list[PoolLimits]:
+    """What holds now."""
+    return [PoolLimits(1, PATIENCE_S, 2048 * MIB)]
+
+
+@pytest.fixture
+def following(limits: list[PoolLimits]) -> Iterator[ParserPool]:
+    with ParserPool(lambda: limits[0]) as pool:
+        yield pool
+
+
+def test_how_long_a_file_may_take_can_be_changed(
+    following: ParserPool, limits: list[PoolLimits], slow: Path, note: Path
+):
+    assert read(following, note).chunks
+    limits[0] = replace(limits[0], seconds=0.5)
+    with pytest.raises(ParserGaveUp, match=r"took longer than 0\.5 s"):
+        read(following, slow)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_child_that_may_have_other_memory_is_started_anew(
+    following: ParserPool, limits: list[PoolLimits], note: Path
+):
+    def address_space() -> int:
+        (child,) = children()
+        return int(child.rlimit(psutil.RLIMIT_AS)[0])
+
+    read(following, note)
+    assert address_space() == 2048 * MIB
+    limits[0] = replace(limits[0], memory_bytes=512 * MIB)
+    read(following, note)
+    assert address_space() == 512 * MIB
+
+
+def test_how_many_files_are_read_at_once_can_be_changed(
+    following: ParserPool, limits: list[PoolLimits], slow: Path, note: Path
+):
+    stop = threading.Event()
+    with ThreadPoolExecutor(2) as executor:
+        long = executor.submit(read, following, slow, stop)
+        wait_for(children)
+        waiting = executor.submit(read, following, note)
+        time.sleep(0.3)
+        assert not waiting.done()
+        limits[0] = replace(limits[0], processes=2)
+        assert waiting.result(timeout=PATIENCE_S).chunks
+        assert len(children()) == 2
+        limits[0] = replace(limits[0], processes=1)
+        stop.set()
+        with pytest.raises(Cancelled):
+            long.result(timeout=PATIENCE_S)
+    read(following, note)
+    assert len(children()) == 1
+
+
+def test_children_that_are_too_many_go_with_the_next_call(following: ParserPool, limits: list[PoolLimits], note: Path):
+    limits[0] = replace(limits[0], processes=2)
+    with following._place(lambda: False), following._place(lambda: False):
+        assert len(children()) == 2
+    assert len(children()) == 2
+    limits[0] = replace(limits[0], processes=1)
+    read(following, note)
+    assert len(children()) == 1
 
 
 def test_children_are_counted_for_the_ledger(pool: ParserPool, note: Path):
@@ -331,7 +400,7 @@ def test_names_that_are_not_utf8_are_read(pool: ParserPool, tmp_path: Path):
 
 
 def test_a_child_of_a_big_engine_reads_more_than_one_file(note: Path):
-    with ParserPool(1, PATIENCE_S, 512 * MIB) as pool:
+    with pool_of(1, PATIENCE_S, 512 * MIB) as pool:
         ballast = b"x" * (300 * MIB)
         read(pool, note)
         (child,) = children()
@@ -348,8 +417,9 @@ def test_a_child_is_light_humble_and_alone(pool: ParserPool, note: Path):
     assert int(Path(f"/proc/{child.pid}/oom_score_adj").read_text()) == 800
     mapped = Path(f"/proc/{child.pid}/maps").read_text()
     assert not any(library in mapped for library in ("libtorch", "lancedb", "Qt6", "llama"))
-    child.send_signal(signal.SIGINT)
-    assert read(pool, note).chunks
+    for number in (signal.SIGINT, signal.SIGHUP):
+        child.send_signal(number)
+        assert read(pool, note).chunks
     assert children() == [child]
 
 
@@ -357,8 +427,8 @@ def test_a_child_is_light_humble_and_alone(pool: ParserPool, note: Path):
 def test_a_child_does_not_outlive_its_engine(note: Path):
     program = (
         "import os, sys\n"
-        "from engine.library.parsers.pool import ParserPool\n"
-        "pool = ParserPool(1, 60, 2**31)\n"
+        "from engine.library.parsers.pool import ParserPool, PoolLimits\n"
+        "pool = ParserPool(lambda: PoolLimits(1, 60, 2**31))\n"
         f"pool.read({str(note)!r}, None, 240, 32, 2**20, 9)\n"
         "print(next(iter(pool._children)).pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
@@ -405,7 +475,7 @@ def outcome(pool: ParserPool, path: Path) -> str:
 @pytest.mark.parametrize("folder", ["pypdf", "tree-rust-book", "py-pdf-sample-files", "mammoth-docx", "python-docx"])
 def test_every_real_file_is_read_or_refused_with_a_reason(folder: str):
     files = [path for path in sorted(shared_file(f"docs/{folder}").rglob("*")) if path.is_file()]
-    with ParserPool(2, 120, 2048 * MIB) as pool:
+    with pool_of(2, 120, 2048 * MIB) as pool:
         outcomes = {path: outcome(pool, path) for path in files}
     assert [path for path, said in outcomes.items() if said.startswith("gave up")] == []
     assert all(said == "read" or said.endswith(".") for said in outcomes.values())

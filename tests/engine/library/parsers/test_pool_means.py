@@ -12,6 +12,7 @@ import pytest
 from engine.core import ReadDocument
 from engine.errors import DocumentEncrypted, DocumentNeedsOcr, ParserGaveUp
 from engine.library.parsers.pool import ParserPool
+from tests.helpers.parsing import pool_of
 from tests.helpers.pdf import Page, pdf
 
 MIB = 2**20
@@ -28,7 +29,7 @@ def secret(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def pool(tmp_path: Path) -> Iterator[ParserPool]:
-    with ParserPool(1, 60.0, 2048 * MIB, tmp_path / "ocr") as opened:
+    with pool_of(1, 60.0, 2048 * MIB, tmp_path / "ocr") as opened:
         yield opened
 
 
@@ -88,7 +89,7 @@ def test_a_scan_may_take_as_long_as_its_pages_need(tmp_path: Path, stand_in: Pat
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf([SCAN, Page(has_picture=True, rotation=90)]))
 
-    with ParserPool(1, 60.0, 2048 * MIB, tmp_path / "ocr") as pool:
+    with pool_of(1, 60.0, 2048 * MIB, tmp_path / "ocr") as pool:
         assert pool.can_ocr(())
         # The child is started and has its libraries; from now on a file may take less than its pages do.
         pool.page(str(path), 1, 0, 0, 100)
@@ -107,7 +108,7 @@ def test_pages_of_a_protected_document_are_kept_nowhere(tmp_path: Path, stand_in
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf([SCAN]))
 
-    with ParserPool(1, 60.0, 2048 * MIB, tmp_path / "ocr") as pool:
+    with pool_of(1, 60.0, 2048 * MIB, tmp_path / "ocr") as pool:
         assert read(pool, path, ("sesame",)).chunks[0].text == "a page of recognised text"
         assert not (tmp_path / "ocr").exists()
         read(pool, path)
@@ -121,7 +122,7 @@ def test_a_page_that_hangs_ends_with_the_files_time(tmp_path: Path, stand_in: Pa
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf([SCAN]))
 
-    with ParserPool(1, 2.0, 2048 * MIB) as pool, pytest.raises(ParserGaveUp, match="longer than"):
+    with pool_of(1, 2.0, 2048 * MIB) as pool, pytest.raises(ParserGaveUp, match="longer than"):
         read(pool, path)
 
 
@@ -145,6 +146,6 @@ def test_a_pdf_that_pdfium_crashes_on_is_read_by_another(tmp_path: Path, monkeyp
         "pypdfium2.PdfDocument.__init__ = lambda *_, **__: os.kill(os.getpid(), signal.SIGSEGV)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with ParserPool(1, 60.0, 2048 * MIB) as pool:
+    with pool_of(1, 60.0, 2048 * MIB) as pool:
         assert read(pool, path).chunks[0].text == "One page."
         assert pool.page(str(path), 1, 0, 3, 200).text == "One page."
