@@ -105,7 +105,7 @@ class Answering:
         if goes_on:
             # Of several answers, one goes on, and what it was begun with is not looked for again.
             sampling = replace(sampling, num_answers=1, stop=(*sampling.stop, *self._speaker.ends_of_answers))
-        if prompt.messages and not (sampling.grammar or sampling.json_schema):
+        if prompt.messages and not (question.is_verbatim or sampling.grammar or sampling.json_schema):
             sampling = replace(sampling, stop=(*sampling.stop, *self._speaker.ends_of_plain(prompt.messages)))
         sampling = replace(sampling, max_tokens=room if sampling.is_open_ended else min(sampling.max_tokens, room))
         # What was to be thought before an answer has been, and what others make of a model's marks is theirs.

@@ -47,8 +47,8 @@ _OFFERS_IF_UNMARKED: Sequence[_Told] = (_AT_ONCE, {})
 _PROBE = "."
 # What stands before what an assistant writes, for a model without a template.
 _ANSWER = "Answer:"
-# It has never learnt where its answer ends, and goes on with a question of its own.
-PLAIN_ENDS = ("\nQuestion:", f"\n{_ANSWER}")
+# It may never have learnt where its answer ends, and go on with a question of its own: as far from it as ours are.
+PLAIN_ENDS = ("\n\nQuestion:", f"\n\n{_ANSWER}")
 # How a template may fail that was compiled.
 _FAILURES = (
     *(jinja2.TemplateError, ArithmeticError, AttributeError, LookupError),

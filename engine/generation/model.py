@@ -369,9 +369,9 @@ class Model:
         """What of it `tokenize` has to know."""
         self._lone, self._marks = [], None
         kind = llama.llama_vocab_type(self._vocab)
-        if kind == llama.LLAMA_VOCAB_TYPE_NONE:
+        if kind == llama.LLAMA_VOCAB_TYPE_NONE or (kind == llama.LLAMA_VOCAB_TYPE_SPM and not self._has_bytes()):
             return
-        if kind == llama.LLAMA_VOCAB_TYPE_SPM and self._has_bytes():
+        if kind == llama.LLAMA_VOCAB_TYPE_SPM:
             lone = self._tokenize(_LONE, False)
             self._lone = lone if len(lone) == _LONE_TOKENS else []
         written = {*_MARK.findall(self.chat_template or ""), *_MARKS_OF_ROLES}

@@ -6,6 +6,7 @@ is why its KV can be found again in another prompt (and why counts simply add up
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,8 +33,8 @@ Tokenize = Callable[[str, bool], Sequence[int]]
 CACHED_TEXTS = 1024
 # Of all of them: what other applications send may be much longer. With their tokens that is ten times as much memory.
 CACHED_CHARACTERS = 4 * 2**20
-# Turns of conversations, each with its passages and without: some 20 MB of text. Their lengths are added up for every
-# prompt, from the first turn on, also of those that are long cut off.
+# Turns of conversations, each with its passages and without. Their lengths are added up for every prompt, from the
+# first turn on, also of those that are long cut off.
 CACHED_TURNS = 2048
 
 
@@ -63,6 +64,26 @@ class _Known:
         return tokens
 
 
+class _Lengths:
+    """Of turns that were asked for last, by their digests: texts may be long, and are not kept. From any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lengths: OrderedDict[bytes, int] = OrderedDict()
+
+    def find(self, turn: bytes) -> int | None:
+        with self._lock:
+            if turn in self._lengths:
+                self._lengths.move_to_end(turn)
+            return self._lengths.get(turn)
+
+    def note(self, turn: bytes, num_tokens: int) -> None:
+        with self._lock:
+            self._lengths[turn] = num_tokens
+            while len(self._lengths) > CACHED_TURNS:
+                self._lengths.popitem(last=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Speaker:
     """One model's way to be spoken to; `name` is what people call it.
@@ -88,15 +109,14 @@ class Speaker:
     is_control: Callable[[int], bool] | None = None
     _tokens_of_text: Callable[[str, bool], tuple[int, ...]] = field(init=False, repr=False)
     _segment_of: Callable[[PromptPart], Segment] = field(init=False, repr=False)
-    _added_by: Callable[[tuple[Message, ...], bool], int] = field(init=False, repr=False)
+    _added: _Lengths = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_tokens_of_text", _Known(self.tokenize))
         # The same one again is known to those who cut prompts (cut_prompts.py), and not hashed a second time.
         made = lru_cache(maxsize=CACHED_TEXTS)(lambda part: Segment(self.tokens(part), part.kind, part.documents))
         object.__setattr__(self, "_segment_of", made)
-        added = lru_cache(maxsize=CACHED_TURNS)(lambda messages, thinks: self.told(thinks)._added(messages))
-        object.__setattr__(self, "_added_by", added)
+        object.__setattr__(self, "_added", _Lengths())
 
     @property
     def tells_day(self) -> bool:
@@ -126,7 +146,7 @@ class Speaker:
             return self
         other = replace(self, is_to_think=is_to_think)
         # Tokens are the same in both.
-        for name in ("_tokens_of_text", "_segment_of", "_added_by"):
+        for name in ("_tokens_of_text", "_segment_of", "_added"):
             object.__setattr__(other, name, getattr(self, name))
         return other
 
@@ -202,10 +222,11 @@ class Speaker:
 
     def added(self, messages: tuple[Message, ...]) -> int:
         """How many tokens a turn adds to a prompt, with the markup around it."""
-        return self._added_by(messages, self.is_to_think)
-
-    def _added(self, messages: tuple[Message, ...]) -> int:
+        asked = _digest(messages, self.is_to_think)
+        if (known := self._added.find(asked)) is not None:
+            return known
         once, twice = (self.count(self.render(times * messages)) for times in (1, 2))
+        self._added.note(asked, twice - once)
         return twice - once
 
     def knows(self, tokens: Sequence[int], signature: str) -> bool:
@@ -264,6 +285,16 @@ def _template(model: Model) -> ChatTemplate | None:
         return ChatTemplate(source, model.bos_text, model.eos_text)
     except TemplateBroken:
         return None
+
+
+def _digest(messages: Iterable[Message], thinks: bool) -> bytes:
+    """Another for all that makes another number of tokens of them."""
+    told = hashlib.blake2b(bytes([thinks]), digest_size=16)
+    for message in messages:
+        for part in message.parts:
+            how = f"{message.role} {part.is_markup} {part.stands_alone} {len(part.text)} {part.tokens}\n"
+            told.update(how.encode() + part.text.encode("utf-8", "surrogatepass"))
+    return told.digest()
 
 
 def _grouped(parts: Iterable[PromptPart]) -> Iterator[list[PromptPart]]:

@@ -192,7 +192,7 @@ class Indexer:
 
     def _delete_rows(self, removed: Collection[int]) -> None:
         """Of what a person removed."""
-        if removed:
+        if self._recorder.has_rows(removed):
             self._table.forget_soon()
         self._lent(lambda: self._recorder.delete_rows(removed))
 

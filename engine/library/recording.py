@@ -77,6 +77,10 @@ class Recorder:
         self._catalog, self._embedder, self._table = catalog, stores.embedder, stores.table
         self._stored = self._table.document_ids()
 
+    def has_rows(self, document_ids: Iterable[int]) -> bool:
+        """Whether any of these have rows."""
+        return not self._stored.isdisjoint(document_ids)
+
     def reconcile(self) -> None:
         """Makes catalogue and table agree after a kill: no orphaned row, no document without its rows.
 

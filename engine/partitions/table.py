@@ -92,9 +92,10 @@ class ChunkTable(TableReader):
         self._new_files.sync()
         self._rows_to_index = _unindexed_rows(self._table)
         self._commits = 0
-        # Whether there was no room to tidy up; and how many rows to be indexed, and dead ones, there were then.
+        # Whether there was no room to tidy up; how many rows to be indexed, and dead ones, there were then, and what
+        # room would have been enough, where that is known.
         self.lacks_room = False
-        self._num_put_off = (0, 0)
+        self._num_put_off, self._wanted_bytes = (0, 0), math.inf
         # Rows that were removed or replaced and are in files still; and since when only old versions have such files.
         self._dead_rows = max(_dead_rows(self._table), int(self._has_files_of_before()))
         self._let_go_at: float | None = None
@@ -228,7 +229,8 @@ class ChunkTable(TableReader):
     def is_optimize_due(self, *, more_comes: bool = False) -> bool:
         """Whether so much was written since `optimize` that questions and commits have become slower.
 
-        While `more_comes`, only when they have become much slower. Where there was no room, so much must come again.
+        While `more_comes`, only when they have become much slower. Where there was no room, and there is none yet, so
+        much must come again.
         """
         most, share, commits = MOST_UNINDEXED_ROWS, UNINDEXED_SHARE, COMMITS_LIMIT
         if more_comes:
@@ -236,7 +238,7 @@ class ChunkTable(TableReader):
         limit = min(most, max(UNINDEXED_ROWS_LIMIT, int(share * self._num_rows)))
         if more_comes:
             commits = max(commits, limit // LEAST_ROWS_OF_COMMITS)
-        to_index, dead = self._num_put_off
+        to_index, dead = (0, 0) if self._has_room(self._wanted_bytes) else self._num_put_off
         return max(self._rows_to_index - to_index, self._dead_rows - dead) >= limit or self._commits >= commits
 
     def optimize(self) -> None:
@@ -278,14 +280,18 @@ class ChunkTable(TableReader):
         self._tidy_up(is_thorough=True)
         if self._is_closed:
             return
-        self._steps_hurried = max(0, self._steps_hurried - 1)
-        if not self._steps_hurried:
-            with suppress(OSError):
-                self._hurried.unlink(missing_ok=True)
+        self._hurry(max(0, self._steps_hurried - 1))
         if has_let_go and not self._steps_hurried:
             is_many = self._num_rows >= _MANY_ROWS
             seconds = _SECONDS_BETWEEN_FORGETTING_MANY if is_many else _SECONDS_BETWEEN_FORGETTING
             self._forgets_at = self._clock() + seconds
+
+    def _hurry(self, num_steps: int) -> None:
+        """So many steps more; without any, nobody waits at the next start either."""
+        self._steps_hurried = num_steps
+        if not num_steps:
+            with suppress(OSError):
+                self._hurried.unlink(missing_ok=True)
 
     def _has_files_of_before(self) -> bool:
         """Whether there may be rows on the disk that only old versions have."""
@@ -327,13 +333,16 @@ class ChunkTable(TableReader):
         # That joins files as well, where something is left to join.
         self._new_files.sync()
         self._rows_to_index, self._commits, self._num_put_off = 0, 0, (0, 0)
-        self.lacks_room = False
+        self.lacks_room, self._wanted_bytes = False, math.inf
         now = self._clock()
         if self._dead_rows:
             self._let_go_at = now
         elif self._are_versions_old(now):
             self._let_go_at = None
         self._num_rows, self._dead_rows = self._table.count_rows(), _dead_rows(self._table)
+        if not self._dead_rows and self._let_go_at is None:
+            # Another clean-up than that which somebody waits for may have been the last that was needed.
+            self._hurry(0)
 
     def _make_room_to_join(self) -> None:
         """Drops old versions where that takes little, and looks that there is room to join all files.
@@ -344,11 +353,14 @@ class ChunkTable(TableReader):
             OSError: There is no room for it, as if the disk was full; new rows are in the indices, if that could be.
         """
         files, num_unindexed = RowFiles.of(self._table), _unindexed_rows(self._table)
+        self._wanted_bytes = math.inf
         has_room = self._has_room(files.bytes_to_join)
         if files.are_apart(num_unindexed) or (not has_room and self._set_apart(files, num_unindexed)):
             self._index_new_rows()
-            has_room = self._has_room(RowFiles.of(self._table).bytes_to_join)
+            files = RowFiles.of(self._table)
+            has_room = self._has_room(files.bytes_to_join)
         if not has_room:
+            self._wanted_bytes = files.bytes_to_join
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _set_apart(self, files: RowFiles, num_unindexed: int) -> bool:
@@ -359,8 +371,8 @@ class ChunkTable(TableReader):
         files.set_apart(self._table)
         return RowFiles.of(self._table).are_apart(_unindexed_rows(self._table))
 
-    def _has_room(self, num_bytes: int) -> bool:
-        return shutil.disk_usage(self._files).free >= num_bytes
+    def _has_room(self, num_bytes: float) -> bool:
+        return num_bytes < math.inf and shutil.disk_usage(self._files).free >= num_bytes
 
     def _index_new_rows(self) -> None:
         """Brings new rows into the indices and drops old versions, which takes little room: no other row is written.

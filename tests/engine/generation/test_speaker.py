@@ -70,7 +70,7 @@ def test_only_behind_a_plain_prompt_the_next_question_ends_an_answer():
     refuses = ChatTemplate("{{ raise_exception('nobody') }}", "", "")
     ends = [Speaker(template, lambda *_: [1], 64).ends_of_plain(asked) for template in (None, refuses)]
     assert ends[0] == ends[1]
-    assert "\nQuestion:" in ends[0]
+    assert "\n\nQuestion:" in ends[0]
     assert Speaker(ChatTemplate(CHATML, "", ""), lambda *_: [1], 64).ends_of_plain(asked) == ()
 
 

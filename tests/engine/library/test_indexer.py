@@ -490,6 +490,17 @@ def test_rows_that_a_kill_left_of_a_removed_file_leave_the_disk_soon(library: Sm
     assert library.stores.table.is_hurried
 
 
+def test_nobody_waits_for_a_removed_file_of_which_nothing_was_indexed(library: SmallLibrary) -> None:
+    unread, read = library.docs / "a.md", library.write("b.md")
+    unread.write_bytes(b"")
+    library.add()
+
+    assert library.indexer.remove([str(unread)]) == 1
+    assert not library.stores.table.is_hurried
+    library.indexer.remove([str(read)])
+    assert library.stores.table.is_hurried
+
+
 def test_what_was_removed_is_not_gone_through_for_each_new_file(
     library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1149,3 +1149,34 @@ def test_all_rows_of_documents_come_in_the_order_of_their_text(table: ChunkTable
 
 def test_what_arrow_allocates_comes_from_the_allocator_that_is_looked_after(table: ChunkTable):
     assert pa.default_memory_pool().backend_name == "system"
+
+
+def test_what_there_was_no_room_for_is_due_again_once_there_is(table: ChunkTable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(table_module, "UNINDEXED_ROWS_LIMIT", 20)
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in range(30)})
+    table.optimize()
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in range(100, 130)})
+    table.delete_documents(range(30))
+    usage = shutil.disk_usage
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda path: usage(path)._replace(free=0))
+        assert table.is_optimize_due()
+        with pytest.raises(DiskFull):
+            table.optimize()
+        assert not table.is_optimize_due()
+    assert table.is_optimize_due()
+    table.optimize()
+    assert not table.is_optimize_due()
+
+
+def test_nobody_is_hurried_for_what_another_clean_up_has_let_go(table: ChunkTable):
+    seconds = 0.0
+    table._clock = lambda: seconds
+    table.put_documents({id_: [chunk_row(id_, 0, f"Row {id_}.")] for id_ in (1, 2)})
+    table.forget_soon()
+    table.delete_documents([2])
+    table.forget_removed()
+    assert table._hurried.exists()
+    seconds += 120.0
+    table.optimize()
+    assert not table._hurried.exists()
