@@ -2,10 +2,12 @@
 
 The lock decides, because the system lets it go when its process ends in whatever way; the local socket only carries.
 What is in the lock's file, or left there by another computer, is nothing: data folders travel on sticks.
+Where a disk knows no locks, the lock alone is in the temporary folder: one window per data folder and computer.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 # What carries is imported where it is needed: the lock is taken before the first paint, all else comes after it.
 _TIMEOUT_MS = 3000
 _AGAIN_S = 0.02
+# What disks say that know no locks: Lustre mounted without `flock`, NFS without lockd, some of FUSE.
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 # More than the paths of any command line take, written as they are here.
 _MAX_MESSAGE_BYTES = 2**24
 # sockaddr_un.sun_path holds 108 bytes on Linux, 104 on others.
@@ -43,10 +47,10 @@ class SingleInstance(QObject):
         """Whether we are the first, if need be after waiting; raises OSError where the lock cannot be written."""
         until = time.monotonic() + wait_ms / 1000
         try:
-            while (held := _locked(self._lock_file)) is None and time.monotonic() < until:
+            while (held := _claimed(self._lock_file)) is None and time.monotonic() < until:
                 time.sleep(_AGAIN_S)
         except OSError as error:
-            raise OSError(f"{self._lock_file} cannot be written") from error
+            raise OSError(f"{error.filename or self._lock_file} cannot be written") from error
         self._held = held
         return held is not None
 
@@ -115,9 +119,20 @@ class SingleInstance(QObject):
         socket.deleteLater()
 
 
-def _locked(file: Path) -> int | None:
+def _claimed(lock_file: Path) -> int | None:
+    """The lock as `_locked` has it, on its own disk or, where that knows none, in the temporary folder."""
+    try:
+        return _locked(lock_file)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    # Others write there too: no link of theirs leads us to a file of our own.
+    return _locked(_in_temporary_folder(lock_file).with_suffix(".lock"), getattr(os, "O_NOFOLLOW", 0))
+
+
+def _locked(file: Path, more_flags: int = 0) -> int | None:
     """The file, opened and locked until it is closed, be it by the end of the process; None where another has it."""
-    opened = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    opened = os.open(file, os.O_RDWR | os.O_CREAT | more_flags, 0o600)
     try:
         _lock(opened)
     except (BlockingIOError, PermissionError):
@@ -157,11 +172,16 @@ def paths_in(line: bytes) -> tuple[str, ...] | None:
 
 def socket_address(lock_file: Path) -> str:
     """Beside the lock; where that path is too long for a socket, a name of its own in the temporary folder."""
+    beside = lock_file.with_suffix(".socket")
+    if len(os.fsencode(beside)) <= _MAX_SOCKET_PATH_BYTES:
+        return str(beside)
+    return str(_in_temporary_folder(lock_file))
+
+
+def _in_temporary_folder(lock_file: Path) -> Path:
+    """A name that belongs to this lock alone."""
     import hashlib
     import tempfile
 
-    beside = str(lock_file.with_suffix(".socket"))
-    if len(beside.encode(errors="surrogateescape")) <= _MAX_SOCKET_PATH_BYTES:
-        return beside
-    digest = hashlib.sha256(beside.encode(errors="surrogateescape")).hexdigest()[:24]
-    return str(Path(tempfile.gettempdir()) / f"ragdoll-{digest}")
+    digest = hashlib.sha256(os.fsencode(lock_file.with_suffix(".socket"))).hexdigest()[:24]
+    return Path(tempfile.gettempdir()) / f"ragdoll-{digest}"

@@ -42,6 +42,7 @@ class ChatListModel(QAbstractListModel):
     chat_renamed = Signal(str, str)  # id, new title
     chat_deleted = Signal(str, str)  # id, title; can be undone
     chat_restored = Signal(str)  # id
+    looking_changed = Signal(bool)  # whether chats are being looked through
     store_failed = Signal(str, str)  # a sentence, a way out
 
     def __init__(self, store: ChatStore, parent: QObject | None = None) -> None:
@@ -51,6 +52,7 @@ class ChatListModel(QAbstractListModel):
         self._filter = ""
         # Id and title, the last one at the end.
         self._deleted: list[tuple[str, str]] = []
+        self._is_looking = False
         self._reading: Iterator[None] = iter(())
         self._due = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._due.timeout.connect(self._read_on)
@@ -59,6 +61,11 @@ class ChatListModel(QAbstractListModel):
     @property
     def filter(self) -> str:
         return self._filter
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether it is not known yet which chats the filter shows."""
+        return self._is_looking
 
     @property
     def can_undo(self) -> bool:
@@ -104,6 +111,7 @@ class ChatListModel(QAbstractListModel):
     def stop(self) -> None:
         """Before the store is closed."""
         self._due.stop()
+        self._set_looking(False)
 
     def row_of(self, conversation_id: str) -> int | None:
         """Where a chat is; None when the filter hides it."""
@@ -186,9 +194,16 @@ class ChatListModel(QAbstractListModel):
             for _ in self._reading:
                 if time.monotonic() >= until:
                     self._due.start()
+                    self._set_looking(True)
                     return
         except RagdollError as error:
             self.store_failed.emit(error.sentence, error.way_out)
+        self._set_looking(False)
+
+    def _set_looking(self, is_looking: bool) -> None:
+        if is_looking != self._is_looking:
+            self._is_looking = is_looking
+            self.looking_changed.emit(is_looking)
 
     def _show(self, among: Collection[str] | None) -> None:
         new = self._store.conversations(among)

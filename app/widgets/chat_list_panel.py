@@ -172,6 +172,7 @@ class ChatListPanel(QWidget):
         chats.chat_deleted.connect(self._on_deleted)
         for changed in (chats.rowsInserted, chats.rowsRemoved, chats.modelReset, chats.rowsMoved):
             changed.connect(self._on_rows_changed)
+        chats.looking_changed.connect(self._show_nothing)
         self._on_rows_changed()
 
     def show_current(self, conversation_id: str) -> None:
@@ -266,9 +267,11 @@ class ChatListPanel(QWidget):
 
     def _show_nothing(self) -> None:
         num_chats = self._chats.rowCount() if self._chats is not None else 0
-        self._nothing.setText(
-            self.tr("No chat matches.") if self.search.text() else self.tr("Your chats appear here.")
-        )  # fmt: skip
+        if self._chats is not None and self._chats.is_looking:
+            words = self.tr("Searching…")
+        else:
+            words = self.tr("No chat matches.") if self.search.text() else self.tr("Your chats appear here.")
+        self._nothing.setText(words)
         self._nothing.setVisible(not num_chats)
 
     def _on_menu(self, where: QPoint) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPixmap, QResizeEvent
+from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
+
+from app.widgets import scroll_keys
 
 ZOOM_STEP = 1.25
 MIN_ZOOM, MAX_ZOOM = 0.5, 4.0
@@ -89,6 +91,10 @@ class PagePicture(QScrollArea):
         self._fit()
         if self._keeps_to_mark:
             self._scroll_to_mark()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if not scroll_keys.goes_to_end(event, self.verticalScrollBar()):
+            super().keyPressEvent(event)
 
     def _on_reader_scrolls(self) -> None:
         self._keeps_to_mark = False

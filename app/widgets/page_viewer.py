@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFrame, QStackedWidget, QTextBrowser, QTextEdit, Q
 
 from app import theme
 from app.tips import plain_tip
-from app.widgets import bits
+from app.widgets import bits, scroll_keys
 from app.widgets.elided import ElidedLabel
 from app.widgets.empty_state import EmptyState
 from app.widgets.figures import file_name, printable
@@ -67,7 +67,8 @@ class _PageText(QTextBrowser):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         self._mark_position = None
-        super().keyPressEvent(event)
+        if not scroll_keys.goes_to_end(event, self.verticalScrollBar()):
+            super().keyPressEvent(event)
 
     def _scroll_to_mark(self) -> None:
         if self._mark_position is None:

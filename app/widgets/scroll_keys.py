@@ -1,8 +1,12 @@
-"""Keys that scroll a chat, wherever in it or below it the keyboard is: what has no use for them ignores them."""
+"""Keys that scroll a chat, wherever in it or below it the keyboard is: what has no use for them ignores them.
+
+A page beside it takes those that are meant for it.
+"""
 
 from __future__ import annotations
 
 from PySide6.QtGui import QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QAbstractSlider, QScrollBar
 
 _Keys = QKeySequence.StandardKey
 _BY_PAGES = (_Keys.MoveToPreviousPage, _Keys.MoveToNextPage)
@@ -17,6 +21,17 @@ def is_by_page(event: QKeyEvent) -> bool:
 def is_to_end(event: QKeyEvent) -> bool:
     """To the beginning or to the end."""
     return any(event.matches(key) for key in _TO_ENDS)
+
+
+def goes_to_end(event: QKeyEvent, bar: QScrollBar) -> bool:
+    """Does it, where the key says so: Qt's own views that cannot be written in leave that to what is around them."""
+    if event.matches(_Keys.MoveToStartOfDocument):
+        bar.triggerAction(QAbstractSlider.SliderAction.SliderToMinimum)
+    elif event.matches(_Keys.MoveToEndOfDocument):
+        bar.triggerAction(QAbstractSlider.SliderAction.SliderToMaximum)
+    else:
+        return False
+    return True
 
 
 def is_any(event: QKeyEvent) -> bool:

@@ -237,8 +237,12 @@ class ChatPage(QWidget):
         return tuple(panes)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """What is of no use where it was pressed, above all in the question, may scroll the conversation."""
-        if not (self._turns() and self.conversation.scroll_by(event)):
+        """What is of no use where it was pressed, above all in the question, may scroll the conversation.
+
+        Not from among the sources, which are beside it and scroll by themselves.
+        """
+        is_elsewhere = not self._turns() or self.sources.isAncestorOf(self.focusWidget() or self)
+        if is_elsewhere or not self.conversation.scroll_by(event):
             super().keyPressEvent(event)
 
     def take_back(self, text: str) -> None:

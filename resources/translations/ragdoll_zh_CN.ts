@@ -203,6 +203,10 @@
         <translation>搜索对话</translation>
     </message>
     <message>
+        <source>Searching…</source>
+        <translation>正在搜索…</translation>
+    </message>
+    <message>
         <source>Unpin</source>
         <translation>取消置顶</translation>
     </message>

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -122,6 +124,60 @@ def test_a_claim_waits_for_a_window_that_is_about_to_close(qapp, first, tmp_path
 def test_a_folder_that_cannot_be_written_is_an_error(qapp, tmp_path):
     with pytest.raises(OSError, match="cannot be written"):
         SingleInstance(tmp_path / "missing" / "window.lock").claim()
+
+
+@pytest.fixture
+def disk_without_locks(tmp_path, monkeypatch) -> Callable[[int], Path]:
+    """Has the file that it returns not be locked, for the reason of that number; the temporary folder is another."""
+    fcntl = pytest.importorskip("fcntl")
+    flock, lock_file = fcntl.flock, tmp_path / "window.lock"
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+
+    def be(reason: int) -> Path:
+        def flock_here(opened: int, operation: int) -> None:
+            if os.path.samestat(os.fstat(opened), lock_file.stat()):
+                raise OSError(reason, os.strerror(reason))
+            flock(opened, operation)
+
+        monkeypatch.setattr(fcntl, "flock", flock_here)
+        return lock_file
+
+    return be
+
+
+@pytest.mark.parametrize("reason", ["ENOSYS", "ENOTSUP", "EOPNOTSUPP", "ENOLCK"])
+def test_where_a_disk_knows_no_locks_there_is_one_window_all_the_same(qapp, tmp_path, disk_without_locks, reason):
+    lock_file = disk_without_locks(getattr(errno, reason))
+    first, second, other = (SingleInstance(file) for file in (lock_file, lock_file, tmp_path / "other.lock"))
+    assert first.claim()
+    assert not second.claim()
+    assert other.claim()
+    other.release()
+    first.release()
+    assert second.claim()
+    second.release()
+    (made,) = (tmp_path / "temporary").iterdir()
+    assert made.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_that_somebody_put_in_the_temporary_folder_is_not_followed(qapp, tmp_path, disk_without_locks):
+    lock_file = disk_without_locks(errno.ENOLCK)
+    instance = SingleInstance(lock_file)
+    assert instance.claim()
+    instance.release()
+    (made,) = (tmp_path / "temporary").iterdir()
+    made.unlink()
+    made.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match=f"{made} cannot be written"):
+        instance.claim()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_disk_that_fails_is_an_error(qapp, disk_without_locks):
+    lock_file = disk_without_locks(errno.EIO)
+    with pytest.raises(OSError, match=r"window\.lock cannot be written"):
+        SingleInstance(lock_file).claim()
 
 
 def test_a_caller_who_talks_nonsense_is_hung_up_on(qtbot, first, tmp_path):

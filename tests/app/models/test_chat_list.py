@@ -114,6 +114,28 @@ def test_a_word_of_two_letters_is_looked_for_a_little_at_a_time(chats, store, qt
     assert titles(chats) == ["middle", "oldest"]
 
 
+def test_it_is_told_while_chats_are_looked_through(chats, store, qtbot, monkeypatch):
+    told: list[bool] = []
+    chats.looking_changed.connect(told.append)
+    chats.set_filter("newest")
+    assert (chats.is_looking, told) == (False, [])
+    monkeypatch.setattr("app.models.chat_list._STEP_S", 0.0)
+    chats.set_filter("st")
+    assert (chats.is_looking, told) == (True, [True])
+    chats.set_filter("id")
+    assert told == [True]
+    qtbot.wait_until(lambda: not chats.is_looking)
+    assert told == [True, False]
+    for end in (lambda: chats.set_filter(""), chats.stop):
+        chats.set_filter("st")
+        assert chats.is_looking
+        end()
+        assert not chats.is_looking
+    chats.set_filter("id")
+    store.close()
+    qtbot.wait_until(lambda: not chats.is_looking)
+
+
 def test_a_search_ends_where_the_store_is_closed(chats, monkeypatch):
     monkeypatch.setattr("app.models.chat_list._STEP_S", 0.0)
     chats.set_filter("st")

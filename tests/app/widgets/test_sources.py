@@ -6,8 +6,8 @@ import base64
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPoint, Qt
-from PySide6.QtGui import QImage
+from PySide6.QtCore import QBuffer, QByteArray, QEvent, QIODevice, QObject, QPoint, Qt
+from PySide6.QtGui import QImage, QKeyEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractSlider
 
@@ -220,6 +220,41 @@ def test_the_mark_stays_in_sight_until_the_reader_scrolls(viewer):
     bar.triggerAction(QAbstractSlider.SliderAction.SliderToMinimum)
     viewer.resize(400, 500)
     assert (bar.value(), sees_mark(viewer)) == (0, False)
+
+
+def long_text() -> protocol.PageReply:
+    return protocol.PageReply(document="/docs/notes.md", page=None, num_pages=0, text="A line.\n" * 500, mark_end=6)
+
+
+@pytest.mark.parametrize("page", [at_the_foot(), long_text()], ids=["a picture", "a text"])
+def test_ctrl_home_and_ctrl_end_go_to_both_ends_of_the_page_and_no_further(viewer, page):
+    viewer.show_page(page)
+    shown = viewer.picture if page.image_png else viewer.text
+    bar = shown.verticalScrollBar()
+    heard = KeysHeard()
+    viewer.installEventFilter(heard)
+    for key, end in ((Qt.Key.Key_Home, bar.minimum()), (Qt.Key.Key_End, bar.maximum()), (Qt.Key.Key_Home, 0)):
+        QTest.keyClick(shown, key, Qt.KeyboardModifier.ControlModifier)
+        assert bar.value() == end
+    assert bar.maximum() > 0
+    assert heard.keys == []
+    # The reader has scrolled.
+    viewer.resize(500, 400)
+    assert bar.value() == 0
+
+
+class KeysHeard(QObject):
+    """What came through to a widget, but for Ctrl itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys: list[int] = []
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:
+        is_press = isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress
+        if is_press and event.key() != Qt.Key.Key_Control:
+            self.keys.append(event.key())
+        return False
 
 
 def test_zoom_grows_the_page_and_fit_brings_it_back(viewer):

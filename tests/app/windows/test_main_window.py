@@ -477,6 +477,26 @@ def test_from_the_question_one_pages_through_the_chat(window, models, client):
     assert field.textCursor().atStart()
 
 
+def test_from_among_the_sources_no_key_scrolls_the_chat(window, models, client):
+    finish(client, ask(models, client), "Words. [1] " * 600)
+    QApplication.processEvents()
+    bar = window.chat.conversation.verticalScrollBar()
+    assert bar.value() == bar.maximum() > 0
+    sources = window.chat.sources
+    for pressed in (sources.panel.cards()[0], sources.viewer.picture, sources.viewer.text):
+        if pressed is sources.viewer.picture:
+            # The chat is narrower then, and longer.
+            sources.open_passage(0)
+            QApplication.processEvents()
+        pressed.setFocus()
+        for key, modifiers in ((Qt.Key.Key_Home, CTRL), (Qt.Key.Key_PageUp, Qt.KeyboardModifier.NoModifier)):
+            QTest.keyClick(pressed, key, modifiers)
+            assert bar.value() == bar.maximum()
+    window.chat.prompt.setFocus()
+    QTest.keyClick(window.chat.prompt.field, Qt.Key.Key_Home, CTRL)
+    assert bar.value() == 0
+
+
 def test_where_nothing_was_asked_the_keys_that_scroll_do_nothing(window):
     for key in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
         QTest.keyClick(window.chat.prompt.field, key)
@@ -1133,6 +1153,22 @@ def test_searching_chats_narrows_the_list(window, models, client):
     assert [rows.index(row, 0).data() for row in range(rows.rowCount())] == ["Apples?"]
     search_chats(window, "nothing like it")
     assert window.chats._nothing.text() == "No chat matches."
+
+
+def test_an_empty_list_says_that_no_chat_matches_once_all_were_looked_through(
+    window, models, client, qtbot, monkeypatch
+):
+    finish(client, ask(models, client, "Apples?"))
+    search_chats(window, "nothing like it")
+    monkeypatch.setattr("app.models.chat_list._STEP_S", 0.0)
+    search_chats(window, "zz")
+    assert window.chats._nothing.isVisible()
+    assert window.chats._nothing.text() == "Searching…"
+    qtbot.wait_until(lambda: window.chats._nothing.text() == "No chat matches.")
+    search_chats(window, "ca")
+    assert window.chats._nothing.text() == "Searching…"
+    qtbot.wait_until(lambda: not window.chats._nothing.isVisible())
+    assert window.chats.list.model().rowCount() == 1
 
 
 def test_chats_are_searched_once_what_is_looked_for_is_written(window, models, qtbot, monkeypatch):
