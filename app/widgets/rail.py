@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
@@ -15,6 +15,7 @@ Place = Literal["chats", "every-file", "library", "memory", "models", "settings"
 
 # Of places whose icon has another name.
 _ICONS: dict[Place, str] = {"every-file": "table"}
+# The first is more where the text is so large that words would be cut.
 WIDTH_PX, COMPACT_WIDTH_PX = 248, 60
 
 
@@ -78,7 +79,6 @@ class Rail(QWidget):
 
     def set_compact(self, is_compact: bool) -> None:
         self._is_compact = is_compact
-        self.setFixedWidth(COMPACT_WIDTH_PX if is_compact else WIDTH_PX)
         self._word.setVisible(not is_compact)
         for button, text in self._texts.items():
             button.setText("" if is_compact else text)
@@ -86,6 +86,13 @@ class Rail(QWidget):
         self.new_chat.setToolTip(self.tr("New chat (Ctrl+N)"))
         if self._filling is not None:
             self._filling.setVisible(not is_compact)
+        self._fit()
+
+    def event(self, event: QEvent) -> bool:
+        # What its buttons need has changed.
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit()
+        return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Down:
@@ -94,6 +101,11 @@ class Rail(QWidget):
             self.focusPreviousChild()
         else:
             super().keyPressEvent(event)
+
+    def _fit(self) -> None:
+        margins = self._layout.contentsMargins()
+        widest = max(button.sizeHint().width() for button in self._texts) + margins.left() + margins.right()
+        self.setFixedWidth(COMPACT_WIDTH_PX if self._is_compact else max(WIDTH_PX, widest))
 
     def _place(self, place: Place, text: str) -> QPushButton:
         button = self._button(_ICONS.get(place, place), text, "nav")
