@@ -1006,7 +1006,8 @@ def test_thousands_of_linked_files_are_not_gone_through_for_each_of_them(
     bench.worker.pause()
     looks = _looks_at_roots(monkeypatch)
     wish(bench.worker, linked)
-    assert len(looks) <= 4
+    # The worker looks for itself meanwhile.
+    assert len(looks) < 20
 
 
 def test_thousands_of_linked_files_are_read_again_without_going_through_all_for_each(
