@@ -57,7 +57,8 @@ def going_on_with(
     if unsaid := _written_since(unfinished.text, whole, places):
         whole, turn = (one.in_words().with_end(one.answers[-1] + unsaid) for one in (whole, turn))
     history = turns_of_transcript(transcript, known_documents(documents_in_transcript(transcript)))
-    reading = _Reading(history, places, speaker, question.instructions.strip())
+    is_as_returned = bool(unfinished.segments) and not unsaid
+    reading = _Reading(history, places, speaker, question.instructions.strip(), may_be_cut=is_as_returned)
     prompt = reading.prompt(turn, whole, speaker.context_tokens - reserve_tokens)
     if prompt.num_tokens > speaker.context_tokens - reserve_tokens * LEAST_ROOM:
         return reading.shortened(turn.in_one_piece(), whole.in_one_piece(), reserve_tokens)
@@ -65,19 +66,28 @@ def going_on_with(
 
 
 class _Reading:
-    """How one model reads such a turn, behind the history of its conversation."""
+    """How one model reads such a turn, behind the history of its conversation.
 
-    def __init__(self, history: Sequence[Turn], places: Mapping[int, int], speaker: Speaker, wishes: str) -> None:
+    One that `may_be_cut` ended as its writer left it, perhaps within a character; what people have seen never does.
+    """
+
+    def __init__(
+        self,
+        history: Sequence[Turn],
+        places: Mapping[int, int],
+        speaker: Speaker,
+        wishes: str,
+        *,
+        may_be_cut: bool,
+    ) -> None:
         self._history, self._places, self._speaker, self._wishes = history, places, speaker, wishes
+        self._may_be_cut = may_be_cut
 
     def prompt(self, turn: Turn, whole: Turn, budget: int) -> Prompt:
         """With instructions and turns for which `budget` leaves room; `whole` is the turn with all of its passages."""
         speaker = self._speaker
         if not (is_own := speaker.knows(turn.all_tokens, turn.signature)):
-            # The rest of a character that was cut is still to be written: what stood for it would stay.
-            turn, whole = (
-                one.in_words().with_end(one.answers[-1].removesuffix(_CUT_CHARACTER)) for one in (turn, whole)
-            )
+            turn, whole = (self._in_words(one) for one in (turn, whole))
         before, turns = opening(_bare(turn), self._history, speaker, budget, self._wishes, searches=turn.searches)
         standing = tuple(one for kept in turns for one in kept.numbered)
         numbers = {number for number, _ in standing}
@@ -101,6 +111,12 @@ class _Reading:
             standing=standing,
             begun=Begun(whole, (*turn.answers[:-1], speaker.text_of(written)), tokens, stays=not thoughts),
         )
+
+    def _in_words(self, turn: Turn) -> Turn:
+        words = turn.in_words()
+        # The rest of a character that was cut is still to be written: what stands for it would stay.
+        whole = words.answers[-1].removesuffix(_CUT_CHARACTER) if self._may_be_cut else ""
+        return words.with_end(whole) if whole else words
 
     def shortened(self, turn: Turn, whole: Turn, reserve_tokens: int) -> Prompt:
         """With as many passages, and turns before them, as leave so much room; the answer itself is read whole."""

@@ -109,6 +109,9 @@ def test_where_it_is_read_in_words_a_character_that_was_cut_is_written_whole(ask
     assert text(prompt).endswith("assistant\nThree ")
     assert prompt.begun is not None
     assert prompt.begun.texts == ("Three ",)
+    # What people have seen of one that was lost has whole characters only, and may have this one.
+    lost = read(Unfinished("Three \ufffd", passages=FOUND), speaker_of())
+    assert text(lost).endswith("assistant\nThree \ufffd")
 
 
 def test_of_one_that_was_lost_the_passages_are_read_as_they_are_shown(speaker: Speaker, asked: Prompt):
