@@ -78,5 +78,5 @@ class Application:
         return make(*parts, **(options | {"make_sampler": self._make_sampler, "make_drafter": None}))
 
     def _make_sampler(self, model: Model, params: SamplingParams) -> GivenTokens:
-        tokens: Sequence[int] = model.tokenize(self._text)
+        tokens: Sequence[int] = model.tokenize(f" {self._text}")
         return GivenTokens(model, params, tokens)

@@ -52,7 +52,7 @@ def test_words_that_it_was_given_are_one_token_each(tmp_path: Path) -> None:
     file = bench_model(tmp_path, SMALL, words)
     model = Model(file, 0, lambda share: True)
     try:
-        text = "retries retrieval restores; restored"
+        text = " retries retrieval restores; restored"
         tokens = model.tokenize(text)
 
         pieces = [model.piece(token).decode() for token in tokens]
