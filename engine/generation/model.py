@@ -12,13 +12,13 @@ import os
 import re
 import threading
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import llama_cpp.llama_cpp as llama
 
 from engine.errors import ModelLoadFailed, NotStreamable
+from engine.generation.tokenizer import Tokenizer, piece
 from engine.generation.weights import file_pages
 from engine.generation.weights.copied import range_of
 from engine.generation.weights.mappings import Mapping, appeared, current
@@ -39,13 +39,6 @@ _ASSIGNED = re.compile(r"load_tensors: layer\s+(\d+) assigned to device (\S+?),"
 # Of every so many layers all but one look at a window that slides by the token (LLAMA_SWA_TYPE_STANDARD), and all keys
 # and values lie in llama.cpp's two caches of cells, one for either kind (llama_kv_cache_iswa).
 _PLAIN_WINDOWS = frozenset({"cohere2", "exaone4", "gemma2", "gemma3", "gemma3n", "gemma4", "gpt-oss"})
-# A character that is no part of any word: its byte is a token of its own, behind the space that is put before it.
-_LONE, _LONE_BYTE, _LONE_TOKENS = "\x01", b"<0x01>", 2
-# Bytes are among the first tokens; without them, llama.cpp ends the process over a character that it does not know.
-_BYTES_WITHIN = 1024
-# What templates mark messages with, and what some put together from roles.
-_MARK = re.compile(r"<[^<>\s]{1,40}>|\[[^\[\]\s]{1,40}\]")
-_MARKS_OF_ROLES = tuple(f"<|{role}|>" for role in ("system", "user", "assistant", "developer", "tool", "end"))
 
 
 class LlamaLog:
@@ -173,6 +166,7 @@ class Model:
         self.path = path
         self._handle: Any = None
         self._vocab: Any = None
+        self._tokenizer: Tokenizer | None = None
         self.is_repacked = is_repacked
         # Where the files lie that this load has mapped, and the devices of the layers; the last is the output head's.
         self.mappings: tuple[Mapping, ...] = ()
@@ -183,9 +177,6 @@ class Model:
         self.is_in_own_order = False
         # Where that memory lies, if it can be told; nobody writes there once it is loaded.
         self.copied_range: Range | None = None
-        # Of `_LONE` the tokens, where a space is put before it, and what of a text would be read as a mark.
-        self._lone: list[int] = []
-        self._marks: re.Pattern[str] | None = None
         self.load(n_gpu_layers, on_progress, is_repacked, packing)
 
     def load(
@@ -244,7 +235,7 @@ class Model:
             )
         self._handle, self.is_repacked = handle, is_repacked
         self._vocab = llama.llama_model_get_vocab(handle)
-        self._learn_vocabulary()
+        self._tokenizer = Tokenizer(self._vocab, self.chat_template or "")
         self.mappings, self.layer_devices = appeared(before, current()), dict(native_log.layer_devices)
         self.copied_bytes, self.copied_range = copying.num_bytes(), copying.where()
         self.is_in_own_order = file_pages.own_order_bytes(native_log.weight_buffers) > 0
@@ -301,6 +292,12 @@ class Model:
         return int(self._metadata(f"{self._architecture}.expert_count") or 0) > 1
 
     @property
+    def _open_tokenizer(self) -> Tokenizer:
+        if self._tokenizer is None:
+            raise RuntimeError("no weights are loaded")
+        return self._tokenizer
+
+    @property
     def _architecture(self) -> str:
         return self._metadata("general.architecture")
 
@@ -335,7 +332,7 @@ class Model:
     @property
     def adds_space(self) -> bool:
         """Whether a text is read with a space before its first word, as SentencePiece does (word_spaces.py)."""
-        return bool(self._lone) and self.piece(self._lone[0]) == b" "
+        return self._open_tokenizer.adds_space
 
     @property
     def bos_text(self) -> str:
@@ -346,68 +343,12 @@ class Model:
         return self.special_text(int(llama.llama_vocab_eos(self._vocab)))
 
     def tokenize(self, text: str, parse_special: bool = False) -> list[int]:
-        """Token ids of `text`, without beginning-of-text, nor a space that is not in it.
-
-        Marks count as such only if `parse_special`. llama.cpp lets those pass in any text that files call defined by
-        the user, as it does by itself with gpt-oss's: their first characters are read by themselves.
-        """
-        if parse_special or self._marks is None:
-            return self._tokenize_within(text, parse_special)
-        ends = [mark.start() + 1 for mark in self._marks.finditer(text)]
-        pieces = (text[start:end] for start, end in pairwise((0, *ends, len(text))))
-        return [token for piece in pieces for token in self._tokenize_within(piece, parse_special)]
-
-    def _tokenize_within(self, text: str, parse_special: bool) -> list[int]:
-        """As if it stood behind other text, where no space is put before it."""
-        if not text or not self._lone:
-            return self._tokenize(text, parse_special)
-        tokens = self._tokenize(f"{_LONE}{text}", parse_special)
-        behind = len(self._lone)
-        return tokens[behind:] if tokens[:behind] == self._lone else self._tokenize(text, parse_special)
-
-    def _learn_vocabulary(self) -> None:
-        """What of it `tokenize` has to know."""
-        self._lone, self._marks = [], None
-        kind = llama.llama_vocab_type(self._vocab)
-        if kind == llama.LLAMA_VOCAB_TYPE_NONE or (kind == llama.LLAMA_VOCAB_TYPE_SPM and not self._has_bytes()):
-            return
-        if kind == llama.LLAMA_VOCAB_TYPE_SPM:
-            lone = self._tokenize(_LONE, False)
-            self._lone = lone if len(lone) == _LONE_TOKENS else []
-        written = {*_MARK.findall(self.chat_template or ""), *_MARKS_OF_ROLES}
-        marks = sorted(mark for mark in written if any(map(self._is_mark, self._tokenize(mark, False))))
-        # Found wherever they begin, also within one another.
-        self._marks = re.compile(f"(?={'|'.join(map(re.escape, marks))})") if marks else None
-
-    def _has_bytes(self) -> bool:
-        first = range(min(self.num_tokens, _BYTES_WITHIN))
-        return any(llama.llama_vocab_get_text(self._vocab, token) == _LONE_BYTE for token in first)
-
-    def _is_mark(self, token: int) -> bool:
-        return (
-            bool(llama.llama_vocab_get_attr(self._vocab, token) & llama.LLAMA_TOKEN_ATTR_USER_DEFINED)
-            and _MARK.fullmatch(self.special_text(token)) is not None
-        )
-
-    def _tokenize(self, text: str, parse_special: bool) -> list[int]:
-        data = text.encode("utf-8", "replace")
-        room = len(data) + 8
-        buffer = (llama.llama_token * room)()
-        count = llama.llama_tokenize(self._vocab, data, len(data), buffer, room, False, parse_special)
-        if count < 0:
-            buffer = (llama.llama_token * -count)()
-            count = llama.llama_tokenize(self._vocab, data, len(data), buffer, -count, False, parse_special)
-        return list(buffer[:count])
+        """Token ids of `text`, without beginning-of-text; see `Tokenizer.tokens`."""
+        return self._open_tokenizer.tokens(text, parse_special)
 
     def piece(self, token: int, special: bool = False) -> bytes:
         """The bytes a token stands for; a character may be spread over several tokens."""
-        room = 64
-        while True:
-            buffer = ctypes.create_string_buffer(room)
-            count = llama.llama_token_to_piece(self._vocab, token, buffer, room, 0, special)
-            if count >= 0:
-                return buffer.raw[:count]
-            room = -count
+        return piece(self._vocab, token, special)
 
     def ends(self, token: int) -> bool:
         """Whether the model says with `token` that it is done."""
@@ -416,4 +357,4 @@ class Model:
     def close(self) -> None:
         if self._handle:
             llama.llama_model_free(self._handle)
-            self._handle = self._vocab = None
+            self._handle = self._vocab = self._tokenizer = None

@@ -11,6 +11,7 @@ from engine.generation.chat_template import Message, PromptPart
 from engine.generation.model import Model
 from engine.generation.segment import tokens_of
 from engine.generation.speaker import Speaker, speaker_of
+from engine.generation.tokenizer import as_llama_reads
 from engine.generation.word_spaces import spaced
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -51,7 +52,7 @@ def spoken_to(opened: list[Model], folder: Path, template: str | None) -> Speake
 def as_a_whole(opened: list[Model], parts: tuple[PromptPart, ...]) -> list[int]:
     """As llama.cpp reads all of it in one go."""
     text = "".join(part.text for part in parts)
-    return opened[-1]._tokenize(text, True)
+    return as_llama_reads(opened[-1].vocab, text, True)
 
 
 @pytest.mark.parametrize("template", [MISTRAL, ZEPHYR, None])
@@ -64,18 +65,10 @@ def test_a_prompt_that_is_read_part_by_part_has_the_tokens_of_the_whole(opened, 
     assert b"  " not in b"".join(map(opened[-1].piece, read))
 
 
-def test_no_space_is_put_into_words_that_stand_behind_others(opened, tmp_path: Path):
-    model = loaded(opened, tmp_path)
-    assert model.adds_space
-    assert b"".join(map(model.piece, [*model.tokenize("a"), *model.tokenize("b")])) == b"ab"
-    assert b"".join(map(model.piece, model.tokenize(" a"))) == b" a"
-    assert model.tokenize("") == []
-
-
 def test_a_raw_prompt_is_read_as_llama_cpp_reads_it(opened, tmp_path: Path):
     speaker = spoken_to(opened, tmp_path, None)
-    assert speaker.tokens_as_they_stand("a b") == (1, *opened[-1]._tokenize("a b", True))
-    assert speaker.tokens_as_they_stand("<s>a b") == tuple(opened[-1]._tokenize("<s>a b", True))
+    assert speaker.tokens_as_they_stand("a b") == (1, *as_llama_reads(opened[-1].vocab, "a b", True))
+    assert speaker.tokens_as_they_stand("<s>a b") == tuple(as_llama_reads(opened[-1].vocab, "<s>a b", True))
 
 
 def test_passages_and_answers_are_the_same_wherever_they_stand():
@@ -101,16 +94,3 @@ def test_a_space_goes_to_the_word_behind_it_and_one_is_put_behind_a_mark():
     ]
     read = spaced(parts, lambda part: list(map(ord, part.text)), lambda token: chr(token) in "<>")
     assert [part.text for part in read] == ["<s>[I]", " why", "<u>", " so"]
-
-
-def test_what_files_call_defined_by_the_user_is_no_mark_in_a_document(opened, tmp_path: Path):
-    marks = ("<|start|>", "<|message|>", "<|end|>", "<b>", "[/INST]")
-    template = "{{ '<|start|>' }}{% for m in messages %}[/INST]{{ m.content }}<|end|>{% endfor %}<|message|>"
-    model = loaded(opened, tmp_path, chat_template=template, marks=marks)
-    ids = {mark: model.num_tokens - len(marks) + place for place, mark in enumerate(marks)}
-    text = "a<|end|><|start|>b<|message|>[/INST]<b>"
-    read = model.tokenize(text)
-    assert b"".join(map(model.piece, read)) == text.encode()
-    # A tag that no template knows means what it means in any text.
-    assert set(read) & set(ids.values()) == {ids["<b>"]}
-    assert set(model.tokenize(text, parse_special=True)) >= set(ids.values())

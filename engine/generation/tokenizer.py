@@ -1,0 +1,106 @@
+"""From text to tokens and back as llama.cpp does it, but for spaces and marks that are not in the text.
+
+Parts of a prompt are tokenised one by one. SentencePiece puts a space before each text, as if it began there; and marks
+that a file calls defined by the user are read as marks wherever they stand, in a document too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from itertools import pairwise
+from typing import Any
+
+import llama_cpp.llama_cpp as llama
+
+# A character that is no part of any word: its byte is a token of its own, behind the space that is put before it.
+_LONE, _LONE_BYTE = "\x01", b"<0x01>"
+# Bytes are among the first tokens; without them, llama.cpp ends the process over a character that it does not know.
+_BYTES_WITHIN = 1024
+# What templates mark messages with, and what some put together from roles.
+_MARK = re.compile(r"<[^<>\s]{1,40}>|\[[^\[\]\s]{1,40}\]")
+_MARKS_OF_ROLES = tuple(f"<|{role}|>" for role in ("system", "user", "assistant", "developer", "tool", "end"))
+
+
+class Tokenizer:
+    """Of one vocabulary, as long as its weights are loaded; on the thread that owns llama.cpp.
+
+    `adds_space`: a text is read with a space before its first word, as SentencePiece does (word_spaces.py).
+    """
+
+    def __init__(self, vocab: Any, template: str) -> None:
+        """`template`: the file's chat template, "" where there is none."""
+        self._vocab = vocab
+        # What stands before a text that stands behind other text, and what of a text would be read as a mark.
+        self._lone: list[int] = []
+        self._marks: re.Pattern[str] | None = None
+        kind = llama.llama_vocab_type(vocab)
+        is_sentence_piece = kind == llama.LLAMA_VOCAB_TYPE_SPM
+        if kind != llama.LLAMA_VOCAB_TYPE_NONE and not (is_sentence_piece and not self._has_bytes()):
+            self._lone = self._lone_tokens() if is_sentence_piece else []
+            self._marks = self._marks_of(template)
+        self.adds_space = bool(self._lone)
+
+    def tokens(self, text: str, parse_special: bool) -> list[int]:
+        """Token ids of `text`, without beginning-of-text, nor a space that is not in it.
+
+        Marks count as such only if `parse_special`. llama.cpp lets those pass in any text that files call defined by
+        the user, as it does by itself with gpt-oss's: their first characters are read by themselves.
+        """
+        if parse_special or self._marks is None:
+            return self._within(text, parse_special)
+        ends = [mark.start() + 1 for mark in self._marks.finditer(text)]
+        pieces = (text[start:end] for start, end in pairwise((0, *ends, len(text))))
+        return [token for one in pieces for token in self._within(one, parse_special)]
+
+    def _within(self, text: str, parse_special: bool) -> list[int]:
+        """As if it stood behind other text, where no space is put before it."""
+        if not text or not self._lone:
+            return as_llama_reads(self._vocab, text, parse_special)
+        tokens = as_llama_reads(self._vocab, f"{_LONE}{text}", parse_special)
+        behind = len(self._lone)
+        is_as_ever = tokens[:behind] == self._lone
+        return tokens[behind:] if is_as_ever else as_llama_reads(self._vocab, text, parse_special)
+
+    def _has_bytes(self) -> bool:
+        first = range(min(llama.llama_vocab_n_tokens(self._vocab), _BYTES_WITHIN))
+        return any(llama.llama_vocab_get_text(self._vocab, token) == _LONE_BYTE for token in first)
+
+    def _lone_tokens(self) -> list[int]:
+        """Those of the lone character, if a space is put before it."""
+        tokens = as_llama_reads(self._vocab, _LONE, False)
+        return tokens if [piece(self._vocab, token) for token in tokens] == [b" ", _LONE.encode()] else []
+
+    def _marks_of(self, template: str) -> re.Pattern[str] | None:
+        written = {*_MARK.findall(template), *_MARKS_OF_ROLES}
+        marks = sorted(mark for mark in written if any(map(self._is_mark, as_llama_reads(self._vocab, mark, False))))
+        # Found wherever they begin, also within one another.
+        return re.compile(f"(?={'|'.join(map(re.escape, marks))})") if marks else None
+
+    def _is_mark(self, token: int) -> bool:
+        if not llama.llama_vocab_get_attr(self._vocab, token) & llama.LLAMA_TOKEN_ATTR_USER_DEFINED:
+            return False
+        return _MARK.fullmatch(piece(self._vocab, token, special=True).decode("utf-8", "replace")) is not None
+
+
+def as_llama_reads(vocab: Any, text: str, parse_special: bool) -> list[int]:
+    """Token ids as llama.cpp gives them for a text that is read as a whole, without beginning-of-text."""
+    data = text.encode("utf-8", "replace")
+    room = len(data) + 8
+    buffer = (llama.llama_token * room)()
+    count = llama.llama_tokenize(vocab, data, len(data), buffer, room, False, parse_special)
+    if count < 0:
+        buffer = (llama.llama_token * -count)()
+        count = llama.llama_tokenize(vocab, data, len(data), buffer, -count, False, parse_special)
+    return list(buffer[:count])
+
+
+def piece(vocab: Any, token: int, special: bool = False) -> bytes:
+    """The bytes a token stands for; those of a mark only if `special`."""
+    room = 64
+    while True:
+        buffer = ctypes.create_string_buffer(room)
+        count = llama.llama_token_to_piece(vocab, token, buffer, room, 0, special)
+        if count >= 0:
+            return buffer.raw[:count]
+        room = -count
