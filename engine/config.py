@@ -105,7 +105,7 @@ class GenerationSettings(_Table):
 
     # Far beyond, llama.cpp stops the process instead of saying that there is no room.
     max_context: int = Field(8192, ge=128, le=2**22)
-    max_answer_tokens: int = Field(512, ge=1, le=2**31 - 1)
+    max_answer_tokens: int = Field(1024, ge=1, le=2**31 - 1)
     # Before an answer, of models that think first; those that can be told whether to do if `thinks`.
     max_thought_tokens: int = Field(1024, ge=0, le=2**31 - 1)
     thinks: bool = False

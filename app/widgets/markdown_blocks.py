@@ -13,6 +13,8 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
+from app.widgets.formula import html_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -165,6 +167,7 @@ def _parser() -> MarkdownIt:
     interrupted = ["paragraph", "reference", "blockquote", "list"]
     parser.block.ruler.before("table", "formula_block", _formula_block_rule, {"alt": interrupted})
     parser.add_render_rule("citation", _render_citation)
+    parser.add_render_rule("formula", _render_formula)
     parser.add_render_rule("image", _render_image)
     parser.add_render_rule("s_open", lambda *_: "<s>")
     return parser
@@ -207,11 +210,12 @@ def _formula_block_rule(state: Any, start: int, end: int, silent: bool) -> bool:
         if mark in _line(state, last - 1):
             break
     state.line = last
-    state.push("paragraph_open", "p", 1).map = [start, last]
+    # No paragraph: within a list that would have no line of its own.
+    state.push("displayed_open", "p", 1).map = [start, last]
     inline = state.push("inline", "", 0)
     inline.content = state.getLines(start, last, state.blkIndent, False).strip()
     inline.map, inline.children = [start, last], []
-    state.push("paragraph_close", "p", -1)
+    state.push("displayed_close", "p", -1)
     return True
 
 
@@ -220,16 +224,26 @@ def _line(state: Any, number: int) -> str:
 
 
 def _formula_rule(state: Any, silent: bool) -> bool:
-    """Shows a formula as it was written: its backslashes and underscores are none of Markdown's."""
+    """Makes a token of a formula, or text where it is shown as it was written: nothing in it is Markdown's."""
     found = _FORMULA.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "\\$" else None
     if found is None or not _is_formula(found, state.env.get(_NUM_PASSAGES)):
         return False
-    for place, line in enumerate(found[0].split("\n") if not silent else ()):
+    if not silent:
+        _push_formula(state, found)
+    state.pos = found.end()
+    return True
+
+
+def _push_formula(state: Any, found: re.Match[str]) -> None:
+    html = html_of(found[found.lastgroup or 0])
+    if html is not None:
+        token = state.push("formula", "", 0)
+        token.content, token.meta = found[0], {"html": html}
+        return
+    for place, line in enumerate(found[0].split("\n")):
         if place:
             state.push("softbreak", "br", 0)
         state.push("text", "", 0).content = line.strip()
-    state.pos = found.end()
-    return True
 
 
 def _is_formula(found: re.Match[str], most: int | None) -> bool:
@@ -256,6 +270,10 @@ def _is_passage(number: int, most: int | None) -> bool:
 
 def _render_citation(_self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:
     return citation_html(int(tokens[index].content))
+
+
+def _render_formula(_self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:
+    return str(tokens[index].meta["html"])
 
 
 def citation_html(number: int) -> str:

@@ -84,6 +84,8 @@ def _inline(node: SyntaxTreeNode) -> str:
         case "link":
             words, target = _inlines(node.children), str(node.attrs.get("href", ""))
             return words if target in (words, f"mailto:{words}") else f"{words} ({target})"
+        case "formula":
+            return "\n".join(line.strip() for line in node.content.split("\n"))
         case "text" | "code_inline" | "image":
             return node.content
         case _:

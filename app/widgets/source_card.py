@@ -14,17 +14,16 @@ from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import file_name, printable, spot_text
+from app.widgets.flow import FlowLayout
 from app.widgets.opening_frame import OpeningFrame
 from app.widgets.standing_chip import StandingChip
+from app.widgets.wrapped_label import WrappedLabel
 
 if TYPE_CHECKING:
     from app.models.standings import Standing
     from engine.protocol import Passage
 
 _SNIPPET_CHARS = 220
-# A longer word (a path, a checksum) would make the card wider than its panel; it may be broken here.
-_LONG_WORD = re.compile(r"\S{24}(?=\S)")
-_MAY_BREAK = "\u200b"
 _MARKDOWN_NAMES = (".md", ".markdown")
 # Of which the snippet is made: the patterns below may look from each sign to the end.
 _MARKDOWN_CHARS = 2_000
@@ -88,8 +87,6 @@ class SourceCard(OpeningFrame):
         share = passage.score / best_score if best_score > 0 else 0.0
         top = bits.row(bits.chip(str(number), "accent"), spacing=8)
         top.addWidget(ElidedLabel(name, "strong"), 1)
-        top.addWidget(self.standing)
-        top.addWidget(self.unread)
         # Of a document that is read through, some passages were found by nobody.
         if share > 0:
             top.addWidget(ScoreBar(share))
@@ -100,7 +97,12 @@ class SourceCard(OpeningFrame):
         where = " · ".join(part for part in (spot, passage.heading) if part)
         if where:
             layout.addWidget(ElidedLabel(where, "small", Qt.TextElideMode.ElideRight))
-        layout.addWidget(bits.label(_breakable(snippet(passage)), wraps=True))
+        # A line of their own: at large text they would leave nothing of the name.
+        notes = FlowLayout()
+        notes.addWidget(self.standing)
+        notes.addWidget(self.unread)
+        layout.addLayout(notes)
+        layout.addWidget(WrappedLabel(snippet(passage)))
 
     def show_standing(self, standing: Standing) -> None:
         """Whether its document is out of reach or was removed."""
@@ -142,7 +144,3 @@ def _words_of(found: re.Match[str]) -> str:
     if words := groups["strong"] or groups["link"]:
         return _MARKDOWN_IN_WORDS.sub(_words_of, words)
     return groups["code"] or groups.get("fenced") or ""
-
-
-def _breakable(text: str) -> str:
-    return _LONG_WORD.sub(lambda word: word[0] + _MAY_BREAK, text)

@@ -10,9 +10,22 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# Trained with these before every text; what is made without them is found worse, and no file of theirs says so.
-_E5 = re.compile(r"(intfloat/)?(multilingual-)?e5-(small|base|large)(-v2)?", re.IGNORECASE)
-_E5_PROMPTS = {"query": "query: ", "document": "passage: "}
+# Trained with these before texts, as their cards say; what is searched without them is found worse, and no file of
+# theirs that a library reads says so.
+_FOR_PASSAGES = {"query": "Represent this sentence for searching relevant passages: ", "document": ""}
+_PROMPTS: Mapping[str, Mapping[str, str]] = {
+    r"(intfloat/)?(multilingual-)?e5-(small|base|large)(-v2)?": {"query": "query: ", "document": "passage: "},
+    r"(intfloat/)?multilingual-e5-large-instruct": {
+        "query": "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ",
+        "document": "",
+    },
+    r"(BAAI/)?bge-(small|base|large)-en(-v1\.5)?": _FOR_PASSAGES,
+    r"(BAAI/)?bge-(small|base|large)-zh(-v1\.5)?": {
+        "query": "为这个句子生成表示以用于检索相关文章：",
+        "document": "",
+    },
+    r"(WhereIsAI/)?UAE-Large-V1": _FOR_PASSAGES,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +83,6 @@ def named(name: str) -> str:
 def prompts_of(name: str) -> Mapping[str, str]:
     """What a model wants before questions ("query") and passages ("document"), where its files do not say.
 
-    It is called OWNER/NAME as on the hub, or NAME. Empty for nearly all.
+    It is called OWNER/NAME as on the hub, or NAME. Empty for nearly all; "" where it wants nothing before one of both.
     """
-    return _E5_PROMPTS if _E5.fullmatch(name) else {}
+    return next((wanted for form, wanted in _PROMPTS.items() if re.fullmatch(form, name, re.IGNORECASE)), {})

@@ -23,6 +23,7 @@ from engine.config import MIB, EmbedderSettings
 from engine.embedder import backends, trial
 from engine.embedder.backends import BackendRefused, Model, Place, Vectors
 from engine.embedder.bert_numpy import NumpyBert
+from engine.embedder.prompts import in_words
 from engine.embedder.setup import Setup, batches
 from engine.embedder.spec import EmbedderSpec, found_again
 from engine.embedder.trial import PutOff
@@ -153,10 +154,7 @@ class Embedder:
             return ""
         words = [self._setup.describe(models[0].max_tokens) + ".", *self._setup.refusals]
         if prompts := self.spec.prompts:
-            words.append(
-                f"It wants “{prompts['query'].strip()}” before questions and “{prompts['document'].strip()}” before "
-                "passages, and is given them."
-            )
+            words.append(in_words(prompts))
         return " ".join(words).removesuffix(".")
 
     @property

@@ -17,12 +17,14 @@ from engine.embedder.card import Card
 
 FILE = "config_sentence_transformers.json"
 _CACHED = "models--"
+# Under these, some have what they want before questions; libraries look for "query" alone (E5 Mistral, Stella).
+_QUESTIONS = ("web_search_query", "s2p_query")
 
 
 def unsaid(folder: Path, card: Card, named: str) -> Mapping[str, str]:
     """What the model in `folder` wants before questions ("query") and passages ("document").
 
-    Empty for nearly all, and for those that say it themselves.
+    Empty for nearly all, and for those that say it themselves by the names that sentence-transformers knows.
 
     Args:
         folder: Where it lies.
@@ -32,7 +34,10 @@ def unsaid(folder: Path, card: Card, named: str) -> Mapping[str, str]:
     Raises:
         OSError, ValueError: A file of it cannot be read.
     """
-    if card.is_derived or are_said(_json(folder / FILE)):
+    said = _json(folder / FILE)
+    if asked := _by_another_name(said):
+        return {"query": asked, "document": ""}
+    if card.is_derived or are_said(said):
         return {}
     names = (card.name,) if card.name else _names(folder, named)
     return next((prompts for prompts in map(catalogue.prompts_of, names) if prompts), {})
@@ -42,6 +47,22 @@ def are_said(said: Mapping[str, Any]) -> bool:
     """Whether what sentence-transformers saved beside a model has prompts; newer versions save empty ones with all."""
     prompts = said.get("prompts")
     return isinstance(prompts, dict) and any(prompts.values())
+
+
+def _by_another_name(said: Mapping[str, Any]) -> str:
+    prompts = said.get("prompts")
+    if not isinstance(prompts, dict) or prompts.get("query"):
+        return ""
+    return next((prompt for name in _QUESTIONS if isinstance(prompt := prompts.get(name), str)), "")
+
+
+def in_words(prompts: Mapping[str, str]) -> str:
+    """For people, of prompts that it wants."""
+    wanted = (
+        (prompts.get(name, "").strip(), texts) for name, texts in (("query", "questions"), ("document", "passages"))
+    )
+    before = " and ".join(f"“{prompt}” before {texts}" for prompt, texts in wanted if prompt)
+    return f"It wants {before}, and is given that."
 
 
 def _names(folder: Path, named: str) -> Iterator[str]:

@@ -33,7 +33,8 @@ _REINSTALL = "Run ./packaging/bootstrap again, or choose another embedding model
 class EmbedderSpec:
     """A sentence-transformers model on this machine.
 
-    `identity` changes with the weights and the prompts, and with nothing else: vectors of one identity may be compared.
+    `identity` changes with the weights and the prompt of passages, and with nothing else: vectors of one identity may
+    be compared, and questions with passages whatever is put before questions.
     `prompts` are put before questions ("query") and passages ("document"), of a model that wants some and whose files
     do not say so; others are read with the model.
     `tokenizer_file` is a Hugging Face `tokenizer.json`, None where the model has none. `is_gone`: it is not there, or
@@ -159,9 +160,12 @@ def _downloaded_folder(model: str) -> Path:
 
 
 def _fingerprint(folder: Path, prompts: Mapping[str, str] | None = None) -> str:
-    """A hash over what shapes a vector: small files, samples of the large one that holds the weights, and prompts."""
+    """A hash over what shapes a vector: small files, samples of the large one that holds the weights, and prompts.
+
+    What is wanted before questions alone is no part of it: passages are as they were, and need not be read again.
+    """
     digest = hashlib.sha256()
-    if prompts:
+    if prompts and prompts.get("document"):
         digest.update(json.dumps(dict(prompts), sort_keys=True).encode())
     for file in _defining_files(folder):
         digest.update(f"{file.relative_to(folder).as_posix()}:{file.stat().st_size}".encode())

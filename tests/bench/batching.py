@@ -61,7 +61,7 @@ BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """`cells` are too few for a backlog of so many requests."""
+    """`rounds` of each number of answers, more of few; `cells` are too few for a backlog of so many requests."""
 
     shape: Shape
     rounds: int
@@ -69,7 +69,10 @@ class Size:
     cells: int
 
 
-FULL = Size(ONE_BILLION, rounds=3, requests=80, cells=2 * LONGEST)
+# A round of one answer takes a second and a half, in which the machine's own speed wanders by a tenth: so many rounds
+# are as long as one of many answers.
+_SHORT = 4
+FULL = Size(ONE_BILLION, rounds=4, requests=80, cells=2 * LONGEST)
 SMALL = Size(QUICK, rounds=1, requests=40, cells=LONGEST)
 
 
@@ -110,7 +113,7 @@ class Bench:
 
     def _rounds(self, count: int, ours: OurGeneration, server: LlamaServer | None) -> None:
         name = f"tokens_per_s_{count}"
-        for number in range(self.size.rounds):
+        for number in range(self.size.rounds * max(1, _SHORT // count)):
             texts = self._texts(count, number)
             with told(f"ours: {count} at a time"):
                 asked = ((f"{number}/{place}", (Segment(text),)) for place, text in enumerate(texts))

@@ -118,29 +118,41 @@ def test_each_number_that_models_write_is_a_citation(text, numbers):
 
 
 @pytest.mark.parametrize(
-    "formula",
+    ("formula", "shown"),
     [
-        r"\( a_b \)",
-        r"\(x^2\,dx\)",
-        r"$\{a_1, *b*_2\}$",
-        r"$$\int_0^1 x^2\,dx = \frac13$$",
-        r"\[ E = mc^2 \]",
-        r"\(\alpha\)",
-        r"\( n \)",
-        r"$a = b$",
-        r"\(\sqrt[3]{x} \in [0, 1]\)",
-        r"\[ \begin{aligned} a &= b \\[4pt] c &= [d] \end{aligned} \]",
+        (r"\( a_b \)", "<i>a</i><sub><i>b</i></sub>"),
+        (r"\(x^2\,dx\)", "<i>x</i>²\u2009<i>d</i><i>x</i>"),
+        (r"$$\int_0^1 x^2\,dx = \frac13$$", "∫₀¹\u2009<i>x</i>²\u2009<i>d</i><i>x</i> = 1/3"),
+        (r"\[ E = mc^2 \]", "<i>E</i> = <i>m</i><i>c</i>²"),
+        (r"\( n \)", "<i>n</i>"),
+        (r"$a = b$", "<i>a</i> = <i>b</i>"),
+        (r"\(\sqrt[3]{x} \in [0, 1]\)", "³√<i>x</i> ∈ [0, 1]"),
     ],
 )
-def test_a_formula_is_shown_as_it_was_written(formula):
+def test_a_formula_is_shown_as_it_is_meant(formula, shown):
+    (block,) = whole(f"So {formula} holds [1], *always*.")
+    assert block.content.startswith(f"<p>So {shown} holds <a class")
+    assert "<em>always</em>" in block.content
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        r"\( \unknown{a_b} \)",
+        r"$\{a_1, *b*_2\}_x^$",
+        r"$$\begin{pmatrix} a_1 & *b* \end{pmatrix}$$",
+        r"\[ x^10_*a* \]",
+    ],
+)
+def test_a_formula_that_is_not_understood_is_shown_as_it_was_written(formula):
     (block,) = whole(f"So {formula} holds [1], *always*.")
     assert unescape(block.content).startswith(f"<p>So {formula} holds <a class")
     assert "<em>always</em>" in block.content
 
 
-def test_a_formula_of_several_lines_keeps_them():
-    (block,) = whole("\\[\n  a_1 \\\\\n  b_1\n\\]")
-    assert block.content == "<p>\\[<br />\na_1 \\\\<br />\nb_1<br />\n\\]</p>"
+def test_a_formula_of_several_lines_that_is_not_understood_keeps_them():
+    (block,) = whole("\\[\n  a_1 \\unknown\n  b_1\n\\]")
+    assert block.content == "<p>\\[<br />\na_1 \\unknown<br />\nb_1<br />\n\\]</p>"
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("$$", "$$"), ("\\[", "\\]")])
@@ -153,10 +165,10 @@ def test_no_line_of_a_displayed_formula_begins_a_list_or_is_a_heading(opening, c
     assert (before.content, within) == ("<p>So:</p>", formula)
 
 
-def test_within_a_list_a_displayed_formula_is_a_part_of_its_item():
+def test_within_a_list_a_displayed_formula_is_a_part_of_its_item_with_lines_of_its_own():
     (block,) = whole("- so:\n  $$\n  a\n  + b\n  $$\n- and")
     assert block.content.count("<li>") == 2
-    assert "$$<br />\na<br />\n+ b<br />\n$$" in block.content
+    assert "so:\n<p><i>a</i>\u2009+\u2009<i>b</i></p>" in block.content.replace("so:<p>", "so:\n<p>")
 
 
 @pytest.mark.parametrize("text", ["$$$ dear\n- a", "$$ [1] $$\n- a", "    $$\n- a", "$$\na\n\n- a"])
@@ -202,7 +214,7 @@ def test_a_bracket_in_a_formula_is_a_citation_only_where_a_passage_has_its_numbe
     stream = MarkdownStream()
     stream.num_passages = 2
     stream.append(r"\( a_1 + [7] \)")
-    assert stream.blocks[0].content == r"<p>\( a_1 + [7] \)</p>"
+    assert stream.blocks[0].content == "<p><i>a</i>₁\u2009+\u2009[7]</p>"
 
 
 def test_what_a_passage_says_is_no_definition_of_a_link():

@@ -65,6 +65,21 @@ def pane(qtbot, client):
     return made
 
 
+@pytest.mark.parametrize("points", [10, 25])
+def test_a_card_is_no_wider_than_its_panel_whatever_its_words_and_their_size(qtbot, points):
+    panel = SourcesPanel()
+    qtbot.addWidget(panel)
+    panel.setStyleSheet(f"* {{ font-size: {points}pt }}")
+    panel.resize(260, 600)
+    panel.show_passages([replace(passage(0), text="internationalisation /usr/share/a/path/that/goes/on " + "0" * 64)])
+    panel.show_unread({0})
+    panel.show()
+    qtbot.waitExposed(panel)
+    [card] = panel.cards()
+    assert card.unread.isVisible()
+    assert card.width() <= card.parentWidget().width() <= 260
+
+
 def test_cards_open_by_click_and_by_key(qtbot):
     panel = SourcesPanel()
     qtbot.addWidget(panel)

@@ -73,7 +73,23 @@ def test_a_model_that_was_trained_further_is_another(tmp_path: Path, card: str):
     assert spec_of(folder).prompts == {}
 
 
-@pytest.mark.parametrize("name", ["bge-m3", "multilingual-e5-large-instruct", "e5-small-of-mine"])
+@pytest.mark.parametrize(
+    ("name", "beginning"),
+    [
+        ("bge-small-en-v1.5", "Represent this sentence"),
+        ("bge-large-en", "Represent this sentence"),
+        ("UAE-Large-V1", "Represent this sentence"),
+        ("bge-base-zh-v1.5", "为这个句子"),
+        ("multilingual-e5-large-instruct", "Instruct: "),
+    ],
+)
+def test_some_want_an_instruction_before_questions_alone(tmp_path: Path, name: str, beginning: str):
+    prompts = spec_of(write_small_model(tmp_path / name)).prompts
+    assert prompts["query"].startswith(beginning)
+    assert prompts["document"] == ""
+
+
+@pytest.mark.parametrize("name", ["bge-m3", "bge-small-en-of-mine", "e5-small-of-mine", "e5-mistral-7b-instruct"])
 def test_others_are_given_nothing(tmp_path: Path, name: str):
     assert spec_of(write_small_model(tmp_path / name)).prompts == {}
 
@@ -83,6 +99,18 @@ def test_prompts_that_the_files_say_are_theirs_and_empty_ones_are_none(tmp_path:
     says(folder, "config_sentence_transformers.json", prompts={"query": "", "document": ""})
     assert spec_of(folder).prompts == E5
     says(folder, "config_sentence_transformers.json", prompts={"query": "ask: ", "document": ""})
+    assert spec_of(folder).prompts == {}
+
+
+def test_a_prompt_of_questions_is_taken_by_the_other_names_that_some_files_have_for_it(tmp_path: Path):
+    folder = write_small_model(tmp_path / "mine")
+    says(
+        folder, "config_sentence_transformers.json", prompts={"web_search_query": "Instruct: search", "sts_query": "x"}
+    )
+    assert spec_of(folder).prompts == {"query": "Instruct: search", "document": ""}
+    says(
+        folder, "config_sentence_transformers.json", prompts={"web_search_query": "Instruct: search", "query": "ask: "}
+    )
     assert spec_of(folder).prompts == {}
 
 
@@ -103,6 +131,33 @@ def test_vectors_that_are_made_with_prompts_are_others(tmp_path: Path, monkeypat
     assert as_indexed(spec, bare.identity) == bare
     assert as_indexed(spec, "multilingual-e5-small@0") is None
     assert as_indexed(bare, spec.identity) is None
+
+
+def test_passages_stay_what_they_are_where_questions_alone_want_a_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = write_small_model(tmp_path / "bge-small-en-v1.5")
+    spec = spec_of(folder)
+    with monkeypatch.context() as before:
+        before.setattr("engine.embedder.spec.unsaid", lambda *_: {})
+        bare = spec_of(folder)
+    # So nothing is embedded anew, and what lies in libraries is asked with the prompt from now on.
+    assert spec.identity == bare.identity
+    assert as_indexed(spec, bare.identity) == spec
+
+
+def test_a_prompt_of_questions_alone_is_put_before_them_alone(tmp_path: Path):
+    bare, spec = (spec_of(write_tiny_embedder(tmp_path / name)) for name in ("plain", "bge-small-en-v1.5"))
+    exact = EmbedderSettings(num_threads=1, number_format="float32")
+    embedder, plain = (Embedder(one, exact, Ledger()) for one in (spec, bare))
+    words = "the notice period"
+    [asked], [passage] = embedder.embed_questions([words]), embedder.embed_documents([words])
+    [as_asked], [as_passage] = (plain.embed_documents([f"{before}{words}"]) for before in (spec.prompts["query"], ""))
+    assert np.abs(asked - as_asked).max() < 1e-4
+    assert np.abs(passage - as_passage).max() < 1e-4
+    assert "passages:” before questions, and is given that" in embedder.description
+    embedder.unload()
+    plain.unload()
 
 
 def test_texts_are_embedded_with_what_is_wanted_before_them_and_that_is_told(tmp_path: Path):

@@ -1,0 +1,368 @@
+r"""Formulas in LaTeX as HTML that Qt can show: letters, signs, scripts, fractions and roots on one line.
+
+Models write `\(x^2 \le \frac{a}{b}\)`, which few people read. What stands above something else is put beside it, with
+brackets where these are needed. Whatever is not known for sure (matrices, cases, macros) is left as it was written: a
+source that somebody can puzzle out is better than a formula that says something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from html import escape
+
+from app.widgets.formula_signs import (
+    ACCENTS,
+    FUNCTIONS,
+    GREEK,
+    OPERATORS,
+    RELATIONS,
+    SIGNS,
+    SILENT,
+    SPACES,
+    SUBSCRIPTS,
+    SUPERSCRIPTS,
+    double_struck,
+)
+
+_TOKEN = re.compile(r"\\(?:[A-Za-z]+\*?|.)|[{}^_&~']|\s+|\d+(?:[.,]\d+)*|.", re.DOTALL)
+_ENVIRONMENT = re.compile(r"\\(begin|end)\s*\{(?:aligned|align|equation|gather|gathered|split)\*?\}")
+_UPRIGHT = frozenset({"text", "textrm", "mathrm", "operatorname", "operatorname*", "textnormal", "mbox", "textit"})
+_BOLD = frozenset({"mathbf", "boldsymbol", "bm", "textbf", "boxed"})
+_FRACTIONS = frozenset({"frac", "dfrac", "tfrac", "cfrac"})
+_BINARY = {"+": "+", "-": "−", "*": "∗"}
+_RELATION = {"=": "=", "<": "<", ">": ">", ":": ":"}
+_ESCAPED = {"\\%": "%", "\\$": "$", "\\#": "#", "\\&": "&", "\\_": "_", "\\{": "{", "\\}": "}", "\\|": "‖"}
+_DISTANCE = re.compile(r"\[-?[\d.]+\s*(?:pt|em|ex|mm|cm)\]")
+_THIN = "\u2009"
+# What stays together below a stroke: a sign with its scripts, a number, a word, a differential, a root, a function.
+_BINDS = re.compile(r"\w[²³ⁿ₀-₉′]*|\d+(?:[.,]\d+)*|[^\W\d_]{3,}|[d∂]\w[²³]?|√\w|\w\([^()]*\)")
+# Deeper ones are nobody's formula.
+_MOST_DEPTH = 12
+_MOST_CHARACTERS = 4_000
+
+
+class _Unknown(Exception):
+    """Something that is not shown otherwise than it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """HTML, and the same as plain text; `kind` decides which spaces stand around it, and whether it needs brackets."""
+
+    html: str
+    plain: str
+    kind: str = (
+        "atom"  # or "operator", "relation", "opening", "closing", "comma", "function", "space", "break", "large"
+    )
+
+
+@lru_cache(maxsize=256)
+def html_of(source: str) -> str | None:
+    """What is within a formula's marks as HTML; None where it has to be shown as it was written."""
+    if len(source) > _MOST_CHARACTERS:
+        return None
+    try:
+        tokens = _TOKEN.findall(_ENVIRONMENT.sub("", source).strip())
+        return _joined(_Reader(tokens).read_all()).html or None
+    except _Unknown:
+        return None
+
+
+class _Reader:
+    """Reads tokens once, from the first to the last."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens, self._place, self._depth = tokens, 0, 0
+
+    def read_all(self) -> list[_Part]:
+        parts = self._read_until("")
+        if self._place < len(self._tokens):
+            raise _Unknown
+        return parts
+
+    def _read_until(self, end: str) -> list[_Part]:
+        """Parts up to `end`, which is taken; "" for the end of all."""
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            raise _Unknown
+        parts = list[_Part]()
+        while (token := self._next()) != end:
+            if token == "":
+                raise _Unknown
+            if token in ("^", "_", "'"):
+                self._put_script(parts, token)
+            elif (part := self._part(token)) is not None:
+                parts.append(part)
+        self._depth -= 1
+        return parts
+
+    def _next(self) -> str:
+        """The next token; "" at the end."""
+        if self._place >= len(self._tokens):
+            return ""
+        self._place += 1
+        return self._tokens[self._place - 1]
+
+    def _peek(self) -> str:
+        return self._tokens[self._place] if self._place < len(self._tokens) else ""
+
+    def _argument(self) -> list[_Part]:
+        """What stands in braces, or the next thing."""
+        token = self._next()
+        while token.isspace():
+            token = self._next()
+        if token == "{":
+            return self._read_until("}")
+        # Of "x^10" LaTeX takes the 1, and whoever wrote it meant both.
+        if token in ("", "}", "^", "_", "&", "'") or (token.isdecimal() and len(token) > 1):
+            raise _Unknown
+        part = self._part(token)
+        return [part] if part is not None else []
+
+    def _split_digits(self) -> None:
+        """Of two digits each is an argument: with 12 as its next token, it is a half."""
+        token = self._peek()
+        if token.isdecimal() and len(token) > 1:
+            self._tokens[self._place : self._place + 1] = [token[0], token[1:]]
+
+    def _skip_distance(self) -> None:
+        """That to the next line, which may stand in square brackets behind the end of one."""
+        found = _DISTANCE.match("".join(self._tokens[self._place : self._place + 5]))
+        while found is not None and self._next() != "]":
+            pass
+
+    def _words(self) -> str:
+        """An argument that is text: its spaces count."""
+        if self._next() != "{":
+            raise _Unknown
+        words = list[str]()
+        while (token := self._next()) != "}":
+            if token in ("", "{", "^", "_") or (token.startswith("\\") and token not in _ESCAPED and token != "\\ "):
+                raise _Unknown
+            words.append(_ESCAPED.get(token, " " if token == "\\ " else token))
+        return "".join(words)
+
+    def _put_script(self, parts: list[_Part], token: str) -> None:
+        # A prime, or a script of nothing, as in "{}^{14}C".
+        before = parts.pop() if parts and parts[-1].kind in ("atom", "large", "closing", "function") else _Part("", "")
+        if token == "'":
+            parts.append(_Part(f"{before.html}′", f"{before.plain}′", before.kind))
+            return
+        script = _joined(self._argument(), is_tight=True)
+        if not script.plain or "<sup>" in script.html or "<sub>" in script.html:
+            # Of a script's script Qt shows nothing but that it is one.
+            raise _Unknown
+        small = script.plain.translate(SUPERSCRIPTS if token == "^" else SUBSCRIPTS)
+        mark = "sup" if token == "^" else "sub"
+        # Signs of their own survive being copied.
+        has_signs = not any(sign in small for sign in script.plain) and "<b>" not in script.html
+        html = escape(small) if has_signs else f"<{mark}>{script.html}</{mark}>"
+        plain = small if has_signs else f"{token}({script.plain})"
+        if script.plain in ("∘", "°") and token == "^":
+            html = plain = "°"
+        parts.append(_Part(before.html + html, before.plain + plain, before.kind))
+
+    def _part(self, token: str) -> _Part | None:
+        """What a token is with its arguments; None where it is nothing to be seen."""
+        if token == "{":
+            inner = _joined(self._read_until("}"))
+            return _Part(inner.html, inner.plain)
+        if token in ("}", "&", "~") or token.isspace():
+            if token == "}":
+                raise _Unknown
+            return _Part(SPACES["~"], SPACES["~"], "space") if token == "~" else None
+        if token.startswith("\\"):
+            return self._command(token)
+        return _character(token)
+
+    def _command(self, token: str) -> _Part | None:
+        name = token[1:]
+        if token in _ESCAPED:
+            return _delimiter(_ESCAPED[token])
+        if token == "\\\\":
+            self._skip_distance()
+            return _Part("<br />", "\n", "break")
+        if name in SPACES:
+            return _Part(SPACES[name], SPACES[name], "space") if SPACES[name] else None
+        if name in SILENT:
+            if self._peek() == ".":
+                self._next()
+            return None
+        if name in GREEK:
+            return _letter(GREEK[name])
+        if name in OPERATORS:
+            return _Part(escape(OPERATORS[name]), OPERATORS[name], "operator")
+        if name in RELATIONS:
+            return _Part(escape(RELATIONS[name]), RELATIONS[name], "relation")
+        if name in SIGNS:
+            return _delimiter(SIGNS[name])
+        if name in FUNCTIONS:
+            return _Part(name, name, "function")
+        return self._with_arguments(name)
+
+    def _with_arguments(self, name: str) -> _Part:
+        if name in _FRACTIONS:
+            self._split_digits()
+            return _fraction(_joined(self._argument()), _joined(self._argument()))
+        if name == "sqrt":
+            return self._root()
+        if name in _UPRIGHT:
+            words = self._words()
+            return _Part(escape(words), words, "function" if name.startswith("operatorname") else "words")
+        if name in _BOLD:
+            inner = _plain(self._words()) if name == "textbf" else _joined(self._argument())
+            return _Part(f"<b>{inner.html}</b>", inner.plain)
+        if name == "mathbb":
+            return _only(double_struck(self._words()))
+        if name in ("mathcal", "mathscr", "mathit", "mathsf"):
+            return _letters(self._words())
+        if name in ACCENTS:
+            inner = _joined(self._argument())
+            if len(inner.plain) != 1 or not inner.plain.isalnum():
+                raise _Unknown
+            return _letter(inner.plain + ACCENTS[name])
+        if name in ("pmod", "bmod"):
+            return self._modulo(name)
+        raise _Unknown
+
+    def _root(self) -> _Part:
+        degree = _Part("", "")
+        if self._peek() == "[":
+            self._next()
+            degree = _joined(self._read_until("]"), is_tight=True)
+            small = degree.plain.translate(SUPERSCRIPTS)
+            if any(sign in small for sign in degree.plain):
+                raise _Unknown
+            degree = _plain(small)
+        inner = _joined(self._argument())
+        whole = inner if len(inner.plain) == 1 or inner.plain.isdecimal() else _in_brackets(inner)
+        return _both(degree, "√", whole, "atom")
+
+    def _modulo(self, name: str) -> _Part:
+        if name == "bmod":
+            return _Part("mod", "mod", "operator")
+        inner = _joined(self._argument())
+        return _Part(f" (mod {inner.html})", f" (mod {inner.plain})")
+
+
+def _character(character: str) -> _Part:
+    if character in _BINARY:
+        return _Part(_BINARY[character], _BINARY[character], "operator")
+    if character in _RELATION:
+        return _Part(escape(_RELATION[character]), _RELATION[character], "relation")
+    if character in ",;":
+        return _Part(character, character, "comma")
+    if len(character) == 1 and character.isalpha() and character.isascii():
+        return _letter(character)
+    if character in "%#$":
+        # Of LaTeX these say something else.
+        raise _Unknown
+    return _delimiter(character)
+
+
+def _delimiter(sign: str) -> _Part:
+    kind = "opening" if sign in "([{⟨⌈⌊" else "closing" if sign in ")]}⟩⌉⌋" else "atom"
+    return _Part(escape(sign), sign, "large" if sign in "∑∏∐∫∬∭∮⋃⋂⨁⨂⋁⋀" else kind)
+
+
+def _letter(letter: str) -> _Part:
+    return _Part(f"<i>{letter}</i>", letter)
+
+
+def _letters(words: str) -> _Part:
+    return _Part(f"<i>{escape(words)}</i>", words)
+
+
+def _plain(words: str) -> _Part:
+    return _Part(escape(words), words)
+
+
+def _only(sign: str | None) -> _Part:
+    if sign is None:
+        raise _Unknown
+    return _plain(sign)
+
+
+def _both(first: _Part, between: str, second: _Part, kind: str) -> _Part:
+    return _Part(first.html + between + second.html, first.plain + between + second.plain, kind)
+
+
+def _in_brackets(part: _Part) -> _Part:
+    return _Part(f"({part.html})", f"({part.plain})")
+
+
+def _fraction(above: _Part, below: _Part) -> _Part:
+    if not above.plain or not below.plain:
+        raise _Unknown
+    over = above if _is_product(above.plain) else _in_brackets(above)
+    under = below if _BINDS.fullmatch(below.plain) else _in_brackets(below)
+    return _both(over, "/", under, "fraction")
+
+
+def _is_product(plain: str) -> bool:
+    """Whether a division divides all of it."""
+    return not any(sign in plain for sign in f" {_THIN}/")
+
+
+def _joined(parts: list[_Part], *, is_tight: bool = False) -> _Part:
+    """Parts side by side with their spaces; of an "atom" nothing can be taken for a part of something else."""
+    shown = _told_apart([part for part in parts if part.html])
+    html, plain = list[str](), list[str]()
+    for before, part in _pairs(shown):
+        gap = "" if is_tight else _gap(before, part)
+        html.append(gap + part.html)
+        plain.append(gap + part.plain)
+    is_one = len(shown) == 1 and shown[0].kind in ("atom", "words")
+    return _Part("".join(html).strip(), "".join(plain).strip(), "atom" if is_one else "compound")
+
+
+def _told_apart(parts: list[_Part]) -> list[_Part]:
+    """Fractions that something stands beside, as a factor does, in brackets: "1/2mv" divides by all of it."""
+    return [
+        _in_brackets(part) if part.kind == "fraction" and _has_factor(parts, place) else part
+        for place, part in enumerate(parts)
+    ]
+
+
+def _has_factor(parts: list[_Part], place: int) -> bool:
+    before, behind = parts[max(0, place - 1)], parts[min(place + 1, len(parts) - 1)]
+    return (place > 0 and before.kind in _FACTORS_BEFORE) or (place + 1 < len(parts) and behind.kind in _FACTORS_BEHIND)
+
+
+def _pairs(parts: list[_Part]) -> Iterator[tuple[_Part | None, _Part]]:
+    """Each with what stands before it."""
+    before: _Part | None = None
+    for part in parts:
+        # A sign of a number binds it: nothing stands between them.
+        if part.kind == "operator" and (before is None or before.kind in _LEADS):
+            part = _Part(part.html, part.plain, "sign")
+        yield before, part
+        before = part
+
+
+_FACTORS_BEFORE = frozenset({"atom", "closing", "function", "fraction"})
+_FACTORS_BEHIND = frozenset({"atom", "opening", "function", "fraction", "large"})
+_LEADS = frozenset({"operator", "relation", "opening", "comma", "break", "sign"})
+
+
+def _gap(before: _Part | None, part: _Part) -> str:
+    if before is None or "break" in (before.kind, part.kind) or "space" in (before.kind, part.kind):
+        return ""
+    if "relation" in (before.kind, part.kind):
+        return " "
+    if before.kind == "sign":
+        return ""
+    if "operator" in (before.kind, part.kind):
+        return _THIN
+    if before.kind == "comma":
+        return " "
+    if before.kind == "function":
+        return "" if part.kind in ("opening", "closing", "comma") else _THIN
+    if part.kind == "function":
+        return _THIN if before.kind in ("atom", "closing") else ""
+    if before.kind == "large":
+        return _THIN
+    return ""
