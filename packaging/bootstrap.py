@@ -36,13 +36,15 @@ The environment is .venv in the checkout; removing that folder undoes everything
   CMAKE_ARGS       how llama.cpp is built, e.g. CMAKE_ARGS=-DGGML_CUDA=on (needs the CUDA toolkit)
   PIP_*            pip's own settings"""
 
+# Files of tests on each core, a few at a time, as models that tests load take memory and threads of their own.
+AT_ONCE = ("-n", "logical", "--maxprocesses", "4", "--dist", "loadfile")
 # pytest is last: its closing line closes the output.
 CHECKS: tuple[tuple[str, ...], ...] = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
     ("mypy",),
     ("lint-imports",),
-    ("python", "-m", "pytest"),
+    ("python", "-m", "pytest", *AT_ONCE),
 )
 
 

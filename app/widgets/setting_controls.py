@@ -111,10 +111,22 @@ class Decimal(_Figure):
 
 
 class Gibibytes(_Figure):
-    """Bytes, shown in GiB; the lowest is None, called `nothing`, and stands below 0 where that may be wanted, or is."""
+    """Bytes, shown in GiB; the lowest is None, called `nothing`, and stands below 0 where that may be wanted, or is.
 
-    def __init__(self, highest_gib: float, step_gib: float, nothing: str, *, can_be_zero: bool = False) -> None:
+    Of what cannot be None `lowest_gib` is the lowest.
+    """
+
+    def __init__(
+        self,
+        highest_gib: float,
+        step_gib: float,
+        nothing: str = "",
+        *,
+        can_be_zero: bool = False,
+        lowest_gib: float | None = None,
+    ) -> None:
         self._highest_gib, self._step_gib, self._can_be_zero = highest_gib, step_gib, can_be_zero
+        self._lowest_gib = lowest_gib
         self._spin = QDoubleSpinBox()
         self._spin.setSingleStep(step_gib)
         self._spin.setSuffix(" GiB")
@@ -124,11 +136,14 @@ class Gibibytes(_Figure):
 
     def _value(self) -> object:
         gib = self._spin.value()
-        return max(0, round(gib * _GIB)) if gib > self._spin.minimum() else None
+        is_some = self._lowest_gib is not None or gib > self._spin.minimum()
+        return max(0, round(gib * _GIB)) if is_some else None
 
     def _put(self, value: object) -> None:
         gib = value / _GIB if isinstance(value, int) else None
         lowest = -self._step_gib if self._can_be_zero or gib == 0 else 0.0
+        if self._lowest_gib is not None:
+            lowest = min(self._lowest_gib, self._lowest_gib if gib is None else gib)
         self._spin.setDecimals(_num_digits(gib or 0.0, _GIB_DIGITS, _NEARLY))
         self._spin.setRange(lowest, max(self._highest_gib, gib or 0.0))
         self._spin.setValue(lowest if gib is None else gib)

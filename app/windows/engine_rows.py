@@ -184,6 +184,16 @@ def library() -> tuple[Row, ...]:
             _tr("As Tesseract calls them, for example eng, deu, chi_sim. Each has to be installed with it."),
             lambda: Words(_tr("as the system")),
         ),
+        Row(
+            "library.max_file_bytes", _tr("Largest file"),
+            _tr("Larger ones are left out, and so is what takes minutes or gigabytes of memory to read."),
+            lambda: Gibibytes(64.0, 0.25, lowest_gib=0.01),
+        ),
+        Row(
+            "library.max_chunks_per_document", _tr("Most passages of a file"),
+            _tr("Files with more are left out; 50,000 are some 20,000 pages. Those left out have to be indexed again."),
+            lambda: Number(1000, 10_000_000, 10_000),
+        ),
     )  # fmt: skip
 
 

@@ -32,7 +32,8 @@ class OcrDialog(QDialog):
         title = bits.label(self.tr("These pages are pictures of text"), "heading", wraps=True)
         words = self.tr(
             "Ragdoll reads them with Tesseract, a free program that runs on this computer like everything else. "
-            "Install it, then try again; pages with text of their own need none of this."
+            "Install it, then try again; pages with text of their own need none of this. Pictures in documents are "
+            "read with it as well."
         )
         command = _COMMANDS.get(sys.platform, _COMMANDS["linux"])
         shown = bits.label(command, "plain", selectable=True)

@@ -85,7 +85,7 @@ def _formats(word: str, family_of_ending: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-_OTHER_FORMATS = ("archive", "code", "json", "notebook", "org", "picture", "rst", "tex", "text", "xml", "yaml")
+_OTHER_FORMATS = ("archive", "code", "iwork", "json", "notebook", "org", "picture", "rst", "tex", "text", "xml", "yaml")
 _FORMATS = {*_OTHER_FORMATS, *(format_ for formats in FORMATS_OF_KIND.values() for format_ in formats)}
 # Where parsers have another name for what lies in a file.
 _FORMAT_OF_FAMILY = {"ipynb": "notebook", "json_lines": "json", "lines": "text"}
@@ -105,6 +105,7 @@ _FORMATS_OF_WORD = {
     **dict.fromkeys(("mbox", "mailbox"), ("mailbox", "mail")),
     **dict.fromkeys(("zip", "tar", "gz", "tgz", "bz2", "xz"), ("archive",)),
     **dict.fromkeys(("png", "jpg", "jpeg", "tif", "tiff", "gif", "webp", "bmp", "picture"), ("picture",)),
+    **dict.fromkeys(("avif", "jp2", "svg"), ("picture",)),
     "word": _WORD,
     "excel": _SPREADSHEETS,
     "powerpoint": _PRESENTATIONS,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _PADDING = bytes.fromhex("28BF4E5E4E758A4164004E56FFFA01082E2E00B6D0683E802F0CA9FE6453697A")
+_IMAGE = b"/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent 8"
 _FILE_ID = b"0123456789abcdef"
 
 
@@ -25,7 +26,8 @@ class Line:
 class Page:
     """A page; with a picture, as a `scan` it covers all. `num_drawn` letters are no text but strokes.
 
-    `notes` have a kind ("FreeText"), what they say, and by whom, each in a place of its own.
+    `notes` have a kind ("FreeText"), what they say, and by whom, each in a place of its own. Below the text stand the
+    `shades`: pictures of 300 by 100 pixels, all of that grey, 300 by 100 points large.
     """
 
     lines: Sequence[Line] = ()
@@ -35,6 +37,7 @@ class Page:
     has_hidden_text: bool = False
     num_drawn: int = 0
     notes: Sequence[tuple[str, str, str]] = ()
+    shades: Sequence[int] = ()
 
 
 def pdf(pages: Iterable[Page | str], title: str = "", password: str | None = None) -> bytes:
@@ -47,16 +50,19 @@ def pdf(pages: Iterable[Page | str], title: str = "", password: str | None = Non
         b"<< /Type /Catalog /Pages 2 0 R >>",
         f"<< /Type /Pages /Kids [{kids}] /Count {count} >>".encode(),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
-        _stream(b"/Type /XObject /Subtype /Image /Width 2 /Height 2 /ColorSpace /DeviceGray /BitsPerComponent 8",
-                b"\x00\x80\x80\xff", key, 4),
-    ]  # fmt: skip
+        _stream(_IMAGE % (2, 2), b"\x00\x80\x80\xff", key, 4),
+    ]
+    shades = sorted({shade for page in pages for shade in page.shades})
     for index, page in enumerate(pages):
         bold = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold /Encoding /WinAnsiEncoding >>"
-        resources = f"/Resources << /Font << /F1 3 0 R /F2 {bold} >> /XObject << /Im1 4 0 R >> >>"
+        drawn = "".join(f" /Sh{shade} {5 + 2 * count + shades.index(shade)} 0 R" for shade in page.shades)
+        resources = f"/Resources << /Font << /F1 3 0 R /F2 {bold} >> /XObject << /Im1 4 0 R{drawn} >> >>"
         place = f"/Parent 2 0 R /MediaBox [0 0 595 842] /Rotate {page.rotation} /Contents {6 + 2 * index} 0 R"
         notes = b" ".join(_note(at, *note) for at, note in enumerate(page.notes))
         objects.append(f"<< /Type /Page {place} {resources} /Annots [".encode() + notes + b"] >>")
         objects.append(_stream(b"", _content(page), key, 6 + 2 * index))
+    for at, shade in enumerate(shades):
+        objects.append(_stream(_IMAGE % (300, 100), bytes([shade]) * 30_000, key, 5 + 2 * count + at))
     info = len(objects) + 1
     objects.append(b"<< /Title " + _string(_encrypted(title.encode("cp1252"), key, info)) + b" >>")
     if key is not None:
@@ -69,6 +75,8 @@ def _content(page: Page) -> bytes:
     if page.is_scan:
         parts.append(b"q 595 0 0 842 0 0 cm /Im1 Do Q")
     parts += [b"%d 700 m %d 720 l %d 700 l 75 710 l h f" % ((at, at + 5, at + 9)) for at in range(page.num_drawn)]
+    for at, shade in enumerate(page.shades):
+        parts.append(b"q 300 0 0 100 100 %d cm /Sh%d Do Q" % (100 + 150 * at, shade))
     mode = "3 Tr " if page.has_hidden_text else ""
     top = 842.0 - 72
     for line in page.lines:

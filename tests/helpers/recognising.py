@@ -30,6 +30,9 @@ class FakeRecogniser:
     is_ready: bool = True
     seen: list[Picture] = field(default_factory=list)
 
+    def recalling(self) -> FakeRecogniser:
+        return self
+
     def words(self, picture: Picture) -> tuple[Word, ...] | None:
         self.seen.append(picture)
         return self.pages[(len(self.seen) - 1) % len(self.pages)]

@@ -17,7 +17,7 @@ from engine.library.parsers.elements import child, elements
 from engine.library.parsers.limits import Limits, check_unpacked
 from engine.library.parsers.markup import sane_title
 
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, etree.XMLSyntaxError, ValueError)
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, etree.XMLSyntaxError, ValueError)
 
 
 class Package:
@@ -26,11 +26,16 @@ class Package:
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self.archive = archive
         self._names = {name.lower(): name for name in archive.namelist()}
+        self._related: dict[tuple[str, str], dict[str, str]] = {}
         self._types = self._content_types()
 
     def part(self, content_type: str, fallback: str) -> etree._Element | None:
         """The root of the first part whose content type ends so, or of the one named `fallback`; None without it."""
-        return self.xml(self._types.get(content_type, fallback))
+        return self.xml(self.name_of(content_type, fallback))
+
+    def name_of(self, content_type: str, fallback: str) -> str:
+        """The name of the part that `part` gives, there or not."""
+        return self._types.get(content_type, fallback)
 
     def main(self, fallback: str) -> str:
         """The name of the part that the package is about."""
@@ -43,6 +48,11 @@ class Package:
 
     def related(self, part: str, kind: str = "") -> dict[str, str]:
         """Names of the parts that a part refers to, by relationship id; `kind` is how the relationship's type ends."""
+        if (part, kind) not in self._related:
+            self._related[part, kind] = self._read_related(part, kind)
+        return self._related[part, kind]
+
+    def _read_related(self, part: str, kind: str) -> dict[str, str]:
         folder, name = posixpath.split(part)
         root = self.xml(posixpath.join(folder, "_rels", f"{name}.rels"))
         return {
@@ -58,6 +68,14 @@ class Package:
         """How long a part is when unpacked, 0 where there is none."""
         member = self._member(name)
         return self.archive.getinfo(member).file_size if member else 0
+
+    def fingerprint(self, name: str) -> tuple[int, int] | None:
+        """The same for parts that are the same, and told without unpacking them; None where there is no such part."""
+        member = self._member(name)
+        if not member:
+            return None
+        entry = self.archive.getinfo(member)
+        return entry.CRC, entry.file_size
 
     def data(self, name: str) -> bytes | None:
         member = self._member(name)
@@ -103,7 +121,7 @@ def opened(path: Path, limits: Limits, what: str) -> Iterator[Package]:
             if any(member.flag_bits & 0x1 for member in members):
                 raise DocumentEncrypted("The document is protected by a password.")
             yield Package(archive)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise DocumentUnreadable(f"{what} is damaged: {_plainly(error)}.") from error
 
 

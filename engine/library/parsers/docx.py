@@ -1,7 +1,7 @@
 """Word documents: headings, paragraphs, list items and tables in reading order, with what is anchored in them.
 
-Text boxes, charts, notes, comments and the words that stand for pictures follow the paragraph or table they are in;
-what stands in the margins of pages comes first.
+Text boxes, charts, notes, comments, the words that stand for pictures and those in them follow the paragraph or table
+they are in; what stands in the margins of pages comes first.
 
 Read from the XML itself rather than through python-docx, which loads every picture into memory, skips content
 controls, text boxes and notes, and refuses strict Office Open XML. Elements are told apart by their local names,
@@ -11,6 +11,7 @@ which the strict and the transitional form share. Deleted text of tracked change
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from lxml import etree
@@ -21,7 +22,8 @@ from engine.library.parsers import remarks
 from engine.library.parsers.archive import Package, opened
 from engine.library.parsers.docx_numbers import write_numbers
 from engine.library.parsers.docx_styles import Style, is_item, level_of, styles_of
-from engine.library.parsers.elements import attribute, child, elements, local
+from engine.library.parsers.elements import attribute, child, descendants, elements, local, relation
+from engine.library.parsers.embedded import EmbeddedPictures
 from engine.library.parsers.graphics import REFERENCES, write_graphics
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder, row
@@ -31,6 +33,8 @@ _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab"
 _NOTE_REFERENCES = {"footnoteReference", "endnoteReference", "commentReference"}
 # Of VML, in which Word drew before 2007.
 _OLD_SHAPES = {"shape", "rect", "roundrect", "oval", "group"}
+# What names a picture's part, today and before 2007.
+_PICTURES = {"blip", "imagedata"}
 # Beyond this, a "heading" is text that someone wanted to look big, and a "cell" is a part of the page's layout.
 _MAX_HEADING_CHARACTERS = 300
 _LAYOUT_CHARACTERS = 600
@@ -45,23 +49,30 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
             raise DocumentUnreadable("The Word document is damaged: its text is missing.")
         styles = styles_of(package)
         write_numbers(package, body, styles)
-        walk = _Walk(package, main, styles, _notes(package))
+        pictures = EmbeddedPictures(package, limits, _shown(package, main, body))
+        walk = _Walk(package, main, styles, _notes(package), pictures)
         walk.margins()
         walk.blocks(body)
         walk.end_code()
-        return ParsedDocument("docx", package.title(), (walk.builder.page(),))
+        return pictures.told(ParsedDocument("docx", package.title(), (walk.builder.page(),)))
 
 
 class _Walk:
     """One pass over the body in reading order."""
 
     def __init__(
-        self, package: Package, part: str, styles: dict[str, Style], notes: dict[tuple[str, str], etree._Element]
+        self,
+        package: Package,
+        part: str,
+        styles: dict[str, Style],
+        notes: dict[tuple[str, str], _Note],
+        pictures: EmbeddedPictures,
     ) -> None:
         self.builder = PageBuilder()
         self._package, self._part = package, part
         self._styles = styles
         self._notes = notes
+        self._pictures = pictures
         self._code: list[str] = []
         self._on_code: list[str] = []
         self._has_title = False
@@ -98,14 +109,28 @@ class _Walk:
         for graphic in inline.graphics:
             self.end_code()
             write_graphics(self.builder, self._package, self._part, graphic)
-        for picture in filter(None, inline.pictures):
-            self._add("paragraph", picture)
+        for picture in inline.pictures:
+            self._picture(picture)
         for kind, note_id in inline.notes:
             note = self._notes.get((kind, note_id))
             if note is not None and kind == "comment":
-                self._comment(remarks.comment(attribute(note, "author"), _cell_text(note)))
+                self._comment(remarks.comment(attribute(note.content, "author"), _cell_text(note.content)))
             elif note is not None:
-                self.blocks(note)
+                self._note(note)
+
+    def _picture(self, picture: str | etree._Element) -> None:
+        """What a picture's author says that it shows, or what is written in it."""
+        if isinstance(picture, str):
+            self._add("paragraph", picture)
+            return
+        name = self._package.related(self._part, "image").get(_picture_id(picture), "")
+        for kind, text in self._pictures.blocks(name):
+            self._add(kind, text)
+
+    def _note(self, note: _Note) -> None:
+        outer, self._part = self._part, note.part
+        self.blocks(note.content)
+        self._part = outer
 
     def _comment(self, said: str) -> None:
         """One on a line of a listing waits for the listing's end."""
@@ -156,6 +181,14 @@ class _Walk:
         self._beside(inline)
 
 
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """A note or a comment, and the part it stands in, which has pictures and charts of its own."""
+
+    content: etree._Element
+    part: str
+
+
 class _Inline:
     """What a paragraph holds: its text, and the text boxes, charts, diagrams, pictures and notes anchored in it."""
 
@@ -163,8 +196,8 @@ class _Inline:
         self.texts: list[str] = []
         self.boxes: list[etree._Element] = []
         self.graphics: list[etree._Element] = []
-        # What pictures show, in words.
-        self.pictures: list[str] = []
+        # What pictures show, in words, and each picture itself behind its words.
+        self.pictures: list[str | etree._Element] = []
         self.notes: list[tuple[str, str]] = []
 
     def gather(self, container: etree._Element) -> None:
@@ -179,21 +212,41 @@ class _Inline:
             elif name in REFERENCES:
                 self.graphics.append(element)
             elif name == "docPr":
-                self.pictures.append(remarks.picture(element))
+                self._say(remarks.picture(element))
+            elif name in _PICTURES:
+                self.pictures.append(element)
             elif name in _NOTE_REFERENCES:
                 self.notes.append((name.removesuffix("Reference"), attribute(element, "id")))
             elif name not in _REMOVED:
                 if name in _OLD_SHAPES:
-                    self.pictures.append(remarks.shown(attribute(element, "alt")))
+                    self._say(remarks.shown(attribute(element, "alt")))
                 self.gather(element)
 
+    def _say(self, words: str) -> None:
+        if words:
+            self.pictures.append(words)
 
-def _notes(package: Package) -> dict[tuple[str, str], etree._Element]:
-    notes: dict[tuple[str, str], etree._Element] = {}
+
+def _notes(package: Package) -> dict[tuple[str, str], _Note]:
+    notes: dict[tuple[str, str], _Note] = {}
     for kind in ("footnote", "endnote", "comment"):
-        root = package.part(f"{kind}s+xml", f"word/{kind}s.xml")
-        notes.update({(kind, attribute(note, "id")): note for note in elements(root) if not attribute(note, "type")})
+        part = package.name_of(f"{kind}s+xml", f"word/{kind}s.xml")
+        found = (note for note in elements(package.xml(part)) if not attribute(note, "type"))
+        notes.update({(kind, attribute(note, "id")): _Note(note, part) for note in found})
     return notes
+
+
+def _shown(package: Package, part: str, body: etree._Element) -> Iterator[str]:
+    """The pictures of the text by their parts' names, as often as they are shown."""
+    related = package.related(part, "image")
+    for picture in descendants(body, *_PICTURES):
+        # It stands for what is shown already.
+        if not any(local(around) == "Fallback" for around in picture.iterancestors()):
+            yield related.get(_picture_id(picture), "")
+
+
+def _picture_id(picture: etree._Element) -> str:
+    return attribute(picture, "embed") if local(picture) == "blip" else relation(picture)
 
 
 def _rows(table: etree._Element) -> Iterator[etree._Element]:

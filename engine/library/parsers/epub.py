@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from html import unescape
 from html.entities import html5
 from pathlib import Path
 from urllib.parse import unquote
@@ -16,6 +17,7 @@ from engine.core import ParsedDocument, ParsedPage
 from engine.errors import DocumentEmpty, DocumentUnreadable, DocumentUnsupported
 from engine.library.parsers.archive import Package, opened
 from engine.library.parsers.elements import attribute, child, children, descendants, elements, local
+from engine.library.parsers.embedded import EmbeddedPictures
 from engine.library.parsers.encoding import decode
 from engine.library.parsers.html import tree, write
 from engine.library.parsers.limits import Limits
@@ -26,6 +28,7 @@ _FONT_SCRAMBLING = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/p
 _NAMED_ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w+;)")
 # An XML declaration, and the encoding that it names.
 _DECLARED = re.compile(rb"\A\s*+<\?xml(?:[^>]*?encoding\s*=\s*[\"']([\w.:-]+)[\"'])?+[^>]*+(?<=\?)>")
+_SOURCE = re.compile(rb"""<img\s(?:[^<>]{0,2000}?\s)?src\s{0,9}=\s{0,9}["']([^"'<>]{1,2000})""", re.I)
 _PAGES = {"application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"}
 
 
@@ -39,11 +42,14 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
         folder = posixpath.dirname(name)
         manifest = {item.get("id", ""): item for item in children(child(book, "manifest"), "item")}
         contents = _contents(package, book, manifest, folder)
-        writer = _Writer()
-        for number, part in enumerate(_spine(book, manifest, folder), start=1):
+        parts = [*_spine(book, manifest, folder)]
+        pictures = EmbeddedPictures(package, limits, _shown(package, parts))
+        writer = _Writer(pictures)
+        for number, part in enumerate(parts, start=1):
             writer.add(package, part, number, contents.get(part, []))
         title = child(book, "metadata", "title")
-        return ParsedDocument("epub", " ".join((title.text or "").split()) if title is not None else "", writer.pages())
+        named = " ".join((title.text or "").split()) if title is not None else ""
+        return pictures.told(ParsedDocument("epub", named, writer.pages()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ class _Entry:
 class _Writer:
     """Writes chapters one after the other. A file that the contents do not name goes on with the chapter before."""
 
+    _pictures: EmbeddedPictures
     _written: list[tuple[str, PageBuilder]] = field(default_factory=list)
     _label: str = ""
 
@@ -73,7 +80,12 @@ class _Writer:
         known = {name for element in body.iter() for name in (element.get("id"), element.get("name")) if name}
         if tops and tops[0].fragment not in known:
             self._label = tops[0].label
-        write(body, self._turned(f"section {number}"), lambda name: self._turn(chapters.pop(name, "")))
+        write(
+            body,
+            self._turned(f"section {number}"),
+            lambda name: self._turn(chapters.pop(name, "")),
+            lambda source: self._pictures.blocks(_picture_name(part, source)),
+        )
 
     def pages(self) -> tuple[ParsedPage, ...]:
         filled = [(place, builder) for place, builder in self._written if builder.num_blocks]
@@ -109,6 +121,17 @@ def _spine(book: etree._Element, manifest: dict[str, etree._Element], folder: st
         item = manifest.get(reference.get("idref", ""))
         if item is not None and item.get("media-type") in _PAGES and not _is_contents(item):
             yield _target(folder, item.get("href", ""))[0]
+
+
+def _shown(package: Package, parts: list[str]) -> Iterator[str]:
+    """The pictures of the book by their parts' names, as often as they are shown."""
+    for part in parts:
+        for source in _SOURCE.findall(package.data(part) or b""):
+            yield _picture_name(part, unescape(source.decode("utf-8", "replace")))
+
+
+def _picture_name(part: str, source: str) -> str:
+    return _target(posixpath.dirname(part), source)[0]
 
 
 def _contents(

@@ -41,7 +41,9 @@ FAMILIES = {
     "mail": "engine.library.parsers.mail",
     "mbox": "engine.library.parsers.mail",
     "msg": "engine.library.parsers.msg",
-    **dict.fromkeys(("png", "jpeg", "tiff", "gif", "webp", "bmp"), "engine.library.parsers.pictures"),
+    **dict.fromkeys(("png", "jpeg", "tiff", "gif", "webp", "bmp", "avif", "jp2"), "engine.library.parsers.pictures"),
+    "svg": "engine.library.parsers.svg",
+    "iwork": "engine.library.parsers.iwork",
     **dict.fromkeys(_ARCHIVES, "engine.library.parsers.archives"),
     "markdown": "engine.library.parsers.markdown",
     "rst": "engine.library.parsers.rst",
@@ -61,8 +63,9 @@ FAMILIES = {
 
 # What these show, they keep in files of their own; the one in `docProps` is a small picture of the first page.
 _PACKED = ("docx", "pptx", "xlsx", "odt", "odp", "ods", "epub")
-_PICTURE = re.compile(r"(?!docProps/|Thumbnails/).*\.(?:png|jpe?g|gif|bmp|tiff?|webp|emf|wmf|svg)", re.I)
-_PICTURES_WAY_OUT = "Ragdoll reads the pictures of PDFs: save it as one to have them read."
+_PICTURE = re.compile(r"(?!docProps/|Thumbnails/).*\.(?:png|jpe?g|gif|bmp|tiff?|webp|avif|jp2|emf|wmf|svg)", re.I)
+# Drawings, and the pictures of workbooks, which are not read where they are.
+_PICTURES_WAY_OUT = "Save it as a PDF: what is written in its pictures is read there, where Tesseract is installed."
 
 
 def parse(path: Path, limits: Limits, name: str = "") -> ParsedDocument:

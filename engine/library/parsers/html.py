@@ -6,12 +6,12 @@ lxml's HTML parser reads no entity, no DTD and nothing from the network.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from lxml import etree, html
 
-from engine.core import ParsedDocument
+from engine.core import BlockKind, ParsedDocument
 from engine.errors import DocumentEmpty
 from engine.library.parsers import formulas, main_text, remarks
 from engine.library.parsers.encoding import decode
@@ -41,6 +41,8 @@ _INLINE = {
 }  # fmt: skip
 # Given the id of an element, where to write from there on; None where it makes no difference.
 Turn = Callable[[str], PageBuilder | None]
+# Given where a picture lies, the paragraphs written in it.
+ReadPicture = Callable[[str], Iterable[tuple[BlockKind, str]]]
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _TABLE_PARTS = {"thead", "tbody", "tfoot", "form"}
@@ -64,9 +66,11 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
     return ParsedDocument("html", " ".join((root.findtext(".//title") or "").split()), (builder.page(),))
 
 
-def write(element: html.HtmlElement, builder: PageBuilder, turn: Turn | None = None) -> None:
+def write(
+    element: html.HtmlElement, builder: PageBuilder, turn: Turn | None = None, read_picture: ReadPicture | None = None
+) -> None:
     """Adds what people see of an element; `turn` may begin another page where an element bears an id."""
-    walk = _Walk(builder, turn)
+    walk = _Walk(builder, turn, read_picture)
     walk.flow(element, list_depth=0)
     walk.end_paragraph()
 
@@ -106,12 +110,13 @@ def _texts(element: html.HtmlElement) -> Iterator[str]:
 class _Walk:
     """One pass over the tree in reading order; inline text gathers until a block begins or ends."""
 
-    def __init__(self, builder: PageBuilder, turn: Turn | None) -> None:
+    def __init__(self, builder: PageBuilder, turn: Turn | None, read_picture: ReadPicture | None) -> None:
         self._builder = builder
         self._turn = turn
+        self._read_picture = read_picture
         self._gathered: list[str] = []
-        # What pictures in the paragraph show, in words.
-        self._pictures: list[str] = []
+        # Pictures in the paragraph.
+        self._pictures: list[html.HtmlElement] = []
         self._captions: dict[html.HtmlElement, set[str]] = {}
         self._is_item = False
 
@@ -130,8 +135,10 @@ class _Walk:
         self._end_pictures()
 
     def _end_pictures(self) -> None:
-        for picture in self._pictures:
-            self._builder.add("paragraph", picture)
+        for image in self._pictures:
+            self._builder.add("paragraph", self._picture(image))
+            for kind, text in self._read_picture(image.get("src") or "") if self._read_picture else ():
+                self._builder.add(kind, text)
         self._pictures.clear()
 
     def _child(self, child: html.HtmlElement, list_depth: int) -> None:
@@ -142,7 +149,7 @@ class _Walk:
         elif child.tag == "math":
             self._gathered.append(formulas.shown(child))
         elif child.tag == "img":
-            self._pictures.append(self._picture(child))
+            self._pictures.append(child)
         elif child.tag in _INLINE:
             self.flow(child, list_depth)
         else:
@@ -179,7 +186,7 @@ class _Walk:
         else:
             self._nested(child, list_depth + (child.tag in ("ul", "ol", "dl")))
             return
-        self._pictures += map(self._picture, _seen(child, "img"))
+        self._pictures += _seen(child, "img")
         self._end_pictures()
 
     def _nested(self, child: html.HtmlElement, list_depth: int) -> None:

@@ -50,7 +50,7 @@ def check_file(num_bytes: int, limits: Limits) -> None:
     if num_bytes > limits.max_file_bytes:
         raise DocumentTooLarge(
             f"The file has {size(num_bytes)}, more than the limit of {size(limits.max_file_bytes)}.",
-            "The limit can be raised in the settings.",
+            "Raise “Largest file” in the settings, then index the file again.",
         )
 
 
@@ -70,7 +70,7 @@ def check_chunks(num_chunks: int, max_chunks: int) -> None:
     if num_chunks > max_chunks:
         raise DocumentTooLarge(
             f"The file would make {num_chunks:,} passages, more than the limit of {max_chunks:,}.",
-            "The limit can be raised in the settings.",
+            "Raise “Most passages of a file” in the settings, then index the file again.",
         )
 
 

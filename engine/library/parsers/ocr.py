@@ -28,6 +28,10 @@ OTHER_LANGUAGE = (
 )
 # What is recognised in a photograph without writing is a sign here and there.
 MIN_CHARACTERS = 20
+# A picture in a document that is shown so often is a logo or an ornament.
+MANY_TIMES = 4
+# Once it has given up on so many of them, the others would be tried in vain: the file has had its share of time.
+MAX_GIVEN_UP = 3
 _MAX_STAMP_CHARACTERS = 200
 _MAX_STAMP_LINES = 2
 # Of the page's height: the title on a picture that fills a slide is larger.
@@ -60,6 +64,10 @@ class Recogniser(Protocol):
         """The words in reading order; None where it gave up on the picture."""
         ...
 
+    def recalling(self) -> Recogniser:
+        """One that says at once what was read before, and gives up on everything else."""
+        ...
+
 
 def needs_ocr(sentence: str) -> DocumentNeedsOcr:
     return DocumentNeedsOcr(sentence, WAY_OUT)
@@ -82,6 +90,12 @@ def is_stamp(own: PageLayout, page_height: float) -> bool:
 def given_up(num_pages: int, num_all: int) -> str:
     """The remark on pages that were tried in vain; "" where there are none."""
     return f"OCR gave up on {num_pages} of its {num_all} pages." if num_pages else ""
+
+
+def given_up_on(num_pictures: int) -> str:
+    """As `given_up`, of pictures that stand among text."""
+    pictures = "a picture" if num_pictures == 1 else f"{num_pictures} pictures"
+    return f"OCR gave up on {pictures} in it." if num_pictures else ""
 
 
 def marks(words: Sequence[Word], start: int, end: int) -> list[Mark]:

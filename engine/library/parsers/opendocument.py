@@ -11,11 +11,12 @@ from engine.core import ParsedDocument, ParsedPage
 from engine.errors import DocumentUnreadable
 from engine.library.parsers import nested, xls
 from engine.library.parsers.archive import Package, opened
-from engine.library.parsers.elements import attribute, child, children, elements, local, whole_number
+from engine.library.parsers.elements import attribute, child, children, descendants, elements, local, whole_number
+from engine.library.parsers.embedded import EmbeddedPictures
 from engine.library.parsers.limits import MIB, Limits
 from engine.library.parsers.markup import PageBuilder, sane_title
 from engine.library.parsers.opendocument_locks import is_locked, unlocked
-from engine.library.parsers.opendocument_text import Flow, comment, flat, styles
+from engine.library.parsers.opendocument_text import Flow, comment, flat, picture_name, styles
 from engine.library.parsers.sheets import Row, Sheets
 
 _FURNITURE = {"date-time", "footer", "header", "page-number"}
@@ -42,15 +43,16 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 def _read(package: Package, title: str, limits: Limits) -> ParsedDocument:
     root = package.xml("content.xml")
+    pictures = EmbeddedPictures(package, limits, map(picture_name, descendants(root, "image")))
     for body in elements(child(root, "body")):
         if local(body) == "spreadsheet":
             return ParsedDocument("ods", title, _sheets(body, limits), "row")
         if local(body) in ("presentation", "drawing"):
-            return ParsedDocument("odp", title, tuple(_slides(body, styles(package))))
-        flow = Flow(PageBuilder(), styles(package))
+            return pictures.told(ParsedDocument("odp", title, tuple(_slides(body, styles(package), pictures))))
+        flow = Flow(PageBuilder(), styles(package), pictures)
         flow.blocks(body)
         flow.end_code()
-        return ParsedDocument("odt", title, (flow.builder.page(),))
+        return pictures.told(ParsedDocument("odt", title, (flow.builder.page(),)))
     raise DocumentUnreadable("The document is damaged: its text is missing.")
 
 
@@ -59,9 +61,9 @@ def _title(package: Package) -> str:
     return sane_title(title.text or "") if title is not None else ""
 
 
-def _slides(body: etree._Element, named: dict[str, str]) -> Iterator[ParsedPage]:
+def _slides(body: etree._Element, named: dict[str, str], pictures: EmbeddedPictures) -> Iterator[ParsedPage]:
     for number, slide in enumerate(children(body, "page"), start=1):
-        flow = Flow(PageBuilder(), named)
+        flow = Flow(PageBuilder(), named, pictures)
         frames = list(_shapes(slide))
         for frame in sorted(frames, key=lambda frame: attribute(frame, "class") != "title"):
             _shape(flow, frame)

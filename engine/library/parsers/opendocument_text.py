@@ -1,10 +1,12 @@
 """Text in OpenDocument XML: headings, paragraphs, lists and tables as blocks, with what is anchored in them.
 
-That is text boxes, footnotes, comments and the words that stand for pictures; they follow their paragraph or table.
+That is text boxes, footnotes, comments, the words that stand for pictures and those in them; they follow their
+paragraph or table.
 """
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator
 
 from lxml import etree
@@ -13,6 +15,7 @@ from engine.core import BlockKind
 from engine.library.parsers import remarks
 from engine.library.parsers.archive import Package
 from engine.library.parsers.elements import attribute, child, children, descendants, elements, local, whole_number
+from engine.library.parsers.embedded import EmbeddedPictures
 from engine.library.parsers.markup import PageBuilder, row
 
 _TITLES = {"Title"}
@@ -58,12 +61,18 @@ def comment(annotation: etree._Element) -> str:
     return remarks.comment((author.text or "") if author is not None else "", flat(annotation))
 
 
+def picture_name(image: etree._Element) -> str:
+    """The name of a picture's part in the package; that of one which lies elsewhere leads to none."""
+    return posixpath.normpath(attribute(image, "href"))
+
+
 class Flow:
     """One pass over a text in reading order; `styles` as from `styles`."""
 
-    def __init__(self, builder: PageBuilder, styles: dict[str, str]) -> None:
+    def __init__(self, builder: PageBuilder, styles: dict[str, str], pictures: EmbeddedPictures) -> None:
         self.builder = builder
         self._styles = styles
+        self._pictures = pictures
         self._code: list[str] = []
         # Comments on lines of a listing, which wait for its end.
         self._on_code: list[str] = []
@@ -78,6 +87,8 @@ class Flow:
                 self._table(element)
             elif name == "desc":
                 self._add("paragraph", remarks.shown(element.text or ""))
+            elif name == "image":
+                self._picture(element)
             elif name not in _UNSHOWN:
                 self.blocks(element, is_list=is_list or name == "list")
 
@@ -96,6 +107,10 @@ class Flow:
         for box in (*inline.boxes, *inline.notes):
             self.blocks(box)
         self._comments(inline.comments)
+
+    def _picture(self, image: etree._Element) -> None:
+        for kind, text in self._pictures.blocks(picture_name(image)):
+            self._add(kind, text)
 
     def _comments(self, annotations: Iterable[etree._Element]) -> None:
         for said in map(comment, annotations):
@@ -131,6 +146,8 @@ class Flow:
             return
         for cells in rows:
             self._add("table_row", row([flat(cell) for cell in cells]))
+        for image in table.iter("{*}image"):
+            self._picture(image)
         self._comments(table.iter("{*}annotation"))
 
 

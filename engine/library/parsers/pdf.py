@@ -1,4 +1,4 @@
-"""PDF: the text of each page, by PDFium, by OCR where a page is a picture, by pypdf where PDFium cannot."""
+"""PDF: the text of each page, by PDFium, by OCR where it is or holds a picture, by pypdf where PDFium cannot."""
 
 from __future__ import annotations
 
@@ -12,15 +12,29 @@ from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentUnreadable
 from engine.library.parsers import pdf_fallback
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import sane_title
-from engine.library.parsers.ocr import OTHER_LANGUAGE, WAY_OUT, Word, given_up, is_bare, is_stamp, laid_out, needs_ocr
+from engine.library.parsers.ocr import (
+    MAX_GIVEN_UP,
+    OTHER_LANGUAGE,
+    WAY_OUT,
+    Word,
+    given_up,
+    given_up_on,
+    is_bare,
+    is_stamp,
+    laid_out,
+    needs_ocr,
+)
 from engine.library.parsers.pdf_layout import PageLayout, layout, lines, one_below, with_notes
+from engine.library.parsers.pdf_pictures import chosen, large_pictures
 from engine.library.parsers.pdf_structure import structured
-from engine.library.parsers.pdfium import Note, PdfFile, PdfPage, PdfRefused, opened
+from engine.library.parsers.pdfium import Note, PdfFile, PdfPage, PdfRefused, Shown, opened
 from engine.library.parsers.shapes import Mark
 
 # 300 dots an inch is what Tesseract is made for; larger pages than A2 are read with fewer.
 _OCR_SCALE = 300 / 72
 _MAX_OCR_PX = 7000
+# More than there are in a picture: those of several are numbered on.
+_PARAGRAPHS_PER_PICTURE = 10**9
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
@@ -46,15 +60,16 @@ def _parse(path: Path, limits: Limits) -> ParsedDocument:
     pages = structured([reading.layout for reading in readings])
     left_out = sum(reading.is_left_out for reading in readings)
     remark, needs = _remark(left_out, len(pages), limits)
+    remark = " ".join(filter(None, (remark, given_up_on(sum(reading.num_given_up for reading in readings)))))
     return ParsedDocument("pdf", title, pages, remark=remark, needs=needs)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What could be read of a page: PDFium's own text, or below it the `words` in its picture.
+    """What could be read of a page: PDFium's own text, and below it the `words` in its picture, or in those on it.
 
-    `is_left_out`: what is in its picture could not be read. `is_picture`: OCR has looked at it. The `notes` on it stand
-    at the end of the text.
+    `is_left_out`: what is in its picture could not be read. `is_picture`: OCR has looked at it. `num_given_up` are
+    pictures on it that OCR gave up on. The `notes` on it stand at the end of the text.
     """
 
     layout: PageLayout
@@ -62,6 +77,7 @@ class Reading:
     words: tuple[Word, ...] = ()
     is_left_out: bool = False
     is_picture: bool = False
+    num_given_up: int = 0
     notes: tuple[Note, ...] = ()
 
     def marks(self, page: PdfPage, start: int, end: int) -> list[Mark]:
@@ -82,31 +98,65 @@ class Reading:
             at -= 2
 
 
-def read_page(page: PdfPage, limits: Limits) -> Reading:
-    """The page's text, the same whenever it is asked for; by OCR where the page is a picture and somebody can."""
+def read_page(page: PdfPage, limits: Limits, pictures: Sequence[Shown] = ()) -> Reading:
+    """The page's text, the same whenever it is asked for; by OCR where the page is a picture and somebody can.
+
+    `pictures` are those to be read of a page of text, as from `pdf_pictures.to_read`.
+    """
     notes = page.notes()
-    reading = _printed(page, [note.mark for note in notes], limits)
+    reading = _printed(page, [note.mark for note in notes], limits, pictures)
     if not notes:
         return reading
     return replace(reading, layout=with_notes(reading.layout, [note.text for note in notes]), notes=notes)
 
 
-def _printed(page: PdfPage, noted: Sequence[Mark], limits: Limits) -> Reading:
+def _printed(page: PdfPage, noted: Sequence[Mark], limits: Limits, pictures: Sequence[Shown]) -> Reading:
     """What stands on the page without the notes on it."""
     own = layout(list(lines(page.signs(), page.box)), page.is_bold)
     reading = Reading(own, len(own.text))
     if not (page.has_pictures() if is_bare(own.text) else is_stamp(own, page.height) and page.is_covered()):
-        return reading
+        return _with_pictures(page, reading, noted, limits, pictures) if pictures else reading
     if limits.ocr is None or not limits.ocr.is_ready:
         return replace(reading, is_left_out=True)
     words = limits.ocr.words(page.picture(page.width * _OCR_SCALE, _MAX_OCR_PX, is_grey=True))
     if words is None:
         return replace(reading, is_left_out=True)
-    # The picture shows what is set on it and noted as well.
+    words = _unknown(words, page, own, noted)
+    return Reading(one_below(own, laid_out(words)), len(own.text), words, is_picture=True)
+
+
+def _with_pictures(
+    page: PdfPage, reading: Reading, noted: Sequence[Mark], limits: Limits, pictures: Sequence[Shown]
+) -> Reading:
+    """The reading with what is written in these pictures below the page's own text."""
+    words: list[Word] = []
+    num_given_up = 0
+    for number, shown in enumerate(pictures, start=1):
+        picture = page.picture(page.width * _OCR_SCALE, _MAX_OCR_PX, is_grey=True, part=shown.mark)
+        found = limits.ocr.words(picture) if limits.ocr is not None else ()
+        if found is None:
+            num_given_up += 1
+            continue
+        placed = [_placed(word, shown.mark, number * _PARAGRAPHS_PER_PICTURE) for word in found]
+        said = _unknown(placed, page, reading.layout, noted)
+        words += () if is_bare(laid_out(said).text) else said
+    below = one_below(reading.layout, laid_out(words))
+    return replace(reading, layout=below, words=tuple(words), num_given_up=num_given_up)
+
+
+def _placed(word: Word, part: Mark, first_paragraph: int) -> Word:
+    """A word in a part of the page, as one on the page."""
+    across, down = part[2] - part[0], part[3] - part[1]
+    x0, y0, x1, y1 = word.box
+    box = (part[0] + x0 * across, part[1] + y0 * down, part[0] + x1 * across, part[1] + y1 * down)
+    return replace(word, box=box, paragraph=first_paragraph + word.paragraph)
+
+
+def _unknown(words: Sequence[Word], page: PdfPage, own: PageLayout, noted: Sequence[Mark]) -> tuple[Word, ...]:
+    """The words in a picture but for those that are set on it, or noted: it shows these as well."""
     span = own.characters(0, len(own.text))
     known = [*noted, *(page.rectangles(*span) if span else ())]
-    words = tuple(word for word in words if not any(_lies_in(word.box, mark) for mark in known))
-    return Reading(one_below(own, laid_out(words)), len(own.text), words, is_picture=True)
+    return tuple(word for word in words if not any(_lies_in(word.box, mark) for mark in known))
 
 
 def _lies_in(box: Mark, mark: Mark) -> bool:
@@ -123,11 +173,13 @@ def _readings(file: PdfFile, limits: Limits) -> list[Reading]:
         DocumentUnreadable: No page can be read.
     """
     readings: list[Reading] = []
+    pictures: list[tuple[Shown, ...]] = []
     num_broken = 0
     for index in range(len(file)):
         with file.page(index) as page:
             num_broken += page is None
             readings.append(read_page(page, limits) if page else Reading(layout([])))
+            pictures.append(large_pictures(page) if page and limits.can_ocr else ())
     if num_broken == len(file):
         raise PdfRefused("The PDF is damaged: none of its pages can be read.")
     if any(reading.is_left_out for reading in readings) and _say_nothing(readings):
@@ -136,7 +188,22 @@ def _readings(file: PdfFile, limits: Limits) -> list[Reading]:
         raise needs_ocr("The pages are pictures, which only OCR can read, and it is not set up.")
     if not any(reading.layout.text for reading in readings):
         raise _empty(sum(reading.is_picture for reading in readings), len(readings))
-    return readings
+    return _with_pictures_read(file, readings, chosen(pictures), limits)
+
+
+def _with_pictures_read(
+    file: PdfFile, readings: Sequence[Reading], pictures: Sequence[Sequence[Shown]], limits: Limits
+) -> list[Reading]:
+    """The readings, those of pages of text with what is written in the pictures on them."""
+    done: list[Reading] = []
+    num_given_up = 0
+    for index, reading in enumerate(readings):
+        if pictures[index] and not (reading.is_picture or reading.is_left_out) and num_given_up < MAX_GIVEN_UP:
+            with file.page(index) as page:
+                reading = read_page(page, limits, pictures[index]) if page else reading
+            num_given_up += reading.num_given_up
+        done.append(reading)
+    return done
 
 
 def _say_nothing(readings: Sequence[Reading]) -> bool:

@@ -115,7 +115,13 @@ def _is_row(numbers: Sequence[int]) -> bool:
 
 
 def _at_edges(page: PageLayout) -> list[Paragraph]:
-    edges = {*page.paragraphs[:_RUNNING_DEPTH], *page.paragraphs[-_RUNNING_DEPTH:]}
+    # What was recognised in pictures stands below all else, also below the foot of the page.
+    printed = [paragraph for paragraph in page.paragraphs if paragraph.size]
+    edges = {
+        paragraph
+        for paragraphs in (page.paragraphs, printed)
+        for paragraph in (*paragraphs[:_RUNNING_DEPTH], *paragraphs[-_RUNNING_DEPTH:])
+    }
     return [paragraph for paragraph in edges if paragraph.end - paragraph.start <= _MAX_RUNNING_CHARACTERS]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ _MIN_STROKES = 200
 _COVERED = 0.7
 # Points beyond any page's edge.
 _FAR = 1e6
+_WHOLE: Mark = (0.0, 0.0, 1.0, 1.0)
 _BOLD_WEIGHT = 600
 _MAX_FONT_NAME_BYTES = 256
 _BOLD_NAME = re.compile(rb"bold|black|heavy|demi|CMBX|CMSSBX|SFBX|-Bd", re.I)
@@ -45,6 +47,15 @@ class Note:
 
     text: str
     mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A picture on a page: where it is, and what text is set on it; `digest` is the same wherever it is shown."""
+
+    mark: Mark
+    text: str
+    digest: bytes
 
 
 class PdfRefused(DocumentUnreadable):
@@ -146,6 +157,21 @@ class PdfPage:
                 return True
         return False
 
+    def pictures(self, least_share: float, least_width: int, least_height: int) -> Iterator[Shown]:
+        """The pictures on the page that take that share of it at least, and have so many pixels."""
+        for shown in self._page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=_DEPTH):
+            left, bottom, right, top = _bounds(shown)
+            x0, y0, x1, y1 = mark = self._fractions(left, bottom, right, top)
+            if (x1 - x0) * (y1 - y0) < least_share:
+                continue
+            try:
+                width, height = shown.get_px_size()
+            except pypdfium2.PdfiumError:
+                continue
+            if width >= least_width and height >= least_height:
+                text = self._text.get_text_bounded(left, bottom, right, top)
+                yield Shown(mark, text, hashlib.sha1(b"%d %d " % (width, height) + bytes(shown.get_data())).digest())
+
     def is_covered(self) -> bool:
         """Whether pictures cover the page, and its text is what was printed on them.
 
@@ -177,11 +203,12 @@ class PdfPage:
         boxes = [self._text.get_rect(index) for index in range(self._text.count_rects(first, count))]
         return [self._fractions(*box) for box in boxes]
 
-    def picture(self, width_px: float, max_px: int, *, is_grey: bool = False) -> Picture:
-        """The page `width_px` wide, less if it would exceed `max_px` in either direction."""
+    def picture(self, width_px: float, max_px: int, *, is_grey: bool = False, part: Mark = _WHOLE) -> Picture:
+        """The page `width_px` wide, less if it would exceed `max_px` in either direction; or only a part of that."""
         width, height = self._page.get_size()
         scale = min(width_px / width, max_px / width, max_px / height)
-        bitmap = self._page.render(scale=scale, rev_byteorder=True, grayscale=is_grey)
+        crop = (part[0] * width, (1 - part[3]) * height, (1 - part[2]) * width, part[1] * height)
+        bitmap = self._page.render(scale=scale, rev_byteorder=True, grayscale=is_grey, crop=crop)
         row_bytes = bitmap.width * bitmap.n_channels
         pixels = bytes(bitmap.buffer)
         rows = tuple(pixels[start : start + row_bytes] for start in range(0, len(pixels), bitmap.stride))

@@ -1,17 +1,18 @@
 """Pictures as documents: what is written in a photograph, a screenshot or a fax, read by OCR. The only user of Pillow.
 
-Pillow comes with the `ocr` extra; without it, or without Tesseract, a picture needs OCR.
+Without Tesseract a picture needs OCR. Of pictures that stand in documents it is told here whether they may hold text.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import io
 import struct
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from engine.core import Block, ParsedDocument, ParsedPage
 from engine.errors import DocumentEmpty, DocumentNeedsOcr, DocumentTooLarge, DocumentUnreadable
@@ -29,13 +30,17 @@ _MAX_PIXELS = 120_000_000
 _MAX_SIDE_PX = 3500
 # Icons and thumbnails hold nothing to read.
 _MIN_SIDE_PX = 64
+# In documents there are more of them, and signatures, rules and bullets: a line of text is larger.
+_MIN_EMBEDDED_PX = (200, 60)
+# What `sniff` tells as pictures; Pillow knows formats that have other programs called.
+_FORMATS = ("PNG", "JPEG", "TIFF", "GIF", "WEBP", "BMP", "AVIF", "JPEG2000")
 # The others' frames are moments of one picture.
 _PAGED_FORMATS = ("TIFF", "MPO")
-_PILLOW = "Install Ragdoll's extra “ocr”, then start Ragdoll again."
+_PILLOW = "A part of Ragdoll is missing: install it anew."
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
-    if not _has_pillow():
+    if not has_pillow():
         raise DocumentNeedsOcr("This is a picture, which cannot be read without Pillow.", _PILLOW)
     if limits.ocr is None or not limits.ocr.is_ready:
         raise ocr.needs_ocr("This is a picture; what is written in it only OCR can read, and it is not set up.")
@@ -57,7 +62,7 @@ def view(path: Path, number: int | None, start: int, end: int, limits: Limits) -
     Raises:
         DocumentUnreadable: It cannot be shown any more.
     """
-    if not _has_pillow():
+    if not has_pillow():
         raise DocumentUnreadable("The picture cannot be shown without Pillow.", _PILLOW)
     index = (number or 1) - 1
     looks = [*frames(path, "RGB", only=index)]
@@ -86,12 +91,42 @@ def frames(path: Path, mode: str = "L", only: int | None = None) -> Iterator[Pic
             yield _picture(image, mode)
 
 
-def _has_pillow() -> bool:
+def embedded(data: bytes) -> Picture | None:
+    """A picture that stands in a document, grey, as of `frames`.
+
+    None where it holds no text, or is damaged, or takes too much memory: the document around it has more to say.
+    """
+    try:
+        with _opened(io.BytesIO(data)) as image:
+            if not _may_hold_text(image):
+                return None
+            # Of a JPEG no more is unpacked than helps.
+            image.draft("L", (_MAX_SIDE_PX, _MAX_SIDE_PX))
+            return _picture(image, "L")
+    except (DocumentUnreadable, MemoryError):
+        return None
+
+
+def may_hold_text(data: bytes) -> bool:
+    """Whether a picture that stands in a document is one, and large enough, by what its beginning says."""
+    try:
+        with _opened(io.BytesIO(data)) as image:
+            return _may_hold_text(image)
+    except (DocumentUnreadable, MemoryError):
+        return False
+
+
+def has_pillow() -> bool:
     return importlib.util.find_spec("PIL") is not None
 
 
+def _may_hold_text(image: Image.Image) -> bool:
+    least_width, least_height = _MIN_EMBEDDED_PX
+    return image.width >= least_width and image.height >= least_height and image.width * image.height <= _MAX_PIXELS
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
+def _opened(source: Path | IO[bytes]) -> Iterator[Image.Image]:
     """Pillow's picture, and all that it can say against one as ours."""
     from PIL import Image, UnidentifiedImageError
 
@@ -99,7 +134,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         # Odd tags are no reason to refuse a picture, and the number of pixels is judged here.
         warnings.simplefilter("ignore")
         try:
-            with Image.open(path) as image:
+            with Image.open(source, formats=_FORMATS) as image:
                 yield image
         except Image.DecompressionBombError as error:
             raise DocumentTooLarge("The picture has too many pixels to be read.") from error

@@ -1,7 +1,7 @@
 """Presentations: a page for each slide, its title as heading, then its text, tables, charts and diagrams.
 
-Behind these the speaker's notes and the comments. Read from the XML itself, like Word documents: of a picture only
-the words that stand for it are read, and both forms of Office Open XML are one.
+Behind these the speaker's notes and the comments. Read from the XML itself, like Word documents: of a picture the words
+that stand for it are read and those in it, and both forms of Office Open XML are one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from engine.errors import DocumentUnreadable
 from engine.library.parsers import remarks
 from engine.library.parsers.archive import Package, opened
 from engine.library.parsers.elements import attribute, child, children, descendants, elements, local, relation
+from engine.library.parsers.embedded import EmbeddedPictures
 from engine.library.parsers.graphics import flat, paragraphs, write_graphics
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder, row
@@ -36,8 +37,10 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
         if root is None:
             raise DocumentUnreadable("The presentation is damaged: the list of its slides is missing.")
         parts, authors = _slides(package, main, root), _authors(package, main)
-        pages = tuple(_page(package, part, number, authors) for number, part in enumerate(parts, start=1))
-        return ParsedDocument("pptx", package.title(), pages)
+        shown = (name for part in parts for name in set(package.related(part, "image").values()))
+        pictures = EmbeddedPictures(package, limits, shown)
+        pages = tuple(_page(package, part, number, authors, pictures) for number, part in enumerate(parts, start=1))
+        return pictures.told(ParsedDocument("pptx", package.title(), pages))
 
 
 def _slides(package: Package, main: str, root: etree._Element) -> list[str]:
@@ -57,8 +60,10 @@ def _authors(package: Package, main: str) -> dict[str, str]:
     return {attribute(author, "id"): attribute(author, "name") for author in found}
 
 
-def _page(package: Package, part: str, number: int, authors: Mapping[str, str]) -> ParsedPage:
-    slide = _Slide(package, part)
+def _page(
+    package: Package, part: str, number: int, authors: Mapping[str, str], pictures: EmbeddedPictures
+) -> ParsedPage:
+    slide = _Slide(package, part, pictures)
     slide.read()
     slide.notes()
     slide.comments(authors)
@@ -68,10 +73,11 @@ def _page(package: Package, part: str, number: int, authors: Mapping[str, str]) 
 class _Slide:
     """One slide on its way into a page; a slide whose part is missing stays empty."""
 
-    def __init__(self, package: Package, part: str) -> None:
+    def __init__(self, package: Package, part: str, pictures: EmbeddedPictures) -> None:
         self.builder = PageBuilder()
         self._package = package
         self._part = part
+        self._pictures = pictures
 
     def read(self) -> None:
         shapes = list(_shapes(child(self._package.xml(self._part), "cSld", "spTree")))
@@ -119,6 +125,9 @@ class _Slide:
             return
         self._content(shape, kind)
         self.builder.add("paragraph", remarks.picture(_properties(shape)))
+        name = attribute(child(shape, "blipFill", "blip"), "embed")
+        for written, text in self._pictures.blocks(self._package.related(self._part, "image").get(name, "")):
+            self.builder.add(written, text)
 
     def _content(self, shape: etree._Element, kind: str | None) -> None:
         if local(shape) == "graphicFrame":

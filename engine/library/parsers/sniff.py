@@ -68,6 +68,7 @@ YAML = Kind("yaml", "a YAML file")
 TABLE = Kind("table", "a table in text")
 XML = Kind("xml", "an XML file")
 EXCEL_XML = Kind("excel_xml", "an Excel workbook in XML")
+SVG = Kind("svg", "an SVG picture")
 NOTEBOOK = Kind("ipynb", "a Jupyter notebook")
 BINARY = Kind("binary", "a file of binary data")
 
@@ -75,6 +76,13 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ZIP = Kind("zip", "a ZIP archive")
 _MP4 = Kind("mp4", "an MP4 video or sound")
 _TIFF = Kind("tiff", "a TIFF picture")
+_JP2 = Kind("jp2", "a JPEG 2000 picture")
+_AVIF = Kind("avif", "an AVIF picture")
+_HEIC = Kind(
+    "heic",
+    "a HEIC picture",
+    "Save it as JPEG. An iPhone takes JPEGs with “Most Compatible” in the settings of its camera.",
+)
 _MP3 = Kind("mp3", "an MP3 sound")
 _FONT = Kind("font", "a font")
 _EXECUTABLE = Kind("executable", "a program")
@@ -93,10 +101,13 @@ _SIGNATURES = (
     _Signature(b"BM", Kind("bmp", "a BMP picture"), is_weak=True),
     _Signature(b"\x00\x00\x01\x00", Kind("ico", "an icon")),
     _Signature(b"8BPS", Kind("psd", "a Photoshop picture"), is_weak=True),
-    _Signature(b"\x00\x00\x00\x0cjP  ", Kind("jp2", "a JPEG 2000 picture")),
-    _Signature(b"ftypheic", Kind("heic", "a HEIC picture"), offset=4),
-    _Signature(b"ftypmif1", Kind("heic", "a HEIC picture"), offset=4),
-    _Signature(b"ftypavif", Kind("avif", "an AVIF picture"), offset=4),
+    _Signature(b"\x00\x00\x00\x0cjP  ", _JP2),
+    _Signature(b"\xff\x4f\xff\x51", _JP2),
+    _Signature(b"ftyphei", _HEIC, offset=4),
+    _Signature(b"ftyphev", _HEIC, offset=4),
+    _Signature(b"ftypmif1", _HEIC, offset=4),
+    _Signature(b"ftypmsf1", _HEIC, offset=4),
+    _Signature(b"ftypavi", _AVIF, offset=4),
     _Signature(b"ftypM4A", Kind("m4a", "an M4A sound"), offset=4),
     _Signature(b"ftypqt", Kind("mov", "a QuickTime video"), offset=4),
     _Signature(b"ftyp", _MP4, offset=4),
@@ -160,6 +171,15 @@ _OFFICE_PARTS = (
     (b"META-INF/MANIFEST.MF", Kind("jar", "a Java archive")),
     (b"AndroidManifest.xml", Kind("apk", "an Android application")),
 )
+
+# Which coder packed such a picture, another field at its beginning says.
+_GENERAL_PICTURES, _AVIF_BRAND = (b"ftypmif1", b"ftypmsf1"), b"avif"
+
+# Pages, Numbers and Keynote pack the same parts, so a document's name tells which of them wrote it.
+_IWORK = Kind("iwork", "a document of Pages, Numbers or Keynote")
+_IWORK_PARTS = (b"Index/Document.iwa", b"index.apxl")
+# What those of 2009 begin with may begin any archive; this goes along with it.
+_OLD_IWORK_PARTS = (b"index.xml", b"buildVersionHistory.plist")
 
 _ENCRYPTED_OFFICE = Kind("encrypted_office", "an Office document with a password")
 _COMPOUNDS = (
@@ -231,6 +251,7 @@ FAMILY_OF_ENDING: Mapping[str, str] = {
     **dict.fromkeys(_MAIL_NAMES, "mail"),
     **{ending: kind.family for ending, kind in _NAMED_TEXTS.items()},
 }
+_MAY_BEGIN_WITH_SVG = {*_MARKDOWN_NAMES, *_HTML_NAMES, *_CODE_NAMES}
 # A text with such a name may quote a mail, but is none.
 _TEXT_NAMES = {".txt", ".text", ".log", *_LINES_NAMES, *_NAMED_TEXTS, *_MARKDOWN_NAMES, *_HTML_NAMES, *_CODE_NAMES}
 
@@ -248,17 +269,18 @@ def _is_pdf(head: bytes, tail: bytes) -> bool:
 def _zipped(head: bytes, tail: bytes) -> Kind:
     """Archive members are named in the first entry and in the directory at the end."""
     names = _names_in_zip(tail)
+
+    def has(member: bytes) -> bool:
+        return member in tail or member in head if names is None else any(name.startswith(member) for name in names)
+
     # A document of such a kind says so in its first file, or near; an archive of documents may begin with one.
     says_its_kind = head.startswith(b"mimetype", 30) or b"mimetype" in (head[:256] if names is None else names)
     for mimetype, kind in _OPEN_DOCUMENTS if says_its_kind else ():
         if mimetype in head[:256]:
             return kind
-    for member, kind in _OFFICE_PARTS:
-        if names is None and (member in tail or member in head):
-            return kind
-        if any(name.startswith(member) for name in names or ()):
-            return kind
-    return _ZIP
+    if any(map(has, _IWORK_PARTS)) or all(map(has, _OLD_IWORK_PARTS)):
+        return _IWORK
+    return next((kind for member, kind in _OFFICE_PARTS if has(member)), _ZIP)
 
 
 def _names_in_zip(tail: bytes) -> list[bytes] | None:
@@ -290,6 +312,8 @@ def _compound(content: bytes, name: str) -> Kind:
 
 
 def _by_signature(head: bytes) -> Kind | None:
+    if head[4:12] in _GENERAL_PICTURES and _AVIF_BRAND in head[: int.from_bytes(head[:4], "big")]:
+        return _AVIF
     binary = is_binary(head)
     for signature in _SIGNATURES:
         if head.startswith(signature.magic, signature.offset) and (binary or not signature.is_weak):
@@ -304,8 +328,8 @@ def _text(text: str, name: str) -> Kind:
     tag = start.group(2).lower() if start else ""
     if start and (tag == "html" or (tag in ("head", "body") and ending not in _MARKDOWN_NAMES)):
         return HTML
-    if tag == "svg":
-        return Kind("svg", "an SVG picture")
+    if tag.rpartition(":")[2] == "svg" and ending not in _MAY_BEGIN_WITH_SVG:
+        return SVG
     if tag.rpartition(":")[2] == "workbook" and _EXCEL_XML_SPACE in text:
         return EXCEL_XML
     if ending in _HTML_NAMES and _HTML_FRAGMENT.search(text):

@@ -7,6 +7,7 @@ it was, and its pages are shown with their marks at once.
 
 from __future__ import annotations
 
+import copy
 import csv
 import ctypes
 import functools
@@ -41,6 +42,7 @@ _WORD_LEVEL = "5"
 _PARAGRAPHS_PER_BLOCK = 10_000
 # It hardly ever hangs; what it gives up on is told as the page's fault, which a busy machine is not.
 _MAX_STRETCH = 60.0
+_RECALLED_PER_PAGE = 20
 _CACHE_BYTES = 256 * 2**20
 _PR_SET_PDEATHSIG = 1
 # Tesseract's languages are called by three letters; what systems call them by two.
@@ -64,7 +66,8 @@ class Tesseract:
         `begin_page` is told of each picture that takes a while.
         """
         self._wanted, self._cache, self._begin_page = tuple(languages), cache, begin_page
-        self._num_pages, self._seconds = 0, 0.0
+        self._num_pages, self._num_recalled, self._seconds = 0, 0, 0.0
+        self._only_recalls = False
 
     @property
     def is_ready(self) -> bool:
@@ -81,7 +84,12 @@ class Tesseract:
         file += b"".join(picture.rows)
         key = hashlib.sha256("+".join(self.languages).encode() + b"\n" + file).hexdigest()
         words = _kept(self._cache, key)
-        if words is None and self._num_pages < MAX_OCR_PAGES and self._seconds < MAX_OCR_SECONDS:
+        if words is not None:
+            # To unpack hundreds of pictures takes a while as well.
+            self._num_recalled += 1
+            if self._num_recalled % _RECALLED_PER_PAGE == 0:
+                self._begin_page()
+        elif self._may_read:
             self._num_pages += 1
             self._begin_page()
             began = monotonic()
@@ -90,6 +98,16 @@ class Tesseract:
             if words is not None:
                 _keep(self._cache, key, words)
         return words
+
+    def recalling(self) -> Tesseract:
+        """As in Recogniser."""
+        one = copy.copy(self)
+        one._only_recalls = True
+        return one
+
+    @property
+    def _may_read(self) -> bool:
+        return not self._only_recalls and self._num_pages < MAX_OCR_PAGES and self._seconds < MAX_OCR_SECONDS
 
 
 def chosen(wanted: Sequence[str], installed: Sequence[str], system_locale: str) -> tuple[str, ...]:

@@ -6,14 +6,14 @@ import re
 import struct
 import zlib
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.core import PageView, ParsedDocument
 from engine.errors import DocumentUnreadable
-from engine.library.parsers import families, pdf, pictures
+from engine.library.parsers import families, pdf, pdf_pictures, pictures
 from engine.library.parsers.limits import Limits
-from engine.library.parsers.pdfium import PdfFile, PdfRefused, opened
+from engine.library.parsers.pdfium import PdfFile, PdfPage, PdfRefused, opened
 from engine.library.parsers.shapes import Mark, Picture
 
 MAX_PICTURE_PX = 4000
@@ -49,6 +49,13 @@ def view(
     if families.FAMILIES.get(family) == pictures.__name__:
         picture, marks, num_pages = pictures.view(path, page, start, end, limits)
         return PageView(page, num_pages, image_png=png(picture), marks=merged(marks))
+    if limits.ocr is not None and (cited or end <= start):
+        # Nobody waits for what would first have to be recognised, if the passage is found without it.
+        recalling = replace(limits, ocr=limits.ocr.recalling())
+        with suppress(DocumentUnreadable):
+            seen = text_view(families.parse(path, recalling), page, start, end, cited)
+            if not seen.is_changed:
+                return seen
     return text_view(families.parse(path, limits), page, start, end, cited)
 
 
@@ -103,27 +110,45 @@ def _pdf_view(path: Path, number: int, start: int, end: int, width_px: int, limi
     with opened(path, limits) as file:
         # Without them what is filled in is not read.
         file.show_forms()
-        place: tuple[int, int, int] | None = (number, start, end)
+        place: _Place | None = _Place(number, start, end, is_recognised=True)
         if cited:
             place = _place_in_pdf(file, cited, number, start, end, limits)
         elif not 1 <= number <= len(file):
             raise DocumentUnreadable(f"The PDF has no page {number} any more.")
-        number, start, end = place or (max(1, min(number, len(file))), 0, 0)
-        with file.page(number - 1) as page:
+        shown = place or _Place(max(1, min(number, len(file))), 0, 0)
+        with file.page(shown.page - 1) as page:
             if page is None:
-                raise DocumentUnreadable(f"Page {number} of the PDF is damaged.")
+                raise DocumentUnreadable(f"Page {shown.page} of the PDF is damaged.")
             image = png(page.picture(max(1, width_px), MAX_PICTURE_PX))
-            marks = pdf.read_page(page, limits).marks(page, start, end) if end > start else []
-            return PageView(number, len(file), image_png=image, marks=merged(marks), is_changed=place is None)
+            marks = merged(_marks_in_pdf(file, page, shown, limits)) if shown.end > shown.start else ()
+            return PageView(shown.page, len(file), image_png=image, marks=marks, is_changed=place is None)
 
 
-def _place_in_pdf(
-    file: PdfFile, cited: str, number: int, start: int, end: int, limits: Limits
-) -> tuple[int, int, int] | None:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A span of a page's text; `is_recognised`: of the text with what OCR reads on the page."""
+
+    page: int
+    start: int
+    end: int
+    is_recognised: bool = False
+
+
+def _marks_in_pdf(file: PdfFile, page: PdfPage, place: _Place, limits: Limits) -> list[Mark]:
+    own = pdf.read_page(page, replace(limits, ocr=None))
+    if not place.is_recognised or (not own.is_left_out and place.end <= own.num_own):
+        return own.marks(page, place.start, place.end)
+    pictures = () if own.is_left_out else pdf_pictures.to_read(file, place.page - 1, limits)
+    return pdf.read_page(page, limits, pictures).marks(page, place.start, place.end)
+
+
+def _place_in_pdf(file: PdfFile, cited: str, number: int, start: int, end: int, limits: Limits) -> _Place | None:
     """The page and the span that were cited, a few pages before or after where they were.
 
-    Of a page that is a picture its place alone counts: what is recognised there depends on what recognises it.
+    Of a page that is a picture, or a picture on it, its place alone counts: what is recognised there depends on what
+    recognises it.
     """
+    holds_picture = False
     near = sorted(range(number - NEAR_PAGES, number + NEAR_PAGES + 1), key=lambda other: abs(other - number))
     for other in near:
         if not 1 <= other <= len(file):
@@ -133,9 +158,12 @@ def _place_in_pdf(
         if reading is None:
             continue
         if reading.is_left_out and other == number:
-            return number, start, end
+            return _Place(number, start, end, is_recognised=True)
         if span := place_of(cited, reading.layout.text, start, end):
-            return other, *span
+            return _Place(other, *span)
+        holds_picture |= other == number and end > reading.num_own
+    if holds_picture and pdf_pictures.to_read(file, number - 1, limits):
+        return _Place(number, start, end, is_recognised=True)
     return None
 
 

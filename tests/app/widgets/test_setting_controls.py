@@ -98,6 +98,7 @@ PORT = partial(Number, 1024, 65_535, 1, is_a_name=True)
 WARMTH, SHARE = partial(Decimal, 0.0, 2.0, 0.1), partial(Decimal, 0.05, 1.0, 0.05)
 MINUTES = partial(Decimal, 0.0, 1440.0, 5.0, num_digits=0, nothing="never", suffix=" min")
 BYTES = partial(Gibibytes, 1024.0, 0.25, nothing="automatic")
+FILE = partial(Gibibytes, 64.0, 0.25, lowest_gib=0.01)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +114,9 @@ BYTES = partial(Gibibytes, 1024.0, 0.25, nothing="automatic")
         (BYTES, 2**41, "2048.00 GiB"),
         (BYTES, 2**20, "0.00098 GiB"),
         (BYTES, 0, "0.00 GiB"),
+        (FILE, 2**29, "0.50 GiB"),
+        (FILE, 500_000, "0.00047 GiB"),
+        (FILE, 2**37, "128.00 GiB"),
     ],
 )
 def test_a_figure_that_was_set_elsewhere_is_shown_as_it_is(qtbot, make, value, text):
@@ -121,6 +125,14 @@ def test_a_figure_that_was_set_elsewhere_is_shown_as_it_is(qtbot, make, value, t
     control.show_value(value)
     assert control.widget.text() == text
     assert control.value() == pytest.approx(value, rel=0.01)
+
+
+def test_bytes_that_have_to_be_some_end_at_the_fewest(qtbot):
+    control = FILE()
+    qtbot.addWidget(control.widget)
+    control.show_value(2**29)
+    control.widget.setValue(-1.0)
+    assert (control.widget.text(), control.value()) == ("0.01 GiB", round(0.01 * 2**30))
 
 
 @pytest.mark.parametrize(

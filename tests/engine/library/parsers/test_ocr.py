@@ -208,6 +208,97 @@ def test_a_scan_is_shown_without_marks_where_nobody_can_read_it(tmp_path: Path):
     assert (seen.image_png[:4], seen.marks) == (b"\x89PNG", ())
 
 
+# --- pictures among text ---
+
+PROSE = Line("A page that has a text of its own, and a picture of a letter below it.")
+OTHER = words("The meter stood at four thousand units.")
+
+
+def beside(*shades: int, **more: object) -> Page:
+    return Page([PROSE], shades=shades, **more)
+
+
+def test_pictures_among_text_are_read_below_it(parsed):
+    recogniser = FakeRecogniser([LETTER, OTHER])
+    document = parsed("a.pdf", pdf(["A page with enough text.", beside(10, 20)]), Limits(ocr=recogniser))
+    assert [text for _, text in said(document, 1)] == [
+        PROSE.text, *TEXT.split("\n\n"), "The meter stood at four thousand units.",
+    ]  # fmt: skip
+    assert (document.remark, document.needs) == ("", "")
+    # Only the picture is looked at, with 300 dots an inch.
+    assert [abs(seen.width - 1250) < 5 and abs(seen.height - 417) < 5 for seen in recogniser.seen] == [True, True]
+    assert {shade for seen in recogniser.seen for shade in (seen.rows[200][600],)} == {10, 20}
+
+
+def test_pictures_among_text_are_no_reason_to_need_ocr(parsed):
+    for limits in (Limits(), Limits(ocr=FakeRecogniser(is_ready=False))):
+        document = parsed("a.pdf", pdf([beside(10)]), limits)
+        assert (document.pages[0].text, document.remark, document.needs) == (PROSE.text, "", "")
+
+
+def test_a_picture_among_text_is_read_once_and_one_on_many_pages_never(parsed):
+    recogniser = FakeRecogniser([LETTER])
+    document = parsed("a.pdf", pdf([beside(10, 20), *[beside(10)] * 3, beside(20)]), Limits(ocr=recogniser))
+    assert [TEXT in page.text for page in document.pages] == [True, False, False, False, False]
+    assert len(recogniser.seen) == 1
+
+
+def test_pictures_on_which_text_is_set_were_read_by_others(parsed):
+    hidden = [Line("What a program has read in the scan of a letter.", gap=600)]
+    recogniser = FakeRecogniser([LETTER])
+    for page in (Page([PROSE, *hidden], shades=[10], has_hidden_text=True), Page([PROSE, *hidden], shades=[10])):
+        assert TEXT not in parsed("a.pdf", pdf([page]), Limits(ocr=recogniser)).pages[0].text
+    assert recogniser.seen == []
+
+
+def test_a_picture_among_text_with_a_word_or_two_adds_nothing(parsed):
+    document = parsed("a.pdf", pdf([beside(10)]), Limits(ocr=FakeRecogniser([words("Fig. 1")])))
+    assert document.pages[0].text == PROSE.text
+
+
+def test_pictures_among_text_that_ocr_gives_up_on_are_told_and_not_tried_for_ever(parsed):
+    recogniser = FakeRecogniser([None])
+    document = parsed("a.pdf", pdf([beside(shade) for shade in range(8)]), Limits(ocr=recogniser))
+    assert (document.remark, document.needs) == ("OCR gave up on 3 pictures in it.", "")
+    assert len(recogniser.seen) == 3
+
+
+def test_feet_of_pages_are_known_above_what_pictures_say(parsed):
+    pages = [
+        Page([Line(f"Chapter text, which is part {number} of it all."), Line(f"Report of the mill {number}", gap=300)],
+             shades=[10 + number])
+        for number in range(1, 7)
+    ]  # fmt: skip
+    letters = [f"The {animal} stands at the mill and waits." for animal in ("ox", "ass", "cat", "dog", "hen", "goat")]
+    document = parsed("a.pdf", pdf(pages), Limits(ocr=FakeRecogniser([*map(words, letters)])))
+    texts = [text for page in range(1, 6) for _, text in said(document, page)]
+    assert not any(text.startswith("Report of the mill") for text in texts)
+    assert set(letters[1:]) < set(texts)
+
+
+def test_a_citation_in_a_picture_among_text_is_marked_on_it(tmp_path: Path, parsed):
+    path = tmp_path / "a.pdf"
+    limits = Limits(ocr=FakeRecogniser([LETTER]))
+    text = parsed("a.pdf", pdf([beside(10), beside(20)]), limits).pages[1].text
+    start = text.index("Two")
+    for cited in ("", text[start : start + 9]):
+        seen = view(path, 2, start, start + 9, 400, limits, cited)
+        assert (seen.page, seen.is_changed) == (2, False)
+        ((x0, y0, x1, y1),) = seen.marks
+        # The picture stands from 100 to 400 points across and from 642 to 742 down, on a page of 595 by 842.
+        assert (x0, x1) == pytest.approx(((100 + 300 * 0.1) / 595, (100 + 300 * 0.29) / 595), abs=0.01)
+        assert (y0, y1) == pytest.approx(((642 + 100 * 0.16) / 842, (642 + 100 * 0.18) / 842), abs=0.01)
+
+
+def test_a_citation_of_the_text_beside_a_picture_waits_for_no_ocr(tmp_path: Path):
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf([beside(10)]))
+    recogniser = FakeRecogniser([LETTER])
+    seen = view(path, 1, 0, 11, 400, Limits(ocr=recogniser), "A page that")
+    assert len(seen.marks) == 1
+    assert recogniser.seen == []
+
+
 # --- Tesseract's tables and languages ---
 
 TABLE = "\n".join(
@@ -248,6 +339,25 @@ def test_languages_are_those_wanted_and_installed(wanted, installed, system, lan
 def test_without_the_program_nothing_is_ready(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert not Tesseract().is_ready
+
+
+def test_many_pictures_that_were_read_before_are_told_to_take_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tesseract, "_recognised", lambda *_: LETTER)
+    monkeypatch.setattr(tesseract, "installed_languages", lambda: ("eng",))
+    begun: list[int] = []
+    reader = Tesseract((), tmp_path, lambda: begun.append(1))
+    for _ in range(41):
+        reader.words(WHITE)
+    assert len(begun) == 3
+
+
+def test_one_that_recalls_gives_up_on_what_was_not_read_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tesseract, "_recognised", lambda *_: LETTER)
+    reader = Tesseract(("eng",), tmp_path)
+    reader.__dict__["languages"] = ("eng",)
+    assert reader.recalling().words(WHITE) is None
+    assert reader.words(WHITE) == LETTER
+    assert reader.recalling().words(WHITE) is not None
 
 
 def test_what_was_recognised_is_kept_for_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

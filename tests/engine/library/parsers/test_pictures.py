@@ -1,4 +1,4 @@
-"""Tests for engine.library.parsers.pictures; they take Pillow, which comes with the extra "ocr"."""
+"""Tests for engine.library.parsers.pictures."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import io
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from engine.errors import DocumentEmpty, DocumentNeedsOcr, DocumentTooLarge, DocumentUnreadable
 from engine.library.parsers import pictures
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.view import view
 from tests.helpers.recognising import FakeRecogniser, words
-
-Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed (extra: ocr)")
 
 LETTER = words("The notice period\nis three months.")
 TEXT = "The notice period is three months."
@@ -28,11 +27,39 @@ def picture(kind: str, size: tuple[int, int] = (120, 80), mode: str = "L", frame
     return out.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "GIF", "WEBP", "BMP"])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "GIF", "WEBP", "BMP", "AVIF", "JPEG2000"])
 def test_what_is_written_in_a_picture_is_read(parsed, kind):
     document = parsed(f"a.{kind.lower()}", picture(kind), Limits(ocr=FakeRecogniser([LETTER])))
     assert (document.format, len(document.pages), document.pages[0].number) == ("picture", 1, None)
     assert document.pages[0].text == TEXT
+
+
+def test_what_a_broken_installation_lacks_is_told(parsed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DocumentNeedsOcr, match=r"without Pillow.*install it anew"):
+        parsed("a.png", picture("PNG"), Limits(ocr=FakeRecogniser([LETTER])))
+    with pytest.raises(DocumentUnreadable, match=r"without Pillow"):
+        view(tmp_path / "a.png", None, 0, 3, 400, Limits())
+
+
+def test_a_picture_that_other_programs_would_be_called_for_is_not_opened():
+    letter = picture("EPS", (300, 100))
+    assert pictures.embedded(letter) is None
+    assert not pictures.may_hold_text(letter)
+
+
+def test_of_a_large_photograph_in_a_document_no_more_is_unpacked_than_helps():
+    seen = pictures.embedded(picture("JPEG", (8000, 400)))
+    assert seen is not None
+    assert (seen.width, seen.height, seen.num_channels) == (3500, 175, 1)
+
+
+def test_memory_that_a_picture_in_a_document_lacks_is_not_missed_by_the_document(monkeypatch: pytest.MonkeyPatch):
+    def too_much(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(pictures, "_picture", too_much)
+    assert pictures.embedded(picture("PNG", (300, 100))) is None
 
 
 def test_a_fax_of_several_pages_is_read_page_by_page(parsed):
@@ -62,12 +89,9 @@ def test_what_is_seen_through_is_white(parsed):
     assert set(b"".join(recogniser.seen[0].rows)) == {255}
 
 
-def test_without_ocr_or_pillow_a_picture_needs_ocr(parsed, monkeypatch: pytest.MonkeyPatch):
+def test_without_ocr_a_picture_needs_it(parsed):
     with pytest.raises(DocumentNeedsOcr, match="Install Tesseract"):
         parsed("a.png", picture("PNG"))
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(DocumentNeedsOcr):
-        parsed("a.png", picture("PNG"), Limits(ocr=FakeRecogniser([LETTER])))
 
 
 def test_pictures_without_writing_are_empty(parsed):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
+import struct
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import docx
 import pytest
+from docx.shared import Inches
 
 from engine.core import ReadDocument
 from engine.errors import DocumentEncrypted, DocumentNeedsOcr, ParserGaveUp
@@ -52,6 +57,27 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def png(width: int, height: int) -> bytes:
+    """A picture in colours that is nowhere in memory."""
+    packer = zlib.compressobj(1)
+    pixels = b"".join(packer.compress(b"\0" * (1 + 4 * width)) for _ in range(height)) + packer.flush()
+    header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", pixels), (b"IEND", b""))
+    written = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(written)
+
+
+def document_of(text: str, picture: bytes) -> bytes:
+    document = docx.Document()
+    document.add_paragraph(text)
+    document.add_picture(io.BytesIO(picture), Inches(2))
+    target = io.BytesIO()
+    document.save(target)
+    return target.getvalue()
+
+
 def read(pool: ParserPool, path: Path, passwords: tuple[str, ...] = ()) -> ReadDocument:
     return pool.read(str(path), None, 240, 32, 512 * MIB, 50_000, passwords=passwords)
 
@@ -81,6 +107,30 @@ def test_what_was_left_out_is_told(pool: ParserPool, tmp_path: Path, monkeypatch
     path.write_bytes(pdf([SCAN]))
     with pytest.raises(DocumentNeedsOcr):
         read(pool, path)
+
+
+@needs_sh
+def test_pictures_in_a_document_are_read_and_their_words_shown(pool: ParserPool, tmp_path: Path, stand_in: Path):
+    path = tmp_path / "a.docx"
+    path.write_bytes(document_of("Before it.", png(300, 100)))
+
+    document = read(pool, path)
+
+    assert [chunk.text for chunk in document.chunks] == ["Before it.\n\na page of recognised text"]
+    assert (document.remark, document.needs) == ("", "")
+    # What was kept of it is enough to show it.
+    (stand_in / "tesseract").write_text("#!/bin/sh\nif [ \"$1\" = --list-langs ]; then printf 'List:\\neng\\n'; fi\n")
+    seen = pool.page(str(path), None, 12, 37, 200, text="a page of recognised text")
+    assert seen.text[seen.mark_start : seen.mark_end] == "a page of recognised text"
+
+
+@needs_sh
+@pytest.mark.skipif(sys.platform == "darwin", reason="no process there is held to its memory")
+def test_a_picture_for_which_there_is_no_memory_is_left_out_of_its_document(tmp_path: Path, stand_in: Path):
+    path = tmp_path / "a.docx"
+    path.write_bytes(document_of("Before it.", png(9000, 9000)))
+    with pool_of(1, 60.0, 1024 * MIB) as pool:
+        assert [chunk.text for chunk in read(pool, path).chunks] == ["Before it."]
 
 
 @needs_sh

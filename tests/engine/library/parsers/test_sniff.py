@@ -19,7 +19,7 @@ def zipped(**members: bytes) -> bytes:
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
         for name, data in members.items():
-            archive.writestr(name.replace("__", "/").replace("_x", ".x"), data)
+            archive.writestr(re.sub(r"_(?=[a-z]+$)", ".", name.replace("__", "/")), data)
     return target.getvalue()
 
 
@@ -93,6 +93,19 @@ def kind(content: bytes, name: str = "file"):
         (b"{\\rtf1\\ansi Hello}", "a.doc", "rtf"),
         (b"<svg xmlns='x'></svg>", "a.svg", "svg"),
         (b"<?xml version='1.0'?><!DOCTYPE svg PUBLIC 'x'><svg/>", "a.xml", "svg"),
+        (b"<svg:svg xmlns:svg='x'></svg:svg>", "a.svg", "svg"),
+        (b"<svg></svg>\n# Title", "README.md", "markdown"),
+        (b"<svg></svg><p>Text</p>", "part.html", "html"),
+        (b"\0\0\0\x1cftypavif\0\0\0\0mif1", "a", "avif"),
+        (b"\0\0\0\x1cftypmif1\0\0\0\0mif1avif\0\0\0\0", "a", "avif"),
+        (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic\0\0\0\0avif", "a", "heic"),
+        (b"\0\0\0\x18ftypheix\0\0\0\0", "a", "heic"),
+        (b"\0\0\0\x0cjP  \r\n\x87\n", "a", "jp2"),
+        (b"\xff\x4f\xff\x51\0\x2f", "a", "jp2"),
+        (zipped(Index__Document_iwa=b"x", preview_jpg=b"x"), "a.pages", "iwork"),
+        (zipped(index_xml=b"<x/>", buildVersionHistory_plist=b"<x/>"), "a", "iwork"),
+        (zipped(index_apxl=b"<x/>"), "a.key", "iwork"),
+        (zipped(index_xml=b"<x/>"), "a.zip", "zip"),
         (b"From: a@b.c\nTo: d@e.f\nDate: today\n\nHello", "a.eml", "mail"),
         (b'{"cells": []}', "a.ipynb", "ipynb"),
         (bytes(range(256)) * 4, "a.txt", "binary"),

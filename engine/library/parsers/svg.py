@@ -1,0 +1,77 @@
+"""SVG pictures: what is written in them, with what they are called and said to show, in the order of the file.
+
+Only what is kept as text; letters that are drawn as lines are a matter for OCR, once the picture is one of pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from lxml import etree
+
+from engine.core import ParsedDocument
+from engine.errors import DocumentEmpty, DocumentUnreadable
+from engine.library.parsers.elements import attribute, child, elements, local
+from engine.library.parsers.limits import Limits
+from engine.library.parsers.markup import PageBuilder, sane_title
+
+_SAID = {"title", "desc"}
+# Of these what is HTML, as diagrams have it in their boxes, is a text as well.
+_FLAT = {*_SAID, "foreignObject"}
+_UNSHOWN = {"style", "script", "metadata"}
+_EMPTY_WAY_OUT = (
+    "If its letters are drawn as lines, save it as a PNG picture: that is read where Tesseract is installed."
+)
+
+
+def parse(path: Path, limits: Limits) -> ParsedDocument:
+    # Entities stay unresolved, and libxml2's own limits on depth and amplification stay on.
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
+    )
+    try:
+        root = etree.fromstring(path.read_bytes(), parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise DocumentUnreadable(f"The SVG picture is damaged: {str(error).rstrip('.')}.") from error
+    builder = PageBuilder()
+    last = ""
+    for text in _texts(root):
+        # A shadow is the same text once more, and a tip is often what it stands at.
+        if text != last:
+            builder.add("paragraph", text)
+        last = text
+    if not builder.num_blocks:
+        raise DocumentEmpty("There is no text in the SVG picture.", _EMPTY_WAY_OUT)
+    title = child(root, "title")
+    return ParsedDocument("picture", sane_title(_flat(title)) if title is not None else "", (builder.page(),))
+
+
+def _texts(element: etree._Element) -> Iterator[str]:
+    """What is written in an element, text by text; a text of several lines is one."""
+    name = local(element)
+    if name == "text":
+        yield "\n".join(filter(None, (" ".join(line.split()) for line in "".join(_written(element)).split("\0"))))
+    elif name in _FLAT:
+        yield _flat(element)
+    elif name not in _UNSHOWN:
+        # Of a switch's alternatives the first is shown; others say the same to programs that know less.
+        shown = [*elements(element)][: 1 if name == "switch" else None]
+        for one in shown:
+            yield from _texts(one)
+
+
+def _written(element: etree._Element) -> Iterator[str]:
+    """The letters of a text; a part that is set somewhere else, and not only higher or lower, begins a line (NUL)."""
+    yield element.text or ""
+    for part in element:
+        if isinstance(part.tag, str) and local(part) not in (*_SAID, *_UNSHOWN):
+            if attribute(part, "x") and (attribute(part, "y") or attribute(part, "dy")):
+                yield "\0"
+            yield from _written(part)
+        yield part.tail or ""
+
+
+def _flat(element: etree._Element) -> str:
+    """All text in an element in one line; what HTML in it sets apart has a space between."""
+    return " ".join(" ".join(map(str, element.itertext())).split())
