@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -15,10 +16,11 @@ from engine.memory.demand import Demand
 from engine.memory.hardware import Hardware
 from engine.models import shelf
 from engine.models.catalogue import KnownModel
+from engine.models.elsewhere import candidates, places
 from engine.models.gguf import read_shape
 from engine.models.known import named, with_model, without_model
 from engine.models.source import pieces_of
-from engine.protocol import ModelEntry
+from engine.protocol import FoundModel, ModelEntry
 
 
 class ModelChoice:
@@ -52,6 +54,16 @@ class ModelChoice:
     def entries(self) -> tuple[ModelEntry, ...]:
         settings, hardware = self._settings(), self._hardware()
         return tuple(self._entry(Path(path), settings, hardware) for path in settings.models.known)
+
+    def elsewhere(self, ours: Iterable[Path]) -> tuple[FoundModel, ...]:
+        """Models on this computer that are not on the shelf, and can be used; `ours` are our folders of models."""
+        settings, hardware = self._settings(), self._hardware()
+        among = places(Path.home(), os.environ, ours)
+        found = (
+            FoundModel(app=one.app, model=self._entry(one.path, settings, hardware))
+            for one in candidates(among, settings.models.known)
+        )
+        return tuple(one for one in found if not one.model.problem)
 
     def add(self, path: Path) -> ModelEntry:
         path = _told_by(_writable(path.expanduser().absolute()))

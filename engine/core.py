@@ -208,12 +208,13 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A named set of folders and files, with its counts."""
+    """A named set of folders and files, with its counts; `former_names` lead to it as well."""
 
     name: str
     folders: tuple[PathText, ...]
     documents_by_state: dict[str, int]
     num_chunks: int
+    former_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +330,7 @@ class SamplingParams:
     the likeliest of as many beams is the answer, its log-probability divided by length^`length_penalty`.
     """
 
-    max_tokens: int = 512
+    max_tokens: int = 1024
     temperature: float = 0.2
     top_k: int = 40
     top_p: float = 0.95

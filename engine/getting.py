@@ -22,8 +22,9 @@ from engine.models.deleting import Deletable, deletable
 from engine.models.download import begun_below, carry, fetch, parts_of
 from engine.models.fetched import Fetched
 from engine.models.hub import Hub, Offer
+from engine.models.hub_search import Wanted
 from engine.models.source import Folder, Source, meant_by
-from engine.protocol import CatalogueEntry, HubFiles, ModelEntry
+from engine.protocol import CatalogueEntry, FoundModel, HubFiles, HubRepository, ModelEntry
 
 # So long a model that is in use is waited for; one that is being loaded may take minutes.
 LET_GO_SECONDS = 10.0
@@ -84,6 +85,19 @@ class Getting:
         offers = Hub(self._settings().hub).offers(meant)
         return HubFiles(folder=str(meant), files=tuple(self._with_fit(map(self._described, offers), meant)))
 
+    def search(self, words: str) -> tuple[HubRepository, ...]:
+        """The repositories of the hub that are called like some words, which are sent to it; never none.
+
+        Raises:
+            BadRequest: There are no words.
+            DownloadFailed: The hub has none, cannot be searched, or cannot be reached.
+        """
+        found = Hub(self._settings().hub).search(Wanted.parse(words))
+        return tuple(
+            HubRepository(name=str(one.folder), downloads=one.downloads, likes=one.likes, is_gated=one.is_gated)
+            for one in found
+        )
+
     def start(self, name: str) -> None:
         """Fetches a model in the background. Raises BadRequest where nothing is called so."""
         self._downloads.start(self._source(name))
@@ -126,6 +140,10 @@ class Getting:
             else entry
             for entry in self._choice.entries()
         )
+
+    def elsewhere(self) -> tuple[FoundModel, ...]:
+        """Models that are on this computer and not on the shelf; it is looked for them where such files lie."""
+        return self._choice.elsewhere(self._folders)
 
     def delete(self, path: Path) -> None:
         """Deletes the files of a model that was got, and takes it off the shelf.

@@ -282,6 +282,13 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | Awaited | None]] = {
         documents=engine.settle_gone(params.folder, remove=params.remove)
     ),
     protocol.REMOVE.name: lambda engine, params: protocol.Removed(documents=engine.remove(params.paths)),
+    protocol.RENAME_COLLECTION.name: lambda engine, params: engine.rename_collection(params.name, params.new_name),
+    protocol.DELETE_COLLECTION.name: lambda engine, params: protocol.Removed(
+        documents=engine.delete_collection(params.name)
+    ),
+    protocol.ONLY_IN_COLLECTION.name: lambda engine, params: protocol.OnlyThere(
+        documents=engine.only_in_collection(params.name)
+    ),
     protocol.REINDEX.name: _reindex,
     protocol.UNLOCK.name: _unlock,
     protocol.UNLOCK_AND_WAIT.name: _unlock_and_wait,
@@ -297,6 +304,7 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | Awaited | None]] = {
         index_problem=engine.index_problem,
         is_paused=engine.is_paused,
     ),
+    protocol.LIBRARY_LANGUAGE.name: lambda engine, _: engine.language(),
     protocol.DOCUMENTS.name: _documents,
     protocol.PATH_STATES.name: lambda engine, params: protocol.PathStatesReply(states=engine.path_states(params.paths)),
     protocol.PAGE.name: _page,
@@ -308,10 +316,14 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | Awaited | None]] = {
     protocol.MODELS_ADD.name: lambda engine, params: engine.add_model(Path(params.path)),
     protocol.MODELS_FORGET.name: lambda engine, params: engine.forget_model(Path(params.path)),
     protocol.MODELS_DELETE.name: lambda engine, params: engine.delete_model(params.path),
+    protocol.MODELS_ELSEWHERE.name: lambda engine, _: protocol.FoundModels(models=engine.models_elsewhere()),
     protocol.MODELS_CATALOGUE.name: lambda engine, _: protocol.CatalogueReply(
         models=engine.catalogue(), others=engine.models_begun()
     ),
     protocol.MODELS_LOOK_UP.name: lambda engine, params: engine.look_up_model(params.source),
+    protocol.MODELS_SEARCH.name: lambda engine, params: protocol.HubRepositories(
+        repositories=engine.search_models(params.words)
+    ),
     protocol.MODELS_GET.name: lambda engine, params: engine.start_getting_model(params.source),
     protocol.MODELS_CANCEL_GETTING.name: lambda engine, params: engine.cancel_getting_model(params.source),
     protocol.MODELS_DISCARD_PART.name: lambda engine, params: engine.discard_part_of_model(params.source),

@@ -13,6 +13,7 @@ from pathlib import Path
 from engine.accounts import bytes_below
 from engine.core import DEFAULT_COLLECTION, Collection, Document, DocumentState, PageView
 from engine.embedder import resolve
+from engine.embedder.catalogue import CATALOGUE
 from engine.embedding import Embedded, EmbeddingModel
 from engine.errors import EmbedderUnavailable, NothingThere
 from engine.events import IndexFinished, ProblemFound
@@ -20,7 +21,9 @@ from engine.library.typed_paths import absolute
 from engine.library.well_formed import well_formed
 from engine.library.worker import IndexJob, not_added
 from engine.life_cycle import LifeCycle
-from engine.protocol import EmbedderState, Folder, PathState
+from engine.protocol import EmbedderState, Folder, LanguageReply, PathState
+from engine.retrieval.languages import foreign_language
+from engine.retrieval.text_sample import sample
 
 
 class LibraryCalls(LifeCycle):
@@ -135,6 +138,32 @@ class LibraryCalls(LifeCycle):
         self._parts.watcher.wake()
         return removed
 
+    # --- collections ---
+
+    def rename_collection(self, name: str, new_name: str) -> None:
+        """Gives a collection another name; who asks for it by the present one is understood all the same.
+
+        Raises:
+            NothingThere: No collection is called `name`.
+            BadRequest: The new name is blank, no text, or another collection's.
+        """
+        self._parts.indexer.rename_collection(name, new_name)
+
+    def delete_collection(self, name: str) -> int:
+        """Deletes a collection, and takes its documents that are in no other out of the library; returns how many.
+
+        Raises:
+            NothingThere: No collection is called so.
+            LibraryError: The index could not be written.
+        """
+        removed = self._parts.indexer.remove_collection(name)
+        self._parts.watcher.wake()
+        return removed
+
+    def only_in_collection(self, name: str) -> int:
+        """How many documents would leave the library with a collection. Raises NothingThere as above."""
+        return len(self._catalog.ids_only_in(name))
+
     # --- the embedding model ---
 
     def embedder(self) -> EmbedderState:
@@ -169,6 +198,24 @@ class LibraryCalls(LifeCycle):
             RagdollError: The engine is closing.
         """
         return self._parts.embedding.embed(list(map(well_formed, texts)))
+
+    def language(self) -> LanguageReply:
+        """Whether the embedding model that is in use knows the language of the texts, by a sample of them.
+
+        Raises:
+            LibraryError: The table cannot be opened or read.
+        """
+        if not self._catalog.num_chunks() or self._catalog.next_table() is not None:
+            return LanguageReply()
+        try:
+            stores = self._parts.stores()
+        except EmbedderUnavailable:
+            return LanguageReply()
+        if not stores.embedder.is_english_only:
+            return LanguageReply()
+        language = foreign_language(sample(self._catalog, stores.table))
+        offered_bytes = next((one.num_bytes for one in CATALOGUE if one.is_multilingual), 0)
+        return LanguageReply(language=language, knows_english_only=True, offered_bytes=offered_bytes)
 
     # --- how it stands ---
 

@@ -11,7 +11,7 @@ from engine.events import MeasuringProgressed
 from engine.getting_embedders import GettingEmbedders
 from engine.life_cycle import LifeCycle
 from engine.models.fetched import Fetched
-from engine.protocol import CatalogueEntry, EmbedderEntry, HubFiles, ModelEntry
+from engine.protocol import CatalogueEntry, EmbedderEntry, FoundModel, HubFiles, HubRepository, ModelEntry
 
 
 class ModelCalls(LifeCycle):
@@ -21,6 +21,10 @@ class ModelCalls(LifeCycle):
 
     def models(self) -> tuple[ModelEntry, ...]:
         return self._getting.on_shelf()
+
+    def models_elsewhere(self) -> tuple[FoundModel, ...]:
+        """Models on this computer that are not on the shelf: other applications' ones, and what lies in our folder."""
+        return self._getting.elsewhere()
 
     def add_model(self, path: Path) -> ModelEntry:
         """Puts a GGUF file on the shelf. Raises ModelError when it cannot be used."""
@@ -95,6 +99,17 @@ class ModelCalls(LifeCycle):
             DownloadFailed: The hub has no such repository or no model in it, or cannot be reached.
         """
         return self._getting.look_up(name)
+
+    def search_models(self, words: str) -> tuple[HubRepository, ...]:
+        """The repositories of the hub that are called like some words, the most downloaded first; never none.
+
+        The words are sent to the hub. What a repository has is told by `look_up_model`.
+
+        Raises:
+            BadRequest: There are no words.
+            DownloadFailed: The hub has none, cannot be searched, or cannot be reached.
+        """
+        return self._getting.search(words)
 
     def get_model(self, name: str, pause: Callable[[float], object] = time.sleep) -> Generator[Fetched, None, Path]:
         """Fetches a model by its name in the catalogue, OWNER/NAME/FILE.gguf or its link, and tells how far it is.

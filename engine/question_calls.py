@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.askable import check_question, check_scope, check_top_k
 from engine.core import Answer, Document, Evidence, Filters, Question
-from engine.each_file import ask_each, confined_to
+from engine.each_file import ask_each, confined_to, until_model_fails
 from engine.errors import NothingThere
 from engine.events import AnswerEnded, AnswerFinished
 from engine.library.well_formed import well_formed
@@ -68,7 +68,8 @@ class QuestionCalls(LifeCycle):
 
     def ask_each(self, texts: Sequence[str], models: Sequence[str] | None = None, **options: Any) -> list[AnswerEnded]:
         """As `ask_many`, but raises nothing: how each question ended, in the order of the texts."""
-        return list(self.ask_in_turn(texts, models, **options))
+        with closing(self._asked(texts, models, options)) as ends:
+            return list(in_turn(ends))
 
     def ask_in_turn(
         self, texts: Sequence[str], models: Sequence[str] | None = None, **options: Any
@@ -76,17 +77,12 @@ class QuestionCalls(LifeCycle):
         """The same, each told once all before it have ended. Closing it cancels what is left.
 
         `models`: the one that each names, "" for the chosen one; None: all the same, by `options`.
+
+        Raises:
+            ModelError: The one that all are for cannot be had. Where some name another, its own have failed instead.
         """
-        options = self._by_settings(options)
-        # Many at once are a script's, which can wait for somebody at the window.
-        options.setdefault("priority", "batch" if len(texts) > 1 else "interactive")
-
-        def ask(number: int, question_id: str) -> Question:
-            question = Question(question_id, texts[number], **options)
-            return question if models is None else replace(question, model=models[number])
-
-        with closing(ask_each(range(len(texts)), ask, self.submit, self.cancel, self.subscribe)) as ends:
-            yield from in_turn(ends)
+        with closing(self._asked(texts, models, options)) as ends:
+            yield from in_turn(ends if any(models or ()) else until_model_fails(ends))
 
     def ask_each_file(
         self, text: str, collection: str | None = None, filters: Filters = ANYWHERE, **options: Any
@@ -98,6 +94,7 @@ class QuestionCalls(LifeCycle):
         Raises:
             BadRequest: The question is empty, or sampling or a date of the filters cannot be.
             NothingThere: There is no such collection, or nothing that was read of the library at a path.
+            ModelError: Later: the model cannot be had.
         """
         options = self._by_settings(options)
         check_question(text, options["sampling"])
@@ -106,7 +103,7 @@ class QuestionCalls(LifeCycle):
         def ask(document: Document, question_id: str) -> Question:
             return Question(question_id, text, filters=confined_to(document), priority="batch", **options)
 
-        return ask_each(documents, ask, self.submit, self.cancel, self.subscribe)
+        return until_model_fails(ask_each(documents, ask, self.submit, self.cancel, self.subscribe))
 
     def documents_to_ask(self, collection: str | None = None, filters: Filters = ANYWHERE) -> tuple[Document, ...]:
         """The documents that `ask_each_file` asks, ordered by path. Raises NothingThere and BadRequest as it does."""
@@ -136,6 +133,20 @@ class QuestionCalls(LifeCycle):
         return self._parts.retrieval.search(list(map(well_formed, queries)), top_k, collection, filters)
 
     # --- inside ---
+
+    def _asked(
+        self, texts: Sequence[str], models: Sequence[str] | None, options: dict[str, Any]
+    ) -> Generator[tuple[int, AnswerEnded], None, None]:
+        """The numbers of the texts, each with how its question ended, as they do."""
+        options = self._by_settings(options)
+        # Many at once are a script's, which can wait for somebody at the window.
+        options.setdefault("priority", "batch" if len(texts) > 1 else "interactive")
+
+        def ask(number: int, question_id: str) -> Question:
+            question = Question(question_id, texts[number], **options)
+            return question if models is None else replace(question, model=models[number])
+
+        return ask_each(range(len(texts)), ask, self.submit, self.cancel, self.subscribe)
 
     def _by_settings(self, options: dict[str, Any]) -> dict[str, Any]:
         """Fields of Question, with those that the settings choose where they are not given."""

@@ -41,9 +41,10 @@ LANE_SECONDS = 1.0
 _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...] = (
     (lambda _: "settings", (protocol.SETTINGS_SET,)),
     (lambda _: "pace", (protocol.PAUSE, protocol.RESUME, protocol.CANCEL_INDEXING)),
-    (lambda _: "additions", (protocol.ADD, protocol.ADD_AND_WAIT)),
+    # What is added next is for a collection by its new name.
+    (lambda _: "additions", (protocol.ADD, protocol.ADD_AND_WAIT, protocol.RENAME_COLLECTION)),
     # These wait for a step of what is being read.
-    (lambda _: "removals", (protocol.REMOVE, protocol.SETTLE_GONE)),
+    (lambda _: "removals", (protocol.REMOVE, protocol.SETTLE_GONE, protocol.DELETE_COLLECTION)),
     (
         lambda _: "library",
         (
@@ -64,7 +65,7 @@ _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...]
     ),
     (lambda _: "no model", (protocol.MODELS_UNLOAD,)),
     # The hub may be slow to answer.
-    (lambda _: "hub", (protocol.MODELS_LOOK_UP,)),
+    (lambda _: "hub", (protocol.MODELS_LOOK_UP, protocol.MODELS_SEARCH)),
     (lambda _: "downloads", (protocol.MODELS_GET, protocol.MODELS_CANCEL_GETTING, protocol.MODELS_DISCARD_PART)),
     (
         lambda _: "downloads of embedders",

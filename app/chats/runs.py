@@ -60,14 +60,19 @@ class RunStore:
             ).fetchall()
         return tuple(Run(*row) for row in rows)
 
-    def waits(self, run_id: str) -> bool:
-        """Whether files of a run have not answered; the index `files_waiting` is of just those."""
+    def unfinished(self) -> dict[str, tuple[int, int]]:
+        """Of each run with files that have not answered, how many of how many have; seen without reading any answer.
+
+        The index `files_waiting` is of just those that have not.
+        """
         with self._telling(_ANSWERING):
-            row = self._connection.execute(
-                "SELECT EXISTS (SELECT 1 FROM run_files WHERE run_id = ? AND state NOT IN ('finished', 'failed'))",
-                (run_id,),
-            ).fetchone()
-        return bool(row[0])
+            rows = self._connection.execute(
+                "SELECT run_id, num_waiting, (SELECT count(*) FROM run_files WHERE run_files.run_id = waiting.run_id)"
+                " FROM (SELECT run_id, count(*) AS num_waiting FROM run_files"
+                " WHERE state NOT IN ('finished', 'failed') GROUP BY run_id) AS waiting"
+                " JOIN runs USING (run_id) WHERE deleted_at IS NULL"
+            ).fetchall()
+        return {run_id: (num_files - num_waiting, num_files) for run_id, num_waiting, num_files in rows}
 
     def files(self, run_id: str) -> tuple[RunFile, ...]:
         """The files of a run in the order in which they are asked; none where it has been deleted."""
@@ -122,6 +127,14 @@ class RunStore:
                     f"INSERT OR REPLACE INTO run_evidence (file_id, {', '.join(_EVIDENCE)}) VALUES (?, {marks})",
                     (file_id, *evidence),
                 )
+
+    def move(self, moved: Sequence[tuple[str, int]]) -> None:
+        """Has files asked by other documents from now on, each told by its id here and the document's."""
+        with self._change(_ANSWERING):
+            self._connection.executemany(
+                "UPDATE run_files SET document_id = ? WHERE file_id = ?",
+                [(document_id, file_id) for file_id, document_id in moved],
+            )
 
     def delete(self, run_id: str) -> None:
         """Forgets a run with all its answers, which leave the file with `clear_some`."""

@@ -157,6 +157,21 @@ class ChatStore:
         """Where the next questions of a conversation are searched, and whether they are; see `Conversation`."""
         self._set(conversation_id, collection=collection, searches=searches)
 
+    def collections_asked(self) -> tuple[str, ...]:
+        """The names of the collections that conversations and runs ask."""
+        with self._telling():
+            rows = self._connection.execute(
+                "SELECT collection FROM conversations WHERE collection IS NOT NULL "
+                "UNION SELECT collection FROM runs WHERE collection IS NOT NULL"
+            ).fetchall()
+        return tuple(name for (name,) in rows)
+
+    def rename_collection(self, name: str, new_name: str) -> None:
+        """What asks a collection asks it by its new name."""
+        with self._change():
+            for table in ("conversations", "runs"):
+                self._connection.execute(f"UPDATE {table} SET collection = ? WHERE collection = ?", (new_name, name))
+
     def set_filters(self, conversation_id: str, filters: Json) -> None:
         """What the next questions of a conversation are confined to."""
         self._set(conversation_id, filters=json.dumps(filters))

@@ -19,6 +19,7 @@ from app.models.answering import Answering
 from app.models.chat_exports import ChatExports
 from app.models.chat_list import ChatListModel
 from app.models.chat_model import ChatModel
+from app.models.collection_names import CollectionNames
 from app.models.conversation import ConversationModel
 from app.models.each_file import EachFileModel
 from app.models.engine_status import EngineStatusModel
@@ -98,6 +99,7 @@ class AppModels(QObject):
         self.chat_list = ChatListModel(chat_store, self)
         self.exports = ChatExports(chat_store, self.conversation, self)
         self.library = LibraryModel(client, self)
+        self._names = CollectionNames(self.library, self.conversation, chat_store, self)
         self.model_picker = ModelPickerModel(client, self)
         self.chat_model = ChatModel(self.conversation, self.model_picker, self)
         self.memory = MemoryModel(client, self, name_of=self._chat_of)
@@ -129,12 +131,19 @@ class AppModels(QObject):
         """Adds folders and files to the library, and confines the open chat to them."""
         self.conversation.attach(self.add_first(paths))
 
+    def ask_about(self, paths: Sequence[str], *, is_new: bool) -> None:
+        """Confines a new chat, or the open one, to these files of the library and to no others."""
+        if is_new and self.conversation.conversation_id is not None:
+            self.conversation.new_chat()
+        self.conversation.set_filters(protocol.Filters())
+        self.conversation.attach(paths)
+
     def add_first(self, paths: Sequence[str]) -> tuple[str, ...]:
         """Adds them where the open chat looks, to be read before all others; their paths as the engine knows them.
 
         If the engine does not take them, that chat is not confined to them any more.
         """
-        collection = self.library.spelled(self.conversation.collection or protocol.DEFAULT_COLLECTION)
+        collection = self.library.spelled(self.conversation.collection or self.library.default_collection)
         return self.library.add(paths, collection, is_first=True, on_refused=self.conversation.detaching())
 
     def of_kept_chats(self, edits: Mapping[str, str]) -> dict[str, str]:
@@ -183,6 +192,7 @@ class AppModels(QObject):
         self.conversation.conversation_saved.connect(self.chat_list.refresh)
         self.conversation.collection_changed.connect(self._on_collection_changed)
         for changed in (self.library.collections_changed, self.conversation.conversation_changed):
+            changed.connect(self._names.follow)
             changed.connect(self._leave_gone_collection)
         self.model_picker.models_changed.connect(self.conversation.settle_models)
         self.model_picker.models_changed.connect(self.each_file.choose_writer)
@@ -207,6 +217,7 @@ class AppModels(QObject):
             self.model_picker.request_failed,
             self.conversation.store_failed,
             self.chat_list.store_failed,
+            self._names.store_failed,
             self.exports.store_failed,
             self.presets.store_failed,
             self.each_file.request_failed,

@@ -55,8 +55,8 @@ class Answering(QObject):
     thoughts_appended = Signal(object, str)  # the same of its thoughts
     refused = Signal(str, str)  # the engine did not take a question: its turn id, the kind of the error
     broken_off = Signal(str, str)  # the same of a question that was taken and has failed
-    # A question is about to end as if it had been stopped, for what is not its fault: turn id, sentence, way out.
-    put_back = Signal(str, str, str)
+    # A question is about to end as if it had been stopped, for what is not its fault: turn id, kind, sentence, way out.
+    put_back = Signal(str, str, str, str)
     others_added = Signal(str, object)  # a turn id, and the TurnViews of the further answers in its place
     store_failed = Signal(str, str)  # a sentence, a way out; said once until a save succeeds again
 
@@ -91,6 +91,9 @@ class Answering(QObject):
         self._is_reading, self._keeps_partial, self._blameless = is_reading, keeps_partial, blameless
         self._reading_first = reading_first
         self._open: dict[str, _Open] = {}
+        # Questions that an engine has died with and that have not ended since, however often they were stopped; and
+        # whether it may have died of them.
+        self._lost: dict[str, bool] = {}
         self._unsaved: dict[str, TurnView] = {}
         self._beside: dict[str, str] = {}  # of turns that the store does not have yet: the one whose place they share
         self._store_problem: RagdollError | None = None
@@ -103,7 +106,8 @@ class Answering(QObject):
 
     def begin(self, view: TurnView, ask: protocol.Ask) -> None:
         """Asks; `ask.question_id` is the turn's id. Waits for the engine when it is not ready."""
-        question = self._open[view.turn_id] = _Open(view, ask)
+        was_lost, is_suspect = view.turn_id in self._lost, self._lost.get(view.turn_id, False)
+        question = self._open[view.turn_id] = _Open(view, ask, was_lost=was_lost, is_suspect=is_suspect)
         if self._client.state == "failed":
             sentence = self.tr("The engine is not running, so nothing can be answered. Start it again, then retry.")
             self._put(view.turn_id, failed(view, sentence))
@@ -127,6 +131,10 @@ class Answering(QObject):
             self._client.request(protocol.CANCEL, protocol.CancelQuestion(question_id=turn_id))
         else:
             self._put(turn_id, cancelled(question.view))
+
+    def keep(self, view: TurnView) -> None:
+        """Has the end of a turn saved that nobody was asked about, as that of any other is."""
+        self._save_soon(view)
 
     def stop_conversation(self, conversation_id: str) -> None:
         for turn_id, question in list(self._open.items()):
@@ -187,7 +195,7 @@ class Answering(QObject):
             view = after(question.view, notice)
             if isinstance(notice, protocol.AnswerFailed) and notice.kind in self._blameless:
                 view = cancelled(question.view)
-                self.put_back.emit(view.turn_id, notice.sentence, notice.way_out)
+                self.put_back.emit(view.turn_id, notice.kind, notice.sentence, notice.way_out)
             if isinstance(notice, protocol.AnswerCancelled) and not question.is_stopping:
                 # Nobody stopped it: the engine is on its way out, as it was told.
                 view = cancelled(view, self._closed_sentence())
@@ -218,15 +226,17 @@ class Answering(QObject):
 
     def _lose(self, question: _Open, sentence: str) -> None:
         """The engine that had this question is gone: ask the next one, unless words or a second engine are lost."""
-        view = question.view
+        view, was_suspect = question.view, question.is_suspect
+        # The engine tells what it has begun once the first step is done, and it may have died of that step: whoever is
+        # lost twice may be the one as well.
+        question.is_suspect = self._keeps_partial or was_suspect or question.was_lost or view.state in _IN_HAND
+        if not self._keeps_partial:
+            self._lost[view.turn_id] = question.is_suspect
         if question.is_stopping:
             self._put(view.turn_id, cancelled(view))
-        elif (view.text and self._keeps_partial) or question.is_suspect:
+        elif (view.text and self._keeps_partial) or was_suspect:
             self._put(view.turn_id, failed(view, sentence))
         else:
-            # The engine tells what it has begun once the first step is done, and it may have died of that step: whoever
-            # is lost twice may be the one as well.
-            question.is_suspect = self._keeps_partial or question.was_lost or view.state in _IN_HAND
             question.is_sent, question.was_lost = False, True
             self._put(view.turn_id, replace(view, state="queued", ahead=0, text="", thoughts=""))
 
@@ -240,7 +250,7 @@ class Answering(QObject):
             sentence = f"{error.sentence} {error.way_out}".strip()
             is_blameless = error.kind in self._blameless
             if is_blameless:
-                self.put_back.emit(turn_id, error.sentence, error.way_out)
+                self.put_back.emit(turn_id, error.kind, error.sentence, error.way_out)
             is_cancelled = question.is_stopping or is_blameless
             self._put(turn_id, cancelled(question.view) if is_cancelled else failed(question.view, sentence))
             self.refused.emit(turn_id, error.kind)
@@ -299,6 +309,8 @@ class Answering(QObject):
         question.view = view
         if view.has_ended:
             del self._open[turn_id]
+            if view.state != "cancelled":
+                self._lost.pop(turn_id, None)
         self._save_soon(view)
         self.turn_changed.emit(view)
 

@@ -167,6 +167,10 @@ class DocumentsTable(QAbstractTableModel):
         if generation != self._generation:
             return
         self._is_fetching = False
+        if error.kind == "NothingThere" and self._collection is not None:
+            # It was deleted, or has left with its last folder.
+            self.show(None, self._states, self._name)
+            return
         # A dead engine is told elsewhere, once; after its restart the library is asked for again.
         if error.kind != "EngineDied":
             self.fetch_failed.emit(error.sentence, error.way_out)

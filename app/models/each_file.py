@@ -1,30 +1,27 @@
-"""One question to every file: they are asked one by one, paused, resumed, and what they answer is kept on the disk.
+"""One question to every file: which are kept, which one is shown, and which one is asked, paused and resumed.
 
 Each file is a question of its own, confined to it, which waits behind whatever somebody asks in a chat. What has been
 answered is stored as it comes; what has not goes on after a dead engine, and after a pause or the next start once
-somebody has it resumed.
+somebody has it resumed. One question is asked at a time, be it the one that is shown or not.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from app.chats.records import Outcome, Run, RunFile
-from app.models.answering import Answering
+from app.chats.records import Run
 from app.models.listing import list_files
-from app.models.run_rows import HAS_ANSWERED, RunRows, places_of, stored_view
+from app.models.run_asking import RunAsking, WriterOf
+from app.models.run_rows import RunRows, stored_view
 from app.models.run_table import RunTable
 from app.models.run_writer import Writer
-from app.models.turns import TurnState, TurnView
-from engine import protocol
-from engine.protocol import Filters, RagdollError
+from app.models.turns import TurnView
+from engine.protocol import RagdollError
 from engine.wire import WireError
 
 if TYPE_CHECKING:
@@ -33,18 +30,7 @@ if TYPE_CHECKING:
 
 RunState = Literal["none", "listing", "running", "paused", "finished"]
 
-# Enough for the largest batches that are written at once, and some that are searched meanwhile.
-OPEN_AT_ONCE = 64
-_MOST_IN_VAIN = 3
-# What is wrong with a model, whichever file it is asked about.
-MODEL_FAULTS = frozenset(
-    {
-        *("ModelError", "ModelFileInvalid", "ModelUnreadable", "ModelNotFound"),
-        *("NotStreamable", "ModelLoadFailed", "NoRoomToLoad"),
-    }
-)
-# What a pause takes back; what is being written is nearly done.
-_NOT_BEGUN: frozenset[TurnState] = frozenset({"queued", "searching", "reading"})
+_TOLD_CHARACTERS = 60
 
 
 class EachFileModel(RunTable):
@@ -54,14 +40,16 @@ class EachFileModel(RunTable):
 
     Attributes:
         run: The question that is shown, None for none.
-        state: "listing" while its files are being asked for.
+        state: How that one stands; "listing" while the files of a new one are being asked for.
         runs: All that are kept, the newest first.
-        is_left_waiting: The newest of them was not finished when Ragdoll was closed, and none has been opened since.
+        does_any_wait: One of them is not finished, and none is asked.
     """
 
-    run_changed = Signal()  # run or state
+    run_changed = Signal()  # run, state, asked or does_any_wait
     progress_changed = Signal()  # how many have answered
     runs_changed = Signal()  # runs
+    begun = Signal(object)  # the Run of a question that has been written down and is asked now
+    told = Signal(str)  # what has come of a wish besides, in a sentence
     request_failed = Signal(str, str)  # a sentence, a way out
 
     def __init__(
@@ -70,72 +58,71 @@ class EachFileModel(RunTable):
         store: RunStore,
         parent: QObject | None = None,
         clock: Callable[[], float] = time.monotonic,
-        writer: Callable[[Sequence[TurnView], str], Writer | None] = lambda _views, _given_up: Writer(),
+        writer: WriterOf = lambda _views, _given_up: Writer(),
     ) -> None:
-        """`writer` tells who answers the rest, by what was answered so far and by which model could not answer.
-
-        It may not know yet; `choose_writer` asks it again.
-        """
+        """`writer`: see RunAsking."""
         super().__init__(parent)
-        self._client, self._store, self._clock, self._writer_of = client, store, clock, writer
-        # Nobody as long as it is not known which models there are.
-        self._writer: Writer | None = None
-        self._given_up = ""
-        self._answering = Answering(client, self._record, parent=self, keeps_partial=False, blameless=MODEL_FAULTS)
-        self._answering.turn_changed.connect(self._on_file_changed)
-        self._answering.text_appended.connect(lambda view, _piece: self._show_view(view))
-        self._answering.store_failed.connect(self.request_failed)
-        # What cannot be kept had better not be computed: it would be lost with this window.
-        self._answering.store_failed.connect(lambda *_: self.pause())
-        self._answering.refused.connect(self._on_failure)
-        self._answering.broken_off.connect(self._on_failure)
-        self._answering.put_back.connect(self._on_put_back)
-        client.engine_died.connect(self._on_engine_died)
-        # With no question open nothing else would tell of it.
-        client.engine_gave_up.connect(lambda _sentence: self._feed())
-        self._open: dict[str, None] = {}  # in the order they were asked
-        self._waiting: deque[int] = deque()
+        self._client, self._store = client, store
+        self._asking = RunAsking(client, store, self, clock, writer)
+        self._asking.run_changed.connect(self._on_asked_changed)
+        self._asking.progress_changed.connect(self._on_progress)
+        self._asking.file_changed.connect(self._on_file_changed)
+        self._asking.request_failed.connect(self.request_failed)
         # Replies to a list that was asked for before the last begin or pause are no answer to it.
-        self._generation = 0
-        self._began_at, self._num_before = 0.0, 0
-        # So many questions have failed since something was written last.
-        self._num_in_vain = 0
+        self._generation, self._is_listing = 0, False
+        # What was shown before, and is again where nothing comes of what is begun.
+        self._before: Run | None = None
         self.run: Run | None = None
         self.state: RunState = "none"
         self.runs: tuple[Run, ...] = ()
         self._read_runs()
-        self.is_left_waiting = self._does_newest_wait()
+        # Not opened for that: it would read all answers before anybody wants to see them.
+        self.does_any_wait = bool(self.unfinished())
 
     # --- what is shown ---
 
     @property
+    def asked(self) -> Run | None:
+        """The question that is asked just now, shown or not; None for none."""
+        return self._asking.run
+
+    @property
+    def asked_progress(self) -> tuple[int, int]:
+        """How many of how many files have answered that."""
+        return self._asking.rows.num_answered, len(self._asking.rows)
+
+    def unfinished(self) -> Mapping[str, tuple[int, int]]:
+        """The ids of questions that files have not answered yet; of each, how many of how many have."""
+        return self._try(self._store.unfinished) or {}
+
+    @property
     def seconds_left(self) -> float | None:
         """How long the rest will take at the pace since it was begun or resumed; None where that is not known."""
-        answered = self.num_answered
-        since = answered - self._num_before
-        if self.state != "running" or since < 1:
-            return None
-        return (self._clock() - self._began_at) / since * (self.num_files - answered)
+        return self._asking.seconds_left if self.state == "running" else None
 
     def whole_view(self, row: int) -> TurnView | None:
         """A row with the passages that its answer rests on, read from the disk where it has answered."""
         view = self.view(row)
         if view is None or view.state != "finished":
             return view
-        unsaved = self._answering.view(view.turn_id)
+        unsaved = self._asking.view(view.turn_id)
         outcome = None if unsaved is not None else self._try(lambda: self._store.outcome(view.turn_id))
         return unsaved or (view if outcome is None else stored_view(view.turn_id, view.question, outcome))
 
     # --- wishes ---
 
     def begin(self, question: str, collection: str | None) -> None:
-        """Puts a question to all files of a collection that were read; None: of all. What runs is paused."""
+        """Puts a question to all files of a collection that were read; None: of all.
+
+        What is asked until then is paused once there are files.
+        """
         if not question.strip() or not (self._has_engine() and self._can_keep()):
             return
-        self.pause()
-        self._show(None, ())
+        if not self._is_listing:
+            self._before = self.run
         self._generation += 1
-        self._set_state("listing")
+        self._is_listing = True
+        self._show(None, RunRows())
         generation = self._generation
         list_files(
             self._client,
@@ -146,63 +133,69 @@ class EachFileModel(RunTable):
         )
 
     def open(self, run_id: str) -> None:
-        """Shows an earlier run; what runs is paused."""
+        """Shows an earlier run; what is asked goes on."""
         run = next((run for run in self.runs if run.run_id == run_id), None)
-        if run is None or run == self.run:
+        if run is None or _is_same(run, self.run):
             return
-        self.pause()
-        files = self._try(lambda: self._store.files(run.run_id))
-        if files is not None:
-            self._show(run, files)
+        if _is_same(run, self.asked):
+            rows = self._asking.rows
+        elif (files := self._try(lambda: self._store.files(run.run_id))) is not None:
+            rows = RunRows(files, run.question)
+        else:
+            return
+        self._end_listing()
+        self._show(run, rows)
 
     def pause(self) -> None:
-        """Asks no more files; those that are being written end, the others wait."""
-        self._generation += 1
+        """Asks no more files of what is shown; those that are being written end, the others wait."""
         if self.state == "listing":
-            self._show(None, ())
+            self._go_back()
         elif self.state == "running":
-            self._set_state("paused")
-            for row in self._open_rows():
-                if self._rows.views[row].state in _NOT_BEGUN:
-                    self._answering.stop(self._rows.files[row].file_id)
+            self._asking.pause()
 
     def resume(self) -> None:
-        """Goes on with the files that have not answered."""
+        """Goes on with the files that have not answered; what is asked until then is paused."""
         if self.state == "paused" and self._has_engine() and self._can_keep():
-            self._run()
+            self._start()
 
     def ask_failed_again(self) -> None:
         """Has those that failed wait again, and goes on."""
-        if self.run is None or self.state in ("none", "listing") or not (self._has_engine() and self._can_keep()):
+        if self.run is None or not (self._has_engine() and self._can_keep()):
             return
         for view in self._rows.views.copy():
             if view.state == "failed":
                 self._show_view(TurnView(view.turn_id, view.question))
-        self._run()
+        self._start()
 
     def delete(self) -> None:
         """Forgets the run that is shown, with its answers."""
-        run = self.run
+        run, file_ids = self.run, [file.file_id for file in self._rows.files]
         if run is None:
             return
         self.pause()
-        for row in self._open_rows():
-            self._answering.stop(self._rows.files[row].file_id)
-        self._show(None, ())
+        self._asking.stop(file_ids)
         self._try(lambda: self._store.delete(run.run_id))
         self._read_runs()
+        self._look_who_waits()
+        self._show(None, RunRows())
+
+    def choose_writer(self) -> None:
+        """Has the files that wait answered, once it is known by whom; harmless where that has been settled."""
+        self._asking.choose_writer()
+
+    def save(self) -> RagdollError | None:
+        """Writes what the disk does not have of answers; why it does not take one, None where all are on it."""
+        return self._asking.save()
 
     def close(self) -> None:
         """Ends what is under way, which waits for the next start, and saves; the last thing before the store closes."""
-        if self.state == "running":
-            self.state = "paused"
-        self._answering.close()
+        self._asking.close()
 
     # --- listing ---
 
     def _on_listed(self, question: str, collection: str | None, files: Mapping[int, str]) -> None:
         if not files:
-            self._set_state("none")
+            self._go_back()
             self.request_failed.emit(
                 self.tr("There is no file here that could be read."), self.tr("Add files to the library first.")
             )
@@ -210,22 +203,32 @@ class EachFileModel(RunTable):
         run = self._try(lambda: self._store.create(question, collection, [*files.items()]))
         waiting = self._try(lambda: self._store.files(run.run_id)) if run is not None else None
         if run is None or waiting is None:
-            self._set_state("none")
+            self._go_back()
             return
+        self._end_listing()
         self._read_runs()
-        self._show(run, waiting)
-        self._run()
+        self._show(run, RunRows(waiting, run.question))
+        self.begun.emit(run)
+        self._start()
 
     def _on_list_failed(self, error: WireError) -> None:
-        self._set_state("none")
+        self._go_back()
         # A dead engine is told elsewhere, once.
         if error.kind != "EngineDied":
             self.request_failed.emit(error.sentence, error.way_out)
 
-    def save(self) -> RagdollError | None:
-        """Writes what the disk does not have of answers; why it does not take one, None where all are on it."""
-        self._answering.save()
-        return self._answering.store_problem
+    def _end_listing(self) -> None:
+        self._generation += 1
+        self._is_listing, self._before = False, None
+
+    def _go_back(self) -> None:
+        """Nothing has come of what was begun."""
+        before = self._before
+        self._end_listing()
+        if before is not None:
+            self.open(before.run_id)
+        if self.run is None:
+            self._show(None, RunRows())
 
     def _can_keep(self) -> bool:
         """Whether what has been answered is on the disk by now; said where not."""
@@ -243,134 +246,71 @@ class EachFileModel(RunTable):
             )
         return self._client.state != "failed"
 
-    # --- running ---
+    # --- what is asked ---
 
-    def _show(self, run: Run | None, files: Iterable[RunFile]) -> None:
-        self.beginResetModel()
-        self.is_left_waiting = False
-        self.run, self._given_up = run, ""
-        self._rows = RunRows(files, run.question if run is not None else "")
-        for file in self._rows.files:
-            # It may be answering, or the disk may not have taken its answer yet.
-            if (known := self._answering.view(file.file_id)) is not None and known.state != "cancelled":
-                self._rows.put(known)
-        self._waiting.clear()
-        self.endResetModel()
-        self._set_state("none" if run is None else "finished" if self._rows.is_complete else "paused")
+    def _start(self) -> None:
+        run, before, (answered, total) = self.run, self.asked, self.asked_progress
+        if run is None:
+            return
+        self._asking.start(run, self._rows)
+        if before is not None and not _is_same(before, run):
+            words = self.tr("“%1” is paused at %2 %. It goes on from “Earlier questions”.")
+            percent = str(100 * answered // total)
+            self.told.emit(words.replace("%2", percent).replace("%1", before.question[:_TOLD_CHARACTERS]))
+
+    def _on_asked_changed(self) -> None:
+        self._look_who_waits()
+        self.state = self._state_now()
+        self.run_changed.emit()
+
+    def _on_progress(self) -> None:
+        # Of what was being written when it was paused, this may have been the last.
+        before = self.state, self.does_any_wait
+        if self.asked is None:
+            self._look_who_waits()
+        self.state = self._state_now()
+        if before != (self.state, self.does_any_wait):
+            self.run_changed.emit()
         self.progress_changed.emit()
 
-    def _run(self) -> None:
-        waits = (view.state not in HAS_ANSWERED and view.turn_id not in self._open for view in self._rows.views)
-        self._waiting = deque(row for row, does_wait in enumerate(waits) if does_wait)
-        self._began_at, self._num_before, self._num_in_vain = self._clock(), self.num_answered, 0
-        self._writer = None
-        self._set_state("running")
-        self.choose_writer()
-
-    def choose_writer(self) -> None:
-        """Has the files that wait answered, once it is known by whom; harmless where that has been settled."""
-        if self.state != "running" or self._writer is not None:
-            return
-        self._writer = self._writer_of(self._rows.views, self._given_up)
-        if self._writer is not None and self._writer.problem:
-            self.request_failed.emit(self._writer.problem, self._writer.way_out)
-        self._feed()
-
-    def _feed(self) -> None:
-        """Asks the next files, as long as not too many are open."""
-        if self.state == "running" and self._client.state == "failed":
-            # Else all that wait would fail one after the other.
-            self.pause()
-        while self.state == "running" and self._writer and self._waiting and self._num_in_turn < OPEN_AT_ONCE:
-            self._ask(self._waiting.popleft(), self._writer.model)
-        if self.state == "running" and not (self._open or self._waiting):
-            self._set_state("finished")
-
-    @property
-    def _num_in_turn(self) -> int:
-        """Of those that are open, how many the engine has, or gets as soon as there is one."""
-        return len(self._open) - self._answering.num_held_back
-
-    def _end_pause(self) -> None:
-        """What was being written has ended meanwhile, and it was the last."""
-        if self.state == "paused" and self._rows.is_complete:
-            self._set_state("finished")
-
-    def _ask(self, row: int, model: str) -> None:
-        file, view = self._rows.files[row], self._rows.views[row]
-        self._open[file.file_id] = None
-        ask = protocol.Ask(
-            question_id=file.file_id,
-            text=view.question,
-            num_answers=1,
-            filters=Filters(document_ids=(file.document_id,), reads_question=False),
-            priority="batch",
-            model=model,
-        )
-        self._answering.begin(view, ask)
-
     def _on_file_changed(self, view: TurnView) -> None:
-        if view.has_ended:
-            self._open.pop(view.turn_id, None)
-        if view.state == "cancelled":
-            # Nobody cancels one file: it was a pause, or the engine was on its way out.
-            view = TurnView(view.turn_id, view.question)
-            if self.state == "running" and (row := self._rows.row_of(view.turn_id)) is not None:
-                self._waiting.append(row)
-        elif view.state in ("writing", "finished"):
-            self._num_in_vain = 0
-        self._show_view(view)
-        if view.turn_id not in self._open:
-            self.progress_changed.emit()
-            self._feed()
-            self._end_pause()
+        if self._rows is not self._asking.rows:
+            self._show_view(view)
+        elif (row := self._rows.row_of(view.turn_id)) is not None:
+            self._on_row_changed(row)
 
-    def _on_engine_died(self, _sentence: str) -> None:
-        # What it may have died of is held back, and others take its place.
-        self._feed()
+    def _look_who_waits(self) -> None:
+        self.does_any_wait = self.asked is None and bool(self.unfinished())
 
-    def _on_failure(self, file_id: str, kind: str) -> None:
-        """An engine that answers nothing would have all that wait fail one by one; a file that left would not.
-
-        What an earlier question has left says nothing of this one.
-        """
-        self._num_in_vain += kind != "NothingThere" and self._rows.row_of(file_id) is not None
-        if self.state == "running" and self._num_in_vain >= _MOST_IN_VAIN:
-            self.pause()
-
-    def _on_put_back(self, file_id: str, sentence: str, way_out: str) -> None:
-        """A model that cannot answer would have all that wait fail one after the other: they wait for another one."""
-        if self.state == "running" and self._rows.row_of(file_id) is not None:
-            self.pause()
-            self._given_up = self._writer.model if self._writer is not None else ""
-            self.request_failed.emit(sentence, way_out)
-
-    def _open_rows(self) -> list[int]:
-        """Those of the files that have been asked and have not ended."""
-        rows = map(self._rows.row_of, self._open)
-        return [row for row in rows if row is not None]
+    def _state_now(self) -> RunState:
+        if self._is_listing:
+            return "listing"
+        if self.run is None:
+            return "none"
+        if _is_same(self.run, self.asked):
+            return "running"
+        return "finished" if self._rows.is_complete else "paused"
 
     # --- inside ---
 
-    def _is_asked(self, view: TurnView) -> bool:
-        return view.turn_id in self._open and not self._answering.is_held_back(view.turn_id)
-
-    def _record(self, file_id: str, outcome: Outcome) -> None:
-        # No conversation goes on from the answer of a file.
-        view = stored_view(file_id, "", outcome)
-        self._store.record(file_id, replace(outcome, segments=()), places_of(view))
-
-    def _set_state(self, state: RunState) -> None:
-        self.state = state
+    def _show(self, run: Run | None, rows: RunRows) -> None:
+        self.beginResetModel()
+        self.run, self._rows = run, rows
+        for file in rows.files:
+            # It may be answering, or the disk may not have taken its answer yet.
+            if (known := self._asking.view(file.file_id)) is not None and known.state != "cancelled":
+                rows.put(known)
+        self.endResetModel()
+        self.state = self._state_now()
         self.run_changed.emit()
+        self.progress_changed.emit()
+
+    def _is_asked(self, view: TurnView) -> bool:
+        return self._asking.is_asked(view.turn_id)
 
     def _read_runs(self) -> None:
         self.runs = self._try(self._store.runs) or ()
         self.runs_changed.emit()
-
-    def _does_newest_wait(self) -> bool:
-        # Not opened for that: it would read all answers before anybody wants to see them.
-        return bool(self.runs) and bool(self._try(lambda: self._store.waits(self.runs[0].run_id)))
 
     def _try(self, call: Callable[[], Any]) -> Any:
         """What the store says; None, and told, where the disk does not let it."""
@@ -379,3 +319,8 @@ class EachFileModel(RunTable):
         except RagdollError as error:
             self.request_failed.emit(error.sentence, error.way_out)
             return None
+
+
+def _is_same(run: Run, other: Run | None) -> bool:
+    """Whether it is the same question, whatever its collection is called by now."""
+    return other is not None and run.run_id == other.run_id

@@ -24,8 +24,8 @@ class Facts:
 
     `refusal` is why a running engine does nothing (its library is held), `answering` the questions under way;
     `measuring` how many points of how many are done while the loaded model is measured. While indexing `is_held` there
-    is no job, and what is added waits. Of the question to every file, `run` is how it stands, and `asked_files` how
-    many of how many have answered.
+    is no job, and what is added waits. Of the question to every file that is asked, whichever is shown, `run` is how it
+    stands, and `asked_files` how many of how many have answered; "paused" where none is, and any waits.
     """
 
     state: str = "stopped"
@@ -88,7 +88,7 @@ def _work_sentence(facts: Facts) -> str:
 
 def _held_sentence(facts: Facts) -> str:
     """What waits until somebody goes on with it."""
-    every_file = _tr("The question to every file is paused") if facts.run == "paused" else ""
+    every_file = _tr("A question to every file is paused") if facts.run == "paused" else ""
     return " · ".join(part for part in (every_file, _tr("Indexing is paused") if facts.is_held else "") if part)
 
 
@@ -211,9 +211,12 @@ class EngineStatusModel(QObject):
                 pass
 
     def _show_run(self, each_file: EachFileModel) -> None:
-        asked_files = (each_file.num_answered, each_file.num_files)
-        run = "paused" if each_file.is_left_waiting else each_file.state
-        self._set(replace(self._facts, run=run, asked_files=asked_files))
+        run: RunState = "paused" if each_file.does_any_wait else "none"
+        if each_file.asked is not None:
+            run = "running"
+        elif each_file.state == "listing":
+            run = "listing"
+        self._set(replace(self._facts, run=run, asked_files=each_file.asked_progress))
 
     def _set(self, facts: Facts) -> None:
         self._facts = facts

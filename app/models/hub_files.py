@@ -1,25 +1,33 @@
-"""What the hub has of a model that somebody names: the one file that is meant, or those to choose from."""
+"""What the hub has of a model that somebody names: the file that is meant, or files and repositories to choose from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
 from engine import protocol
-from engine.protocol import CatalogueEntry, Download, HubFiles
+from engine.protocol import CatalogueEntry, Download, HubFiles, HubRepositories, HubRepository, Message, Method
 from engine.wire import WireError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from app.engine_client import EngineClient
     from app.models.catalogue import CatalogueModel
     from app.models.model_picker import ModelPickerModel
 
+P = TypeVar("P", bound=Message)
+R = TypeVar("R", bound=Message)
+
 
 class HubFilesModel(QObject):
-    """`entries` are the models in `folder` (OWNER/NAME), `problem` why nothing was found; one of both at most."""
+    """`entries` are the models in `folder` (OWNER/NAME), `problem` why nothing was found; one of both at most.
 
-    found_changed = Signal()  # is_asking, folder, entries, problem
+    `repositories` are those that are called like `words`, and stay while one of them is looked into.
+    """
+
+    found_changed = Signal()  # is_asking, folder, entries, words, repositories, problem
     downloads_changed = Signal()  # download_of
     file_named = Signal(str)  # source; that file was meant, and there is nothing to choose
 
@@ -33,8 +41,9 @@ class HubFilesModel(QObject):
         super().__init__(parent)
         self._client, self._catalogue, self._picker = client, catalogue, picker
         self.is_asking = False
-        self.folder, self.problem = "", ""
+        self.folder, self.problem, self.words = "", "", ""
         self.entries: tuple[CatalogueEntry, ...] = ()
+        self.repositories: tuple[HubRepository, ...] = ()
         # What was asked before the last wish is of no interest any more.
         self._num_wishes = 0
         catalogue.downloads_changed.connect(self.downloads_changed)
@@ -46,22 +55,46 @@ class HubFilesModel(QObject):
         return self._catalogue.download_of(entry)
 
     def look_up(self, text: str) -> None:
-        """Finds out what is meant by a link, OWNER/NAME or OWNER/NAME/FILE.gguf."""
+        """Finds out what is meant by a link, OWNER/NAME or OWNER/NAME/FILE.gguf, or what is called like some words."""
         self.clear()
-        wish = self._num_wishes
-        self.is_asking = True
-        self._client.request(
-            protocol.MODELS_LOOK_UP,
-            protocol.HubModel(source=text),
-            lambda reply: self._on_found(wish, reply),
-            lambda error: self._on_error(wish, error),
-        )
-        self.found_changed.emit()
+        if self._are_words(text):
+            words = protocol.HubWords(words=text)
+            self._ask(protocol.MODELS_SEARCH, words, lambda found: self._on_repositories(text, found))
+        else:
+            self._ask(protocol.MODELS_LOOK_UP, protocol.HubModel(source=text), self._on_files)
+
+    def choose(self, repository: str) -> None:
+        """Looks into one of `repositories`."""
+        self._show()
+        self._ask(protocol.MODELS_LOOK_UP, protocol.HubModel(source=repository), self._on_files)
+
+    def back(self) -> None:
+        """From what is in a repository, or from looking into it, to those that were found."""
+        self._num_wishes += 1
+        self._show()
 
     def clear(self) -> None:
         """Shows nothing, also of what is being asked."""
+        self.words, self.repositories = "", ()
+        self.back()
+
+    def _are_words(self, text: str) -> bool:
+        """Whether it is neither a link nor the name of a repository, of a file or of a model of the catalogue."""
+        name = text.strip().casefold()
+        known = (entry.model.name.casefold() for entry in self._catalogue.entries)
+        return not ("/" in name or name.endswith(".gguf") or name in known)
+
+    def _ask(self, method: Method[P, R], params: P, on_reply: Callable[[R], object]) -> None:
         self._num_wishes += 1
-        self._show()
+        wish = self._num_wishes
+        self.is_asking = True
+        self._client.request(
+            method,
+            params,
+            lambda reply: on_reply(reply) if wish == self._num_wishes else None,
+            lambda error: self._on_error(wish, error),
+        )
+        self.found_changed.emit()
 
     def _show(self, found: HubFiles | None = None, problem: str = "") -> None:
         self.is_asking = False
@@ -69,15 +102,17 @@ class HubFilesModel(QObject):
         self.problem = problem
         self.found_changed.emit()
 
-    def _on_found(self, wish: int, found: HubFiles) -> None:
-        if wish != self._num_wishes:
-            return
+    def _on_files(self, found: HubFiles) -> None:
         if found.folder:
             self._show(found)
             return
         self._show()
         for entry in found.files:
             self.file_named.emit(entry.source)
+
+    def _on_repositories(self, words: str, found: HubRepositories) -> None:
+        self.words, self.repositories = " ".join(words.split()), found.repositories
+        self._show()
 
     def _on_error(self, wish: int, error: WireError) -> None:
         if wish == self._num_wishes:

@@ -88,6 +88,19 @@ class LibraryModel(QObject):
         """The name as it is written where there is such a collection: the engine tells no capitals apart."""
         return next((name for name in self._names if name.casefold() == collection.casefold()), collection)
 
+    def name_now(self, collection: str) -> str:
+        """What a collection is called that has this name, or had it before; the same where there is none."""
+        if collection in self._begun:
+            return collection
+        spelled = self.spelled(collection)
+        had_it = (one.name for one in self.collections if collection.casefold() in map(str.casefold, one.former_names))
+        return spelled if spelled in self._names else next(had_it, collection)
+
+    @property
+    def default_collection(self) -> str:
+        """Where files go if nobody says otherwise, whatever it is called by now."""
+        return self.name_now(protocol.DEFAULT_COLLECTION)
+
     def is_entering(self, path: str) -> bool:
         """Whether a path was added, and the engine has not said yet that it knows it."""
         return any(path in paths for paths in self._entering)
@@ -114,7 +127,7 @@ class LibraryModel(QObject):
             The paths as the engine knows them from now on.
         """
         absolute = tuple(os.path.abspath(os.path.expanduser(path)) for path in paths)
-        name = collection or protocol.DEFAULT_COLLECTION
+        name = collection or self.default_collection
         if absolute:
             self._begun.add(name)
             self._entering.append(absolute)
@@ -149,6 +162,20 @@ class LibraryModel(QObject):
         wanted = protocol.Unlock(paths=tuple(paths), password=password, remember=remember)
         self._send(protocol.UNLOCK, wanted)
 
+    def rename_collection(self, name: str, new_name: str) -> None:
+        """Gives a collection another name; chats that ask it go on asking it."""
+        wanted = protocol.RenameCollection(name=name, new_name=new_name)
+        self._send(protocol.RENAME_COLLECTION, wanted, lambda _: self.refresh())
+
+    def count_only_in(self, name: str, on_counted: Callable[[int], None]) -> None:
+        """Tells how many documents would leave the library with a collection."""
+        wanted = protocol.CollectionNamed(name=name)
+        self._send(protocol.ONLY_IN_COLLECTION, wanted, lambda reply: on_counted(reply.documents))
+
+    def delete_collection(self, name: str) -> None:
+        """Deletes a collection, and takes what is in no other out of the library; the files stay where they are."""
+        self._send(protocol.DELETE_COLLECTION, protocol.CollectionNamed(name=name), self._on_removed)
+
     def settle_gone(self, folder: str, remove: bool) -> None:
         """Removes the documents of `folder` that went missing at once, or keeps what was indexed of them."""
         self._send(protocol.SETTLE_GONE, protocol.SettleGone(folder=folder, remove=remove), self._on_settled)
@@ -163,10 +190,6 @@ class LibraryModel(QObject):
     def cancel(self) -> None:
         """Stops the job; what it has done stays."""
         self._send(protocol.CANCEL_INDEXING, protocol.Nothing())
-
-    def show_collection(self, name: str | None) -> None:
-        """Which collection's documents the table holds; None for all."""
-        self.documents.show(name)
 
     def refresh(self) -> None:
         """Asks for everything again; once more where it is asked for already, for that may come too early."""

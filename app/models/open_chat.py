@@ -118,6 +118,15 @@ class OpenChat(QObject):
         """Where the next questions of this chat are searched; None searches all."""
         self._search_in(collection, searches=True)
 
+    def follow_collection(self, name_now: Callable[[str], str]) -> None:
+        """Names the collection as it is called now; whether it is searched stays as it was."""
+        former = self.collection
+        if former is None or (name := name_now(former)) == former:
+            return
+        if (before := self._chat.before_attached) is not None and before[0] == former:
+            self._chat.before_attached = (name, before[1])
+        self._search_in(name, searches=self.searches)
+
     def leave_files_out(self) -> None:
         """Has the model alone answer the next questions of this chat."""
         self._search_in(self.collection, searches=False)

@@ -23,7 +23,7 @@ class RunRows:
 
     def __init__(self, files: Iterable[RunFile] = (), question: str = "") -> None:
         """As they were stored."""
-        self.files = tuple(files)
+        self.files = [*files]
         self.views = [stored_view(file.file_id, question, file.outcome) for file in self.files]
         self.num_answered = sum(view.state in HAS_ANSWERED for view in self.views)
         self.num_failed = sum(view.state == "failed" for view in self.views)
@@ -41,6 +41,10 @@ class RunRows:
     def row_of(self, file_id: str) -> int | None:
         """Where in the table a file is; None where it is in none."""
         return self._rows.get(file_id)
+
+    def move(self, row: int, document_id: int) -> None:
+        """Has a file asked by another document from now on: it left the library, and has come back."""
+        self.files[row] = replace(self.files[row], document_id=document_id)
 
     def found_at(self, view: TurnView) -> tuple[str, ...]:
         """Where in its file an answer was found."""

@@ -1,4 +1,4 @@
-"""The field for a model that is in no catalogue: a link or OWNER/NAME, what there is of it, and how far it is."""
+"""The field for a model that is in no catalogue: a link, OWNER/NAME or words, what there is, and how far it is."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 from app.widgets import bits
 from app.widgets.catalogue_row import CatalogueRow
 from app.widgets.catalogue_rows import CatalogueRows
+from app.widgets.hub_repository_row import HubRepositoryRow
 
 if TYPE_CHECKING:
     from app.models.catalogue import CatalogueModel
@@ -27,12 +28,13 @@ class AnotherModel(QWidget):
         self._catalogue, self._found = catalogue, found
         self._was_asking = False
         self.field = QLineEdit()
-        self.field.setPlaceholderText("https://huggingface.co/OWNER/NAME")
-        self.field.setAccessibleName(self.tr("Another model: link or OWNER/NAME"))
+        self.field.setPlaceholderText(self.tr("OWNER/NAME, a link, or words to search for"))
+        self.field.setAccessibleName(self.tr("Another model: link, OWNER/NAME, or words to search for"))
         self.field.setAcceptDrops(False)
         self.button = bits.button(self.tr("Get"), clicked=self._on_button)
         words = self.tr(
-            "The link of its page or of its GGUF file on the Hugging Face hub, or its name there: OWNER/NAME."
+            "The link of its page or of its GGUF file on the Hugging Face hub, or its name there: OWNER/NAME. Other "
+            "words are searched for there when you press Enter."
         )
         self._problem = bits.label("", "problem", wraps=True, selectable=True)
         entry = bits.row(spacing=8)
@@ -46,14 +48,20 @@ class AnotherModel(QWidget):
         inside.setContentsMargins(16, 12, 12, 12)
         card.setLayout(inside)
         self._title = bits.label("", "small", wraps=True)
+        self.back_button = bits.button(self.tr("Back"), "ghost", clicked=self._on_back)
         self.hide_button = bits.button(self.tr("Hide"), "ghost", clicked=self._on_hide)
         line = bits.row(spacing=8)
         line.addWidget(self._title, 1)
+        line.addWidget(self.back_button)
         line.addWidget(self.hide_button)
         self._head = QWidget()
         self._head.setLayout(line)
+        self._repositories = bits.column(spacing=12)
         self._rows = CatalogueRows(catalogue, CatalogueRow)
-        self.setLayout(bits.column(card, self._head, self._rows, spacing=12))
+        layout = bits.column(card, self._head, spacing=12)
+        layout.addLayout(self._repositories)
+        layout.addWidget(self._rows)
+        self.setLayout(layout)
         self.field.returnPressed.connect(self._look_up)
         self.field.textEdited.connect(self._on_edited)
         found.found_changed.connect(self._on_found)
@@ -64,6 +72,11 @@ class AnotherModel(QWidget):
 
     def rows(self) -> tuple[CatalogueRow, ...]:
         return self._rows.rows()
+
+    def repository_rows(self) -> tuple[HubRepositoryRow, ...]:
+        """Those that were found, unless one of them is looked into."""
+        items = (self._repositories.itemAt(place) for place in range(self._repositories.count()))
+        return tuple(row for item in items if item and isinstance(row := item.widget(), HubRepositoryRow))
 
     @property
     def problem(self) -> str:
@@ -76,24 +89,49 @@ class AnotherModel(QWidget):
     def _show(self) -> None:
         found = self._found
         self.button.setText(self.tr("Cancel") if found.is_asking else self.tr("Get"))
-        spoken = self.tr("Cancel looking for the model") if found.is_asking else self.tr("Get this model")
+        spoken = self.tr("Cancel looking for the model") if found.is_asking else self.tr("Get or search for this model")
         self.button.setAccessibleName(spoken)
         self._problem.setText(found.problem)
         self._problem.setVisible(bool(found.problem))
-        self._head.setVisible(bool(found.folder))
-        count = len(found.entries)
-        words = self.tr("1 model in %2") if count == 1 else self.tr("%1 models in %2")
-        self._title.setText(words.replace("%1", str(count)).replace("%2", found.folder))
-        self.hide_button.setAccessibleName(self.tr("Hide the models in %1").replace("%1", found.folder))
+        self._show_head()
         listed = {entry.source for entry in found.entries}
         others = [entry for entry in self._catalogue.others if entry.source not in listed]
         focused = QApplication.focusWidget()
-        is_in_rows = focused is not None and self._rows.isAncestorOf(focused)
+        is_in_rows = focused is not None and focused is not self.field and self.isAncestorOf(focused)
         self._rows.show_entries((*found.entries, *others))
+        self._show_repositories()
         if focused is not None and is_in_rows and not focused.isVisibleTo(self):
             # The next button would get another model.
             self.field.setFocus()
         self._show_downloads()
+
+    def _show_head(self) -> None:
+        found = self._found
+        self._head.setVisible(bool(found.folder or found.repositories))
+        self.back_button.setVisible(bool(found.folder and found.repositories))
+        back = self.tr("Back to what was found for “%1”")
+        self.back_button.setAccessibleName(back.replace("%1", found.words))
+        if found.folder:
+            count = len(found.entries)
+            words = self.tr("1 model in %2") if count == 1 else self.tr("%1 models in %2")
+            hide = self.tr("Hide the models in %1").replace("%1", found.folder)
+        else:
+            count = len(found.repositories)
+            one, many = self.tr("1 found for “%2”"), self.tr("%1 found for “%2”, the most downloaded first")
+            words, hide = one if count == 1 else many, self.tr("Hide what was found")
+        self._title.setText(words.replace("%1", str(count)).replace("%2", found.folder or found.words))
+        self.hide_button.setAccessibleName(hide)
+
+    def _show_repositories(self) -> None:
+        wanted = () if self._found.folder else self._found.repositories
+        shown = self.repository_rows()
+        if wanted == tuple(row.repository for row in shown):
+            return
+        bits.drop(self._repositories, shown)
+        for repository in wanted:
+            row = HubRepositoryRow(repository)
+            row.chosen.connect(self._found.choose)
+            self._repositories.addWidget(row)
 
     def _show_downloads(self) -> None:
         for row in self.rows():
@@ -105,7 +143,8 @@ class AnotherModel(QWidget):
 
     def _on_button(self) -> None:
         if self._found.is_asking:
-            self._found.clear()
+            # What was found before stays to choose from.
+            self._found.back()
         else:
             self._look_up()
 
@@ -119,8 +158,14 @@ class AnotherModel(QWidget):
 
     def _on_edited(self) -> None:
         # What was wrong with another text is of no use; what was found stays to choose from.
-        if self._found.problem or not self.field.text():
+        if not self.field.text():
             self._found.clear()
+        elif self._found.problem:
+            self._found.back()
+
+    def _on_back(self) -> None:
+        self.field.setFocus()
+        self._found.back()
 
     def _on_hide(self) -> None:
         self.field.clear()

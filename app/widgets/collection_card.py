@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtWidgets import QFrame, QMenu, QVBoxLayout, QWidget
 
 from app.models.linked import linked_of
 from app.widgets import bits
@@ -26,6 +27,9 @@ class CollectionCard(QFrame):
     """
 
     add_wanted = Signal(str)  # collection
+    show_wanted = Signal(str)  # collection, whose files are to be listed
+    rename_wanted = Signal(str)  # collection
+    delete_wanted = Signal(str)  # collection
     reindex_wanted = Signal(object)  # paths
     remove_wanted = Signal(object)  # paths
 
@@ -55,6 +59,19 @@ class CollectionCard(QFrame):
             line.remove_wanted.connect(self.remove_wanted)
             self._column.addWidget(line)
 
+    def menu(self) -> QMenu:
+        """What can be done with it."""
+        menu, name = QMenu(self), self.collection.name
+        menu.addAction(self.tr("List its files"), lambda: self.show_wanted.emit(name))
+        menu.addAction(self.tr("Add a folder…"), lambda: self.add_wanted.emit(name))
+        menu.addSeparator()
+        menu.addAction(self.tr("Rename…"), lambda: self.rename_wanted.emit(name))
+        menu.addAction(self.tr("Delete the collection…"), lambda: self.delete_wanted.emit(name))
+        return menu
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        self._open_menu(event.globalPos())
+
     def height_for(self, width_px: int) -> int:
         """How high the card is when it is so wide."""
         layout = self.layout()
@@ -72,6 +89,8 @@ class CollectionCard(QFrame):
         line = bits.row(spacing=8)
         line.addWidget(states, 1, Qt.AlignmentFlag.AlignVCenter)
         line.addWidget(bits.tool("plus", self.tr("Add to %1").replace("%1", name), self._on_add))
+        self._more = bits.tool("more", self.tr("More for %1").replace("%1", name), self._on_more)
+        line.addWidget(self._more)
         head.setLayout(line)
         return head
 
@@ -84,6 +103,16 @@ class CollectionCard(QFrame):
         words = self.tr("1 chunk") if collection.num_chunks == 1 else self.tr("%1 chunks")
         self._chunks.setText(words.replace("%1", count_text(collection.num_chunks)))
         self._flow.invalidate()
+
+    def _on_more(self) -> None:
+        self._open_menu(self._more.mapToGlobal(QPoint(0, self._more.height())))
+
+    def _open_menu(self, where: QPoint) -> None:
+        menu = self.menu()
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.aboutToHide.connect(lambda: bits.unhover(self._more))
+        # Nobody waits for it here: the card may go while it is open, and takes it along.
+        menu.popup(where)
 
     def _on_add(self) -> None:
         self.add_wanted.emit(self.collection.name)

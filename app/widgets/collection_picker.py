@@ -1,4 +1,4 @@
-"""Which collection a chat asks: a button with a menu, "All files" being the first choice, and no files the last."""
+"""Which collection is asked, or listed: a button with a menu, "all" its first choice and, in a chat, none its last."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from app.widgets import bits
 class CollectionPicker(QPushButton):
     """`chosen` carries a collection's name, or None for all.
 
-    `is_of_chat`: a new collection can be wished for here, and that no files are asked at all.
+    `is_of_chat`: a new collection can be wished for here, and that no files are asked at all. `is_of_list`: nothing is
+    asked of what is chosen, its files are listed.
     """
 
     chosen = Signal(object)  # str | None
     none_chosen = Signal()  # the model alone is to answer
     new_wanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None, *, is_of_chat: bool = False) -> None:
+    def __init__(self, parent: QWidget | None = None, *, is_of_chat: bool = False, is_of_list: bool = False) -> None:
         super().__init__(parent)
-        self._is_of_chat = is_of_chat
+        self._is_of_chat, self._is_of_list = is_of_chat, is_of_list
         self._names: tuple[str, ...] = ()
         self._current: str | None = None
         self._is_gone = self._asks_none = False
@@ -55,19 +56,23 @@ class CollectionPicker(QPushButton):
             # Somebody may be pointing at it.
             return
         self._names, self._current, self._is_gone, self._asks_none = tuple(names), current, is_gone, asks_none
-        text = current if current is not None else self.tr("All files")
+        text = current if current is not None else self._all_text()
         if is_gone:
             text = self.tr("%1 (removed)").replace("%1", text)
         if asks_none:
             text = self._none_text()
         self.setText(f" {bits.literal(text)}")
-        self.setAccessibleName(self.tr("Collection to ask: %1").replace("%1", text))
-        self.setToolTip(self.tr("Which files answers come from"))
+        what = (
+            self.tr("Collection whose files are listed: %1") if self._is_of_list else self.tr("Collection to ask: %1")
+        )
+        self.setAccessibleName(what.replace("%1", text))
+        what_for = self.tr("Which files are listed") if self._is_of_list else self.tr("Which files answers come from")
+        self.setToolTip(what_for)
         self._rebuild()
 
     def _rebuild(self) -> None:
         self._menu.clear()
-        for name, text in [(None, self.tr("All files")), *((name, name) for name in self._names)]:
+        for name, text in [(None, self._all_text()), *((name, name) for name in self._names)]:
             action = self._add(bits.literal(text), is_current=name == self._current and not self._asks_none)
             action.triggered.connect(lambda _checked, name=name: self._on_chosen(name))
         if self._is_of_chat:
@@ -82,6 +87,9 @@ class CollectionPicker(QPushButton):
         action.setChecked(is_current)
         action.setActionGroup(self._group)
         return action
+
+    def _all_text(self) -> str:
+        return self.tr("All collections") if self._is_of_list else self.tr("All files")
 
     def _none_text(self) -> str:
         return self.tr("No files · the model alone")

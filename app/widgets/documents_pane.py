@@ -1,4 +1,4 @@
-"""The documents of the library: filtered by state, searched by name, counted, and the table with what can be done."""
+"""The documents of the library or of a collection: by state and name, counted, and the table with what can be done."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QButtonGroup, QLineEdit, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
 from app import theme
+from app.outside import outside
 from app.widgets import bits
+from app.widgets.collection_picker import CollectionPicker
 from app.widgets.empty_state import EmptyState
 from app.widgets.figures import count_text
 from app.widgets.flow import FlowLayout
@@ -21,7 +23,7 @@ from app.widgets.selection_bar import SelectionBar
 
 if TYPE_CHECKING:
     from app.models.library import LibraryModel
-    from engine.protocol import DocumentState
+    from engine.protocol import Document, DocumentState
 
 FILTERS: dict[str, tuple[DocumentState, ...]] = {
     "all": (),
@@ -38,6 +40,7 @@ _TABLE_MIN_PX = 240
 class DocumentsPane(QWidget):
     """Shows the documents of a LibraryModel; wishes are told by signals, for the page that asks before it removes."""
 
+    ask_wanted = Signal(object)  # paths
     help_wanted = Signal(str, object)  # a Help, paths
     reindex_wanted = Signal(object)  # paths
     remove_wanted = Signal(object)  # paths
@@ -48,6 +51,7 @@ class DocumentsPane(QWidget):
         self._filter = "all"
         self.filter_buttons: dict[str, QPushButton] = {}
         self.search = self._search_field()
+        self.collections = CollectionPicker(is_of_list=True)
         self.table, self.bar, self.needs = LibraryTable(), SelectionBar(), NeedsCard()
         self.table.show_documents(library.documents)
         self.empty = EmptyState("done", "")
@@ -68,16 +72,22 @@ class DocumentsPane(QWidget):
         layout.addWidget(frame, 1)
         # A word that is being typed is many searches; the last one is wanted.
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
-        self._typing.timeout.connect(self._ask)
+        self._typing.timeout.connect(lambda: self._ask(self._collection))
         self._connect()
         self._show_counts()
+        self._show_collections()
         self._show_problems()
+
+    def show_collection(self, name: str | None) -> None:
+        """Whose documents are listed; None: those of all collections."""
+        self._ask(name)
+        self._show_collections()
 
     def show_filter(self, name: str) -> None:
         """Which documents are listed: all, indexed, waiting, problems (with their reasons), or offline."""
         self._filter = name
         self.filter_buttons[name].setChecked(True)
-        self._ask()
+        self._ask(self._collection)
         self._show_problems()
 
     def _head(self) -> QWidget:
@@ -91,6 +101,7 @@ class DocumentsPane(QWidget):
             flow.addWidget(button)
         search = QWidget()
         search.setLayout(bits.row(8, self.search, spacing=0))
+        flow.addWidget(self.collections)
         flow.addWidget(search)
         return head
 
@@ -121,6 +132,13 @@ class DocumentsPane(QWidget):
     def _connect(self) -> None:
         self._library.problems_changed.connect(self._show_problems)
         self._library.documents.loaded.connect(self._show_counts)
+        # The one that was listed may have gone, or be called otherwise.
+        self._library.documents.loaded.connect(self._show_collections)
+        self._library.collections_changed.connect(self._follow_collections)
+        self.collections.chosen.connect(self.show_collection)
+        self.table.open_wanted.connect(lambda document: outside().open_file(document.path, _absence(document)))
+        self.table.show_wanted.connect(lambda document: outside().show_in_folder(document.path, _absence(document)))
+        self.table.ask_wanted.connect(self.ask_wanted)
         self.table.selection_changed.connect(lambda: self.bar.show_selected(self.table.selected_documents()))
         for part in (self.table, self.bar):
             part.help_wanted.connect(self.help_wanted)
@@ -131,11 +149,29 @@ class DocumentsPane(QWidget):
     def _dress(self) -> None:
         self._search_icon.setIcon(theme.icon("search", theme.current().muted, 16))
 
-    def _ask(self) -> None:
+    @property
+    def _collection(self) -> str | None:
+        return self._library.documents.collection
+
+    def _ask(self, collection: str | None) -> None:
         self._typing.stop()
         # That nothing is there is said once it is known.
         self._stack.setCurrentWidget(self.table)
-        self._library.documents.show(None, FILTERS[self._filter], self.search.text().strip())
+        self._library.documents.show(collection, FILTERS[self._filter], self.search.text().strip())
+
+    def _follow_collections(self) -> None:
+        library, listed = self._library, self._collection
+        if listed is not None and (now := library.name_now(listed)) != listed:
+            self._ask(now)
+        elif listed is not None and library.is_gone(listed):
+            self._ask(None)
+        self._show_collections()
+
+    def _show_collections(self) -> None:
+        names = [collection.name for collection in self._library.collections]
+        self.collections.show_collections(names, self._collection)
+        # Where there is one, nothing is to be chosen.
+        self.collections.setVisible(len(names) > 1 or self._collection is not None)
 
     def _show_counts(self) -> None:
         documents = self._library.documents
@@ -166,3 +202,8 @@ class DocumentsPane(QWidget):
         self.needs.show_problems(
             library.problems if self._filter == "problems" else (), len(library.problems) == library.num_problems
         )
+
+
+def _absence(document: Document) -> str:
+    """Why it is out of reach, as the engine knows; "" where it is not."""
+    return document.reason if document.state == "offline" else ""

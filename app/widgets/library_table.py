@@ -17,7 +17,17 @@ from PySide6.QtCore import (
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
+from PySide6.QtGui import (
+    QAction,
+    QColor,
+    QFont,
+    QFontMetrics,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPainter,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -32,7 +42,7 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.widgets.document_help import HELP_WORDS, STATES, Help, help_for, helps_for, state_name, words_of
-from app.widgets.figures import bytes_text, count_text, file_name, folder_name
+from app.widgets.figures import WIDEST_BYTES, bytes_text, count_text, file_name, folder_name
 
 if TYPE_CHECKING:
     from app.models.documents import DocumentsTable
@@ -48,7 +58,8 @@ _LINE_GAP_PX, _ROW_PADDING_PX, _SIDE_PX = 2, 7, 8
 _SMALL = 0.9
 # In a narrower table these figures are left out, so that names stay readable.
 _ROOMY_LETTERS = {CHUNKS: 100, SIZE: 60}
-_MANY_CHUNKS, _MANY_BYTES = 999_999, 999 * 2**30
+_MANY_CHUNKS = 999_999
+SHOW_KEYS = "Ctrl+Return"
 
 
 class _Cells(QStyledItemDelegate):
@@ -144,6 +155,9 @@ class _Header(QHeaderView):
 class LibraryTable(QTableView):
     """A view of DocumentsTable. What is wished for documents is told by signals; a click on help tells it too."""
 
+    open_wanted = Signal(object)  # a Document
+    show_wanted = Signal(object)  # a Document, among the files beside it
+    ask_wanted = Signal(object)  # paths
     help_wanted = Signal(str, object)  # a Help, paths
     reindex_wanted = Signal(object)  # paths
     remove_wanted = Signal(object)  # paths
@@ -169,6 +183,7 @@ class LibraryTable(QTableView):
         self.verticalHeader().hide()
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.customContextMenuRequested.connect(self._on_menu)
+        self.doubleClicked.connect(self._on_double_clicked)
 
     def show_documents(self, documents: DocumentsTable) -> None:
         self._documents = documents
@@ -197,11 +212,25 @@ class LibraryTable(QTableView):
     def menu_for(self, documents: list[Document]) -> QMenu:
         """What can be done with the selected documents."""
         menu, paths = QMenu(self), [document.path for document in documents]
-        for offered, concerned in helps_for(documents).items():
-            menu.addAction(words_of(offered), partial(self.help_wanted.emit, offered, concerned))
+        helps = helps_for(documents)
+        if len(documents) == 1:
+            opens = menu.addAction(self.tr("Open"), partial(self.open_wanted.emit, documents[0]))
+            # Where something would help, Enter does that.
+            shows = menu.addAction(self.tr("Show in folder"), partial(self.show_wanted.emit, documents[0]))
+            _show_keys(opens, "" if helps else "Return")
+            _show_keys(shows, SHOW_KEYS)
+        if askable := [document.path for document in documents if can_be_asked(document)]:
+            words = self.tr("Ask about this file") if len(documents) == 1 else self.tr("Ask about these files")
+            menu.addAction(words, partial(self.ask_wanted.emit, askable))
+        if menu.actions():
+            menu.addSeparator()
+        for place, (offered, concerned) in enumerate(helps.items()):
+            helping = menu.addAction(words_of(offered), partial(self.help_wanted.emit, offered, concerned))
+            _show_keys(helping, "" if place else "Return")
         menu.addAction(self.tr("Index again"), lambda: self.reindex_wanted.emit(paths))
         menu.addSeparator()
-        menu.addAction(self.tr("Remove from the library…"), lambda: self.remove_wanted.emit(paths))
+        removes = menu.addAction(self.tr("Remove from the library…"), lambda: self.remove_wanted.emit(paths))
+        _show_keys(removes, "Del")
         return menu
 
     # --- Qt ---
@@ -222,9 +251,8 @@ class LibraryTable(QTableView):
         documents = self.selected_documents()
         if event.key() == Qt.Key.Key_Delete and documents:
             self.remove_wanted.emit([document.path for document in documents])
-        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and helps_for(documents):
-            offered, paths = next(iter(helps_for(documents).items()))
-            self.help_wanted.emit(offered, paths)
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and documents:
+            self._enter(documents, event.modifiers() & Qt.KeyboardModifier.ControlModifier)
         else:
             super().keyPressEvent(event)
 
@@ -246,7 +274,7 @@ class LibraryTable(QTableView):
         icon = self.style().pixelMetric(QStyle.PixelMetric.PM_SmallIconSize) + _SIDE_PX
         self.setColumnWidth(STATE, icon + self._width_of(map(state_name, STATES)))
         self.setColumnWidth(CHUNKS, max(self._width_of([count_text(_MANY_CHUNKS)]), self._title_width(CHUNKS)))
-        self.setColumnWidth(SIZE, max(self._width_of([bytes_text(_MANY_BYTES)]), self._title_width(SIZE)))
+        self.setColumnWidth(SIZE, max(self._width_of([bytes_text(WIDEST_BYTES)]), self._title_width(SIZE)))
         self.setColumnWidth(HELP, self._width_of(map(words_of, HELP_WORDS)))
         self._hide_figures()
 
@@ -272,12 +300,38 @@ class LibraryTable(QTableView):
                 if changed >= 0 and self.model() is not None:
                     self.update(self.model().index(changed, HELP))
 
+    def _enter(self, documents: list[Document], shows: Qt.KeyboardModifier) -> None:
+        """Helps where that is possible, else opens or shows what is selected; of several files none is meant."""
+        helps = {} if shows else helps_for(documents)
+        if helps:
+            offered, paths = next(iter(helps.items()))
+            self.help_wanted.emit(offered, paths)
+        elif len(documents) == 1:
+            (self.show_wanted if shows else self.open_wanted).emit(documents[0])
+
+    def _on_double_clicked(self, index: QModelIndex) -> None:
+        document = self.document_at(index.row())
+        # What is a link is one at the second click, too.
+        if document is not None and not (index.column() == HELP and help_for(document) is not None):
+            self.open_wanted.emit(document)
+
     def _on_menu(self, where: QPoint) -> None:
         documents = self.selected_documents()
         if documents:
             menu = self.menu_for(documents)
             menu.exec(self.viewport().mapToGlobal(where))
             menu.deleteLater()
+
+
+def can_be_asked(document: Document) -> bool:
+    """Whether there is something to ask about, now or once it is read."""
+    return bool(document.num_chunks) or document.state == "pending"
+
+
+def _show_keys(action: QAction, keys: str) -> None:
+    """Says in a menu which keys do the same in the table; the menu itself hears none of them."""
+    action.setShortcut(QKeySequence(keys))
+    action.setShortcutVisibleInContextMenu(True)
 
 
 def _small(font: QFont) -> QFont:

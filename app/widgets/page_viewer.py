@@ -8,10 +8,11 @@ import re
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Qt, QUrl, Signal
-from PySide6.QtGui import QColor, QDesktopServices, QKeyEvent, QResizeEvent, QTextCursor, QTextOption, QWheelEvent
+from PySide6.QtGui import QColor, QKeyEvent, QResizeEvent, QTextCursor, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QStackedWidget, QTextBrowser, QTextEdit, QVBoxLayout, QWidget
 
 from app import theme
+from app.outside import outside
 from app.tips import plain_tip
 from app.widgets import bits, scroll_keys
 from app.widgets.elided import ElidedLabel
@@ -102,6 +103,7 @@ class PageViewer(QWidget):
         self._zoom_in = bits.tool("zoom-in", self.tr("Larger"), lambda: self._zoom(ZOOM_STEP))
         self._fit = bits.tool("fit-width", self.tr("Fit the width"), lambda: self.picture.set_zoom(1.0))
         self.open_outside = bits.tool("open-external", self.tr("Open in default app"), self._on_open_outside)
+        self.show_outside = bits.tool("library", self.tr("Show in folder"), self._on_show_outside)
         back = bits.tool("chevron-left", self.tr("Back to the sources"), self.closed.emit)
         self.picture, self.text = PagePicture(), _PageText()
         self._notice = EmptyState("file-text", self.tr("Opening the page…"))
@@ -112,6 +114,7 @@ class PageViewer(QWidget):
             self._stack.addWidget(shown)
         head = bits.row(back, spacing=4)
         head.addWidget(self._heading, 1)
+        head.addWidget(self.show_outside)
         head.addWidget(self.open_outside)
         head.setContentsMargins(8, 8, 8, 4)
         foot = bits.row(
@@ -173,7 +176,7 @@ class PageViewer(QWidget):
         self.text.show_text(text, 0, 0)
         self._enable()
         self._banner.show()
-        self.open_outside.setEnabled(not is_offline)
+        self._let_out(not is_offline)
 
     def show_page(self, reply: PageReply) -> None:
         self._reply, self._wanted_page = reply, reply.page or 0
@@ -256,7 +259,7 @@ class PageViewer(QWidget):
         self._enable()
 
     def _enable(self) -> None:
-        self.open_outside.setEnabled(True)
+        self._let_out(True)
         self._previous.setEnabled(self._has_page(self._wanted_page - 1))
         self._next.setEnabled(self._has_page(self._wanted_page + 1))
         for control in (self._zoom_out, self._zoom_in, self._fit):
@@ -281,8 +284,15 @@ class PageViewer(QWidget):
         else:
             self.text.zoomOut(1)
 
+    def _let_out(self, is_in_reach: bool) -> None:
+        for control in (self.open_outside, self.show_outside):
+            control.setEnabled(is_in_reach)
+
     def _on_open_outside(self) -> None:
-        QDesktopServices.openUrl(QUrl.fromLocalFile(self._document))
+        outside().open_file(self._document)
+
+    def _on_show_outside(self) -> None:
+        outside().show_in_folder(self._document)
 
 
 def unwrapped(text: str) -> str:

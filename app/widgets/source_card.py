@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QContextMenuEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from app import theme
+from app.outside import outside
 from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
@@ -29,18 +30,20 @@ _MARKDOWN_NAMES = (".md", ".markdown")
 _MARKDOWN_CHARS = 2_000
 # What mdBook replaces by another file, mostly in code.
 _MARKDOWN_INCLUDES = re.compile(r"\{\{#(?:include|rustdoc_include|playground|title)\b[^{}\n]*\}\}")
-# Comments, code, strong words and links, in which a picture may stand. In code none of the others is a sign, and
-# a power, or a call of what a list holds, is none.
+# Comments, code, strong and emphasised words, and links, in which a picture may stand. In code none of the others is a
+# sign, and a power, a product, or a call of what a list holds, is none.
 _MARKDOWN_PAIRS = (
     r"<!--[\s\S]*?-->"
     r"|(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?P=ticks)(?!`)"
     r"|(?<!\w)\*\*(?=\S)(?P<strong>.+?)(?<=\S)\*\*(?!\w)"
+    r"|(?<![\w*])\*(?=[^\s*])(?P<leaning>[^*\n]+?)(?<=\S)\*(?![\w*])"
+    r"|(?<![\w_])_(?=[^\s_])(?P<stressed>[^_\n]+?)(?<=\S)_(?![\w_])"
     r"|(?<!\w)!?\[(?P<link>(?:!\[[^\[\]\n]*\]\([^)\s]*\)|[^\[\]\n])*+)\]\([^)\s]*\)"
 )
-# Fenced code, and the signs of headings.
+# Fenced code, and the signs of headings and quotations.
 _MARKDOWN_LINES = (
     r"^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*\n?(?P<fenced>[\s\S]*?)(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)"
-    r"|^[ \t]*#{1,6}[ \t]+"
+    r"|^[ \t]*(?:(?:>[ \t]?)+|#{1,6}[ \t]+)"
 )
 _MARKDOWN_IN_WORDS = re.compile(_MARKDOWN_PAIRS)
 _MARKDOWN = re.compile(f"{_MARKDOWN_LINES}|{_MARKDOWN_PAIRS}", re.MULTILINE)
@@ -69,13 +72,16 @@ class ScoreBar(QWidget):
 
 
 class SourceCard(OpeningFrame):
-    """`opened` when it is clicked or Enter is pressed on it."""
+    """`opened` when it is clicked or Enter is pressed on it; what else can be done is in its menu."""
+
+    ask_wanted = Signal(object)  # the path of its file
 
     def __init__(self, number: int, passage: Passage, best_score: float, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("sourceCard")
         spot = spot_text(passage.place, passage.page)
         name = file_name(passage.document)
+        self._path, self._reason, self._is_removed = passage.document, "", False
         self._name = f"{number}: {name} {spot}".strip()
         self.setAccessibleName(self._name)
         self.standing = StandingChip()
@@ -107,6 +113,7 @@ class SourceCard(OpeningFrame):
     def show_standing(self, standing: Standing) -> None:
         """Whether its document is out of reach or was removed."""
         self.standing.show_standing(standing)
+        self._is_removed, self._reason = standing.state == "removed", standing.reason
         self._say_name()
 
     def show_unread(self, is_unread: bool) -> None:
@@ -117,6 +124,23 @@ class SourceCard(OpeningFrame):
     def set_selected(self, is_selected: bool) -> None:
         if bool(self.property("selected")) != is_selected:
             theme.restyle(self, selected=is_selected)
+
+    def menu(self) -> QMenu:
+        """What can be done with the file that it is from, wherever that is."""
+        menu = QMenu(self)
+        menu.addAction(self.tr("Show the page"), self.opened.emit)
+        menu.addAction(self.tr("Open in default app"), lambda: outside().open_file(self._path, self._reason))
+        menu.addAction(self.tr("Show in folder"), lambda: outside().show_in_folder(self._path, self._reason))
+        asks = menu.addAction(self.tr("Ask about this file"), lambda: self.ask_wanted.emit(self._path))
+        # What was removed cannot be searched any more.
+        asks.setEnabled(not self._is_removed)
+        return menu
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        menu = self.menu()
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        # Nobody waits for it here: the card may go while it is open, and takes it along.
+        menu.popup(event.globalPos())
 
     def _say_name(self) -> None:
         unread = "" if self.unread.isHidden() else self.unread.text()
@@ -141,6 +165,6 @@ def _without_markdown(text: str) -> str:
 def _words_of(found: re.Match[str]) -> str:
     """What stands between signs, and is left of them."""
     groups = found.groupdict()
-    if words := groups["strong"] or groups["link"]:
+    if words := groups["strong"] or groups["leaning"] or groups["stressed"] or groups["link"]:
         return _MARKDOWN_IN_WORDS.sub(_words_of, words)
     return groups["code"] or groups.get("fenced") or ""

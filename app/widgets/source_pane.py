@@ -22,6 +22,7 @@ class SourcePane(QWidget):
     """Shows a SourcesModel; `viewing_changed` says when a page takes the list's place, and when it leaves."""
 
     closed = Signal()
+    ask_wanted = Signal(object)  # the path of a file that is cited
     viewing_changed = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -37,6 +38,7 @@ class SourcePane(QWidget):
         layout.setContentsMargins(1, 0, 0, 0)
         layout.addWidget(self._stack)
         self.panel.closed.connect(self.closed)
+        self.panel.ask_wanted.connect(self.ask_wanted)
 
     @property
     def is_viewing(self) -> bool:

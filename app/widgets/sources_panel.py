@@ -22,6 +22,7 @@ class SourcesPanel(QWidget):
     """Shows one answer's passages; numbers are 1-based as in the text, indices 0-based as in `passages`."""
 
     opened = Signal(int)  # index of the passage whose page is wanted
+    ask_wanted = Signal(object)  # the path of a passage's file
     closed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -116,6 +117,7 @@ class SourcesPanel(QWidget):
                 self._add(self._headings[-1])
             card = SourceCard(index + 1, self._passages[index], best)
             card.opened.connect(lambda index=index: self.opened.emit(index))
+            card.ask_wanted.connect(self.ask_wanted)
             self._cards.append(card)
             self._add(card)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from app.windows.main_window import MainWindow
     from engine.protocol import ModelEntry
 
-# What the engine calls the collection that is there from the beginning; its protocol is imported once models are here.
+# What the engine calls the collection that is there from the beginning; the models are to know whether it still does.
 _DEFAULT_COLLECTION = "Documents"
 
 
@@ -31,8 +31,9 @@ class Adding(QObject):
     @property
     def collection(self) -> str:
         """Where files go if nobody says otherwise: into the collection that is asked, or the default."""
-        chosen = self._models.conversation.collection if self._models is not None else None
-        return chosen or _DEFAULT_COLLECTION
+        if self._models is None:
+            return _DEFAULT_COLLECTION
+        return self._models.conversation.collection or self._models.library.default_collection
 
     # --- files ---
 
@@ -74,6 +75,20 @@ class Adding(QObject):
             from app.windows import file_choices
 
             file_choices.choose_models(self._window, lambda paths: self.add_models(without_later_parts(paths)))
+
+    def look_for_models(self) -> None:
+        """Shows models that other applications have brought to this computer."""
+        if self._models is not None:
+            from app.models.found_models import FoundModelsModel
+            from app.windows.found_models_dialog import FoundModelsDialog
+
+            picker = self._models.model_picker
+            found = FoundModelsModel(self._models.client)
+            dialog = FoundModelsDialog(found, self._window)
+            found.setParent(dialog)
+            dialog.use_wanted.connect(picker.use)
+            dialog.list_wanted.connect(picker.add_all)
+            dialog.open()
 
     def add_models(self, paths: tuple[str, ...]) -> None:
         """Puts model files on the list; about one by itself it is asked whether it is to answer."""

@@ -36,6 +36,7 @@ class ChatPage(QWidget):
     add_folder_wanted = Signal(str)
     new_collection_wanted = Signal()
     add_files_wanted = Signal(str)
+    ask_wanted = Signal(object)  # the path of a file that is cited
     open_model_wanted = Signal()
     get_model_wanted = Signal()
     sources_width_changed = Signal(int)  # px, 0 when the user has hidden them
@@ -108,6 +109,7 @@ class ChatPage(QWidget):
         pane = SourcePane()
         pane.setMinimumWidth(_MIN_SOURCES_PX)
         pane.closed.connect(self.toggle_sources)
+        pane.ask_wanted.connect(self.ask_wanted)
         pane.viewing_changed.connect(self._on_viewing_changed)
         self._split.addWidget(pane)
         pane.hide()

@@ -1,10 +1,11 @@
 """Every file: one question to each file of a collection by itself, a table that fills, and the answer one looks at.
 
-A citation of that answer opens its page beside the table.
+A citation of that answer opens its page beside the table. While one question is asked others can be looked at.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from PySide6.QtCore import QDateTime, QLocale, QSize, Qt, Signal
 from PySide6.QtWidgets import QBoxLayout, QLineEdit, QMenu, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.widgets import bits
+from app.widgets.asked_line import AskedLine
 from app.widgets.collection_picker import CollectionPicker
 from app.widgets.empty_state import EmptyState
 from app.widgets.every_file_table import EveryFileTable
@@ -50,13 +52,12 @@ class EveryFilePage(Page):
     """Shows an EachFileModel; `sources` are those of the answer that is looked at."""
 
     message_told = Signal(str, str, str)  # severity, a sentence, a way out
+    ask_wanted = Signal(object)  # the path of a file that is cited
 
     def __init__(
         self, model: EachFileModel, library: LibraryModel, sources: SourcesModel, parent: QWidget | None = None
     ) -> None:
         super().__init__(self.tr("Every file"), parent=parent)
-        # What is asked and not written down yet.
-        self._asked = ""
         self.subtitle.setText(
             self.tr("Puts one question to each file by itself, and gathers what every one of them says.")
         )
@@ -67,6 +68,7 @@ class EveryFilePage(Page):
         bits.opens_popup(self.earlier, self._menu)
         self.buttons.addWidget(self.earlier)
         self._build_ask()
+        self.asked = AskedLine(model)
         self.run = RunCard(model)
         self.table = EveryFileTable(model)
         self.answer = MarkdownView()
@@ -132,6 +134,7 @@ class EveryFilePage(Page):
         content.setObjectName("column")
         parts = bits.column(spacing=self.body.spacing())
         parts.addLayout(self._ask_line)
+        parts.addWidget(self.asked)
         parts.addWidget(self.run)
         parts.addWidget(self._split, 1)
         parts.addWidget(self.empty, 1)
@@ -151,9 +154,15 @@ class EveryFilePage(Page):
         self._library.collections_changed.connect(self._show_collections)
         model.run_changed.connect(self._show_state)
         model.runs_changed.connect(self._show_runs)
+        model.begun.connect(self._on_begun)
+        model.told.connect(lambda sentence: self.message_told.emit("notice", sentence, ""))
+        # How far each of them is changes with every answer.
+        self._menu.aboutToShow.connect(self._show_runs)
+        self.asked.focus_left.connect(self._keep_keyboard)
         model.dataChanged.connect(lambda first, _last: self._on_row_changed(first.row()))
         self.table.selected.connect(self._on_selected)
         self.side.closed.connect(self.side.hide)
+        self.side.ask_wanted.connect(self.ask_wanted)
         self.answer.citation_clicked.connect(lambda number: self._open_source(number - 1))
         self.run.export_wanted.connect(self._on_export)
         self.run.delete_wanted.connect(self._on_delete)
@@ -188,16 +197,20 @@ class EveryFilePage(Page):
         is_empty = self._model.state == "none"
         self.empty.setVisible(is_empty)
         self._split.setVisible(not is_empty)
-        run = self._model.run
+
+    def _on_begun(self, run: Run) -> None:
         # Not before it is written down: its files may not be had, or the disk be full.
-        if run is not None and run.question == self._asked:
-            self._asked = ""
-            if self.question.text().strip() == run.question:
-                self.question.clear()
+        if self.question.text().strip() == run.question:
+            self.question.clear()
+
+    def _keep_keyboard(self) -> None:
+        """What had it is not there any more; the next button in line does something else."""
+        (self.question if self._model.state == "none" else self.table).setFocus()
 
     def _show_collections(self) -> None:
         names = [collection.name for collection in self._library.collections]
         current = self.collection.current
+        current = self._library.name_now(current) if current is not None else None
         # Who asked for one collection would not want all files to be asked instead.
         is_gone = current is not None and self._library.is_gone(current)
         self.collection.show_collections(names, current, is_gone=is_gone)
@@ -208,18 +221,35 @@ class EveryFilePage(Page):
 
     def _show_runs(self) -> None:
         self._menu.clear()
-        runs = self._model.runs
+        runs, mark = self._model.runs, self._marks()
         for run in runs[:_MOST_RUNS_IN_MENU]:
-            self._menu.addAction(bits.literal(_title(run)), partial(self._model.open, run.run_id))
+            self._menu.addAction(bits.literal(_title(run) + mark(run)), partial(self._model.open, run.run_id))
         if len(runs) > _MOST_RUNS_IN_MENU:
             words = self.tr("All %1 questions…").replace("%1", count_text(len(runs)))
             self._menu.addAction(words, self._open_all_runs)
         self.earlier.setVisible(bool(runs))
 
+    def _marks(self) -> Callable[[Run], str]:
+        """What is said of a question beside its title: that it is asked, or was paused, and how far it is."""
+        unfinished, asked = self._model.unfinished(), self._model.asked
+
+        def mark(run: Run) -> str:
+            if run.run_id not in unfinished:
+                return ""
+            answered, total = unfinished[run.run_id]
+            is_asked = asked is not None and run.run_id == asked.run_id
+            words = self.tr("being asked, %1 %") if is_asked else self.tr("paused, %1 %")
+            return " · " + words.replace("%1", str(100 * answered // total))
+
+        return mark
+
     def _open_all_runs(self) -> None:
         from app.windows.command_palette import Command, CommandPalette
 
-        runs = [Command(_title(run), partial(self._model.open, run.run_id), "table") for run in self._model.runs]
+        mark = self._marks()
+        runs = [
+            Command(_title(run) + mark(run), partial(self._model.open, run.run_id), "table") for run in self._model.runs
+        ]
         palette = CommandPalette(runs, self, self.tr("Search earlier questions"))
         palette.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         corner = self.earlier.mapToGlobal(self.earlier.rect().bottomRight())
@@ -253,8 +283,7 @@ class EveryFilePage(Page):
 
     def _on_ask(self) -> None:
         if self.ask.isEnabled():
-            self._asked = self.question.text().strip()
-            self._model.begin(self._asked, self.collection.current)
+            self._model.begin(self.question.text(), self.collection.current)
 
     def _open_source(self, index: int) -> None:
         was_hidden = not self.side.isVisible()

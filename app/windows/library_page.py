@@ -17,6 +17,7 @@ from app.widgets.embedder_line import EmbedderLine
 from app.widgets.empty_state import EmptyState
 from app.widgets.figures import bytes_text, count_text, file_name
 from app.widgets.progress_card import ProgressCard
+from app.windows.collection_name_dialog import CollectionNameDialog
 from app.windows.ocr_dialog import OcrDialog
 from app.windows.page import Page
 from app.windows.password_dialog import PasswordDialog
@@ -37,6 +38,7 @@ class LibraryPage(Page):
     new_collection_wanted = Signal()
     add_files_wanted = Signal(str)
     ocr_languages_wanted = Signal()
+    ask_wanted = Signal(object)  # paths of documents
 
     def __init__(self, library: LibraryModel, parent: QWidget | None = None) -> None:
         super().__init__(self.tr("Library"), "", parent)
@@ -100,6 +102,8 @@ class LibraryPage(Page):
         for part in (self.progress, self._collections):
             layout.addWidget(part)
         layout.addLayout(bits.row(self.new_collection, None))
+        self.offers = bits.column(spacing=0)
+        layout.addLayout(self.offers)
         layout.addWidget(self.embedder)
         layout.addWidget(self.documents, 1)
         column.setLayout(layout)
@@ -117,6 +121,7 @@ class LibraryPage(Page):
         self.progress.pause_wanted.connect(library.pause)
         self.progress.resume_wanted.connect(library.resume)
         self.progress.cancel_wanted.connect(library.cancel)
+        documents.ask_wanted.connect(self.ask_wanted)
         documents.help_wanted.connect(self._on_help)
         documents.reindex_wanted.connect(library.reindex)
         documents.remove_wanted.connect(self._on_remove)
@@ -180,6 +185,9 @@ class LibraryPage(Page):
     def _new_card(self, collection: Collection) -> CollectionCard:
         card = CollectionCard(collection, self._library.folders)
         card.add_wanted.connect(self.add_folder_wanted)
+        card.show_wanted.connect(self._on_show)
+        card.rename_wanted.connect(self._on_rename)
+        card.delete_wanted.connect(self._on_delete)
         card.reindex_wanted.connect(self._library.reindex)
         card.remove_wanted.connect(self._on_remove)
         return card
@@ -211,6 +219,42 @@ class LibraryPage(Page):
             self._stack.setCurrentWidget(self._filled)
 
     # --- wishes ---
+
+    def _on_show(self, collection: str) -> None:
+        self.documents.show_collection(collection)
+        self._scroll.ensureWidgetVisible(self.documents, 0, 0)
+
+    def _on_rename(self, collection: str) -> None:
+        others = [one.name for one in self._library.collections if one.name != collection]
+        dialog = CollectionNameDialog(collection, others, self)
+        dialog.given.connect(lambda name: self._library.rename_collection(collection, name))
+        dialog.open()
+
+    def _on_delete(self, collection: str) -> None:
+        self._library.count_only_in(collection, lambda num_leaving: self._ask_to_delete(collection, num_leaving))
+
+    def _ask_to_delete(self, collection: str, num_leaving: int) -> None:
+        named = next((one for one in self._library.collections if one.name == collection), None)
+        if named is None:
+            # It has gone while its files were counted.
+            return
+        leaving = self.tr("%1 files leave the index and can no longer be found or cited.")
+        if num_leaving == 1:
+            leaving = self.tr("1 file leaves the index and can no longer be found or cited.")
+        if not num_leaving:
+            leaving = self.tr("All its files stay in the index, as they are in other collections as well.")
+        are_shared = 0 < num_leaving < sum(named.documents_by_state.values())
+        ask_first(
+            self,
+            self.tr("Delete the collection “%1”?").replace("%1", collection),
+            joined(
+                leaving.replace("%1", count_text(num_leaving)),
+                self.tr("The others are in other collections as well, and stay.") if are_shared else "",
+                self.tr("The files themselves stay where they are."),
+            ),
+            self.tr("Delete"),
+            lambda: self._library.delete_collection(collection),
+        )
 
     def _on_help(self, offered: str, paths: list[str]) -> None:
         if offered == "password":

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from app.widgets.message_bar import MessageBar
     from app.windows.adding import Adding
     from app.windows.attaching import Attaching
+    from app.windows.attention import Attention
     from app.windows.dropping import Dropping
     from app.windows.notices import Notices
     from app.windows.page import Page
@@ -94,6 +95,12 @@ class MainWindow(QMainWindow):
         return Notices(self.message_bar, self._show_problems, self)
 
     @cached_property
+    def attention(self) -> Attention:
+        from app.windows.attention import Attention
+
+        return Attention(self)
+
+    @cached_property
     def chats(self) -> ChatListPanel:
         from app.widgets.chat_list_panel import ChatListPanel
 
@@ -130,6 +137,7 @@ class MainWindow(QMainWindow):
 
     def attach(self, models: AppModels) -> None:
         """Shows the models from now on; called once."""
+        from app.outside import outside
         from app.windows.attaching import Attaching
 
         self._models = models
@@ -141,6 +149,8 @@ class MainWindow(QMainWindow):
         models.conversation.conversation_saved.connect(lambda _id: self._on_conversation_changed())
         models.conversation.title_changed.connect(self._on_title_changed)
         self.notices.attach(models)
+        outside().told.connect(self.notices.tell)
+        self.attention.attach(models)
         self.adding.attach(models)
         self.chats.attach(models.chat_list)
         self.chat.attach(models)
@@ -212,6 +222,12 @@ class MainWindow(QMainWindow):
             self.go_to("chats")
             self.attaching.choose()
 
+    def ask_about(self, paths: list[str], *, is_new: bool) -> None:
+        """Goes to a new chat, or the open one, of which the next questions are about these files of the library."""
+        if self._models is not None:
+            self._models.ask_about(paths, is_new=is_new)
+            self.go_to("chats")
+
     def open_manner(self) -> None:
         """Opens instructions and settings of the open chat."""
         self.go_to("chats")
@@ -254,6 +270,8 @@ class MainWindow(QMainWindow):
             (self.tr("Scroll the chat, also from the question"), "PgUp, PgDown"),
             (self.tr("To the beginning and the end of the chat"), "Ctrl+Home, Ctrl+End"),
             (self.tr("Bring a deleted chat back, in the list"), "Ctrl+Z"),
+            (self.tr("Open a file, in the library"), "Return"),
+            (self.tr("Show a file in its folder, in the library"), "Ctrl+Return"),
         ]
         dialog = ShortcutsDialog([*((item.does, item.keys) for item in self.shortcuts), *extra], self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -359,6 +377,9 @@ class MainWindow(QMainWindow):
             Shortcut("Shift+F3", self.tr("Match before"), lambda: self._find_next(-1), "chevron-up"),
             Shortcut("Esc", self.tr("Stop the answer"), self._stop_answer, "stop"),
             Shortcut("F6", self.tr("Next pane"), self.next_pane, "sources"),
+            Shortcut("Ctrl++", self.tr("Larger text"), lambda: self._step_text(1), "zoom-in", ("Ctrl+=",)),
+            Shortcut("Ctrl+-", self.tr("Smaller text"), lambda: self._step_text(-1), "zoom-out"),
+            Shortcut("Ctrl+0", self.tr("Text in its usual size"), lambda: self._size_text(1.0), "fit-width"),
         ]
         install(self, self.shortcuts)
 
@@ -368,6 +389,7 @@ class MainWindow(QMainWindow):
         self.chat.add_folder_wanted.connect(lambda collection: self.adding.add_folder(collection))
         self.chat.new_collection_wanted.connect(lambda: self.adding.new_collection(is_asked=True))
         self.chat.add_files_wanted.connect(lambda collection: self.adding.add_files(collection))
+        self.chat.ask_wanted.connect(lambda path: self.ask_about([path], is_new=False))
         self.chat.open_model_wanted.connect(lambda: self.adding.open_model())
         self.chat.get_model_wanted.connect(self.get_model)
         self.chat.sources_width_changed.connect(self._on_sources_width)
@@ -393,6 +415,16 @@ class MainWindow(QMainWindow):
             if store.problem and store.problem != self._told_problem:
                 self.notices.tell("warning", store.problem, "")
             self._told_problem = store.problem
+
+    def _step_text(self, steps: int) -> None:
+        from app.windows.text_size import stepped
+
+        if (store := self._store()) is not None:
+            self._size_text(stepped(store.settings.font_scale, steps))
+
+    def _size_text(self, scale: float) -> None:
+        if (store := self._store()) is not None:
+            store.change(font_scale=scale)
 
     def _regenerate(self) -> None:
         # Of a chat that nobody sees, nothing is begun or stopped.

@@ -32,6 +32,7 @@ class ModelsPage(Page):
     """Shows a ModelPickerModel, a CatalogueModel and a HubFilesModel; the file dialog belongs to the window."""
 
     open_file_wanted = Signal()
+    look_around_wanted = Signal()
 
     def __init__(
         self,
@@ -46,6 +47,11 @@ class ModelsPage(Page):
         )
         self._picker, self._catalogue = picker, catalogue
         self._rows: list[ModelRow] = []
+        self.look_around = bits.button(
+            self.tr("Look on this computer…"), icon="search", clicked=self.look_around_wanted.emit
+        )  # fmt: skip
+        self.look_around.setToolTip(self.tr("Finds models that other applications have got already"))
+        self.buttons.addWidget(self.look_around)
         self.buttons.addWidget(
             bits.button(self.tr("Open a GGUF file…"), "primary", "plus", self.open_file_wanted.emit)
         )  # fmt: skip

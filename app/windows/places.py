@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from app.models import AppModels
@@ -33,19 +33,36 @@ def _every_file(window: MainWindow, models: AppModels) -> Page:
     sources.passages_changed.connect(lambda: standings.watch(sources.passages))
     page = EveryFilePage(models.each_file, models.library, sources)
     page.message_told.connect(window.notices.tell)
+    page.ask_wanted.connect(lambda path: window.ask_about([path], is_new=True))
     page.take_back(models.settings.settings.unsent_for_every_file)
     return page
 
 
 def _library(window: MainWindow, models: AppModels) -> Page:
+    from app.models.multilingual import MultilingualModel
+    from app.widgets.multilingual_offer import MultilingualOffer
     from app.windows.library_page import LibraryPage
 
     page = LibraryPage(models.library)
+    offered = MultilingualModel(
+        models.client, models.library, models.settings, lambda: models.conversation.is_careful, page
+    )
+    offer = MultilingualOffer(offered)
+    offer.wanted.connect(lambda: _choose_embedder(window))
+    page.offers.addWidget(offer)
     page.add_folder_wanted.connect(window.adding.add_folder)
     page.new_collection_wanted.connect(window.adding.new_collection)
     page.add_files_wanted.connect(window.adding.add_files)
     page.ocr_languages_wanted.connect(lambda: window.go_to("settings"))
+    page.ask_wanted.connect(lambda paths: window.ask_about(paths, is_new=True))
     return page
+
+
+def _choose_embedder(window: MainWindow) -> None:
+    """Over the page that is shown; the settings' page follows what is chosen."""
+    from app.windows.settings_page import SettingsPage
+
+    cast(SettingsPage, window.page("settings")).choose_embedder()
 
 
 def _memory(_window: MainWindow, models: AppModels) -> Page:
@@ -66,6 +83,7 @@ def _models(window: MainWindow, models: AppModels) -> Page:
     found = HubFilesModel(models.client, catalogue, models.model_picker, models)
     page = ModelsPage(models.model_picker, catalogue, found)
     page.open_file_wanted.connect(window.adding.open_model)
+    page.look_around_wanted.connect(window.adding.look_for_models)
     return page
 
 

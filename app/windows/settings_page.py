@@ -38,6 +38,7 @@ from app.windows.export_line import ExportLine
 from app.windows.file_choices import choose_folder
 from app.windows.page import Page
 from app.windows.server_lines import ServerLines
+from app.windows.text_size import LEAST_PERCENT, MOST_PERCENT, STEP_PERCENT
 
 if TYPE_CHECKING:
     from app.models import AppModels
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 _CONTROL_LETTERS = 15
 _MODELS_FOLDER = "models.folder"
 _SETTLE_MS = 500
-_PERCENT = (70, 250)
 _WIDEST_PX = 760
 
 
@@ -135,8 +135,8 @@ class SettingsPage(Page):
             lambda row: self._window.change(theme=self.theme_choice.itemData(row))
         )  # fmt: skip
         self.font_size = QSpinBox()
-        self.font_size.setRange(*_PERCENT)
-        self.font_size.setSingleStep(10)
+        self.font_size.setRange(LEAST_PERCENT, MOST_PERCENT)
+        self.font_size.setSingleStep(STEP_PERCENT)
         self.font_size.setSuffix(" %")
         self.font_size.setKeyboardTracking(False)
         self.font_size.valueChanged.connect(lambda percent: self._window.change(font_scale=percent / 100))
@@ -182,7 +182,7 @@ class SettingsPage(Page):
         self._line(section, self.tr("Answers per question"), words, self.answers_per_question)
 
     def _add_embedder(self, section: QVBoxLayout) -> None:
-        self.embedder = bits.button(self.tr("Change…"), clicked=self._choose_embedder)
+        self.embedder = bits.button(self.tr("Change…"), clicked=self.choose_embedder)
         words = self.tr(
             "Finds passages by what they mean; the built-in one knows English. "
             "Another one embeds all files again, in the background."
@@ -350,7 +350,8 @@ class SettingsPage(Page):
             self.embedder_coming.setText(": ".join(part for part in (words, progress_words(coming)) if part))
         self.embedder_coming.setVisible(coming is not None)
 
-    def _choose_embedder(self) -> None:
+    def choose_embedder(self) -> None:
+        """Opens the choice of embedding models."""
         dialog = EmbedderDialog(self._engine, self._embedders, self)
         dialog.chosen.connect(lambda model: self._engine.change(_EMBEDDER, model))
         dialog.open()

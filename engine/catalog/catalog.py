@@ -16,12 +16,13 @@ from pathlib import Path
 from engine.catalog.database import Database
 from engine.catalog.folders import KEPT, FolderReader
 from engine.catalog.indices import IndexReader
+from engine.catalog.names import NameReader, checked_name, give_up_former
 from engine.catalog.passwords import PasswordReader
 from engine.catalog.reader import Root, id_list, name_key, span
 from engine.catalog.scopes import ScopeReader
 from engine.catalog.work import WorkReader
 from engine.core import FoundFile, ReadDocument
-from engine.errors import BadRequest, DocumentUnreadable, NothingThere
+from engine.errors import DocumentUnreadable, NothingThere
 
 CATALOG_NAME = "catalog.sqlite"
 
@@ -32,7 +33,7 @@ _OUTLIVED = "reason = iif(embedder = '', '', reason)"
 _COVERED = "EXISTS (SELECT 1 FROM roots r WHERE {path} >= r.first AND {path} < r.last)"
 
 
-class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader):
+class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader, IndexReader):
     """Reads as `CatalogReader` and `ScopeReader`, and writes."""
 
     def __init__(self, database: Database) -> None:
@@ -68,10 +69,7 @@ class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader
         Raises:
             BadRequest: The collection's name is blank, or no text.
         """
-        if not name_key(collection):
-            raise BadRequest("A collection needs a name.")
-        if collection != collection.encode("utf-8", "ignore").decode():
-            raise BadRequest(f"{collection!r} cannot be a collection's name: it is not UTF-8.")
+        collection = checked_name(collection)
         first, last = span(path, is_folder)
         raw = os.fsencode(path)
         with self._database.transaction() as writer:
@@ -168,17 +166,12 @@ class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader
         """Deletes a collection with its roots; returns the ids of the documents that were in no other.
 
         Raises:
-            NothingThere: No collection is called so.
+            NothingThere: No collection is called so now.
         """
         with self._database.transaction() as writer:
-            ids = self.document_ids_in_collection(name)
+            orphans = self.ids_only_in(name)
             writer.execute("DELETE FROM collections WHERE name_key = ?", (name_key(name),))
             writer.execute(f"DELETE FROM exclusions WHERE NOT {_COVERED.format(path='exclusions.path')}")
-            rows = writer.execute(
-                f"SELECT d.document_id FROM documents d WHERE d.{_IDS} AND NOT {_COVERED.format(path='d.path')}",
-                (id_list(ids),),
-            )
-            orphans = frozenset(row[0] for row in rows)
             self.remove_documents(orphans)
         return orphans
 
@@ -305,9 +298,11 @@ class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader
 
 
 def _collection_id(writer: sqlite3.Connection, name: str) -> int:
-    writer.execute(
-        "INSERT INTO collections (name, name_key) VALUES (?, ?) ON CONFLICT DO NOTHING", (name.strip(), name_key(name))
+    made = writer.execute(
+        "INSERT INTO collections (name, name_key) VALUES (?, ?) ON CONFLICT DO NOTHING", (name, name_key(name))
     )
+    if made.rowcount:
+        give_up_former(writer, name)
     row = writer.execute("SELECT collection_id FROM collections WHERE name_key = ?", (name_key(name),)).fetchone()
     return int(row[0])
 

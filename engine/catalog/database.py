@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.catalog.migrations import migrate
+from engine.catalog.path_log import PathLog
 from engine.errors import CatalogBroken, DiskFull, RagdollError, is_disk_full
 
 _BUSY_SECONDS = 30.0
@@ -45,6 +46,7 @@ class Database:
         self._writing_thread: int | None = None
         # Transactions that changed roots or collections, and whether the present one does.
         self._num_root_changes, self._changes_roots = 0, False
+        self.path_log = PathLog()
         with self._errors_told():
             _make_private(file)
             self._writer = _connect(file)
@@ -52,6 +54,7 @@ class Database:
                 _configure(self._writer)
                 migrate(self._writer, file)
                 self._watch_roots()
+                self._watch_paths()
                 for _ in range(_READERS):
                     self._readers.put(_connect(file))
                     with self._reader() as reader:
@@ -109,6 +112,7 @@ class Database:
                 # Once too often does no harm, and readers see it by now.
                 self._num_root_changes += self._changes_roots
                 self._writing_thread, self._changes_roots = None, False
+                self.path_log.close_transaction()
 
     def _watch_roots(self) -> None:
         """Whatever changes them is noted, be it a collection that takes its roots along."""
@@ -122,6 +126,14 @@ class Database:
 
     def _note_root_change(self) -> None:
         self._changes_roots = True
+
+    def _watch_paths(self) -> None:
+        self._writer.create_function("note_path_change", 1, self.path_log.note)
+        for change, row in (("INSERT", "new"), ("DELETE", "old"), ("UPDATE OF path", "new")):
+            self._writer.execute(
+                f"CREATE TEMP TRIGGER documents_{change.split()[0]} AFTER {change} ON documents"
+                f" BEGIN SELECT note_path_change({row}.document_id); END"
+            )
 
     @contextmanager
     def _reader(self) -> Iterator[sqlite3.Connection]:

@@ -138,6 +138,16 @@ def m007_mounts(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE TABLE mounts (path BLOB PRIMARY KEY) STRICT")
 
 
+def m008_former_names(connection: sqlite3.Connection) -> None:
+    """What collections were called before; a name that another collection has by now is none of these."""
+    connection.execute("""
+        CREATE TABLE former_names (
+            name_key TEXT PRIMARY KEY,
+            name TEXT NOT NULL,
+            collection_id INTEGER NOT NULL REFERENCES collections ON DELETE CASCADE
+        ) STRICT""")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     m001_initial,
     m002_documents_found,
@@ -146,6 +156,7 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     m005_work_in_hand,
     m006_vector_tables,
     m007_mounts,
+    m008_former_names,
 )
 
 

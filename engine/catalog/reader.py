@@ -23,6 +23,10 @@ _SELECT = f"""
         d.size_bytes, d.mtime_ns, d.content_hash, d.format, d.num_chunks, d.title, d.num_pages, d.embedder,
         {_SHOWN_NEEDS} AS needs
     FROM documents d"""
+# Who names a collection may not have heard yet that it has another name now.
+_MEANT = """coalesce(
+    (SELECT collection_id FROM collections WHERE name_key = ?1),
+    (SELECT collection_id FROM former_names WHERE name_key = ?1))"""
 # From each root to what lies below it: the other way round, every document would be held against every root.
 _IN_COLLECTION = """d.document_id IN (
     SELECT c.document_id FROM roots r CROSS JOIN documents c
@@ -85,23 +89,15 @@ class CatalogReader:
         return tuple(row["name"] for row in self._database.rows("SELECT name FROM collections ORDER BY name_key"))
 
     def require_collection(self, name: str) -> str:
-        """The collection's name as it was written first.
+        """The collection's name as it was written first, or as it is now where it was called otherwise before.
 
         Raises:
-            NothingThere: No collection is called so; the way out names those there are.
+            NothingThere: No collection is called so, or was; the way out names those there are.
         """
         return str(self._collection_row(name)["name"])
 
     def collections(self) -> tuple[Collection, ...]:
-        return tuple(
-            Collection(
-                name=name,
-                folders=tuple(root.path for root in self.roots(name)),
-                documents_by_state=self.documents_by_state(name),
-                num_chunks=self.num_chunks(name),
-            )
-            for name in self.collection_names()
-        )
+        return tuple(filter(None, map(self._counted, self.collection_names())))
 
     def root(self, collection_id: int, path: str) -> Root:
         """The root at a path, which its collection has."""
@@ -117,7 +113,7 @@ class CatalogReader:
         """What the user added, ordered by collection and path."""
         rows = self._database.rows(
             "SELECT r.*, c.name FROM roots r JOIN collections c USING (collection_id)"
-            " WHERE ?1 IS NULL OR c.name_key = ?1 ORDER BY c.name_key, r.path",
+            f" WHERE ?1 IS NULL OR r.collection_id = {_MEANT} ORDER BY c.name_key, r.path",
             (None if collection is None else name_key(collection),),
         )
         return tuple(_root(row) for row in rows)
@@ -291,12 +287,27 @@ class CatalogReader:
         return " AND ".join(conditions), tuple(parameters)
 
     def _collection_row(self, name: str) -> sqlite3.Row:
-        row = self._database.row("SELECT * FROM collections WHERE name_key = ?", (name_key(name),))
+        row = self._database.row(f"SELECT * FROM collections WHERE collection_id = {_MEANT}", (name_key(name),))
         if row is None:
             names = self.collection_names()
             known = f"There are: {', '.join(names)}." if names else "The library is empty; add a folder first."
             raise NothingThere(f"There is no collection named {name!r}.", known)
         return row
+
+    def _counted(self, name: str) -> Collection | None:
+        """None where it was deleted, or left with its last root, while it was looked at."""
+        try:
+            row = self._collection_row(name)
+            former = "SELECT name FROM former_names WHERE collection_id = ? ORDER BY name_key"
+            return Collection(
+                name=row["name"],
+                folders=tuple(root.path for root in self.roots(name)),
+                documents_by_state=self.documents_by_state(name),
+                num_chunks=self.num_chunks(name),
+                former_names=tuple(one["name"] for one in self._database.rows(former, (row["collection_id"],))),
+            )
+        except NothingThere:
+            return None
 
     def _select(self, clause: str, parameters: Sequence[object]) -> tuple[Document, ...]:
         rows = self._database.rows(f"{_SELECT} {clause}", parameters)

@@ -54,6 +54,18 @@ class Named:
     folders: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedPaths:
+    """Where documents lie now that came, went or were moved since a mark; without an entry, they are gone.
+
+    `document_ids` None: `paths` are all there are. The next time is asked with `mark`.
+    """
+
+    mark: int
+    document_ids: frozenset[int] | None
+    paths: dict[int, str]
+
+
 class ScopeReader(CatalogReader):
     """Questions that a search asks. Every answer is of the moment it was asked."""
 
@@ -115,6 +127,23 @@ class ScopeReader(CatalogReader):
             frozenset(path for path in paths if wanted & file_names(path)),
             frozenset(folder for path in paths for folder in _folders_above(path, wanted)),
         )
+
+    def changed_paths(self, mark: int | None) -> ChangedPaths:
+        """What changed since a `mark` of before, None for one that never was."""
+        now, ids = self._database.path_log.since(mark)
+        if ids is not None:
+            return ChangedPaths(now, ids, self.paths_of(ids) if ids else {})
+        rows = self._database.rows("SELECT document_id, path FROM documents")
+        return ChangedPaths(now, None, {row[0]: os.fsdecode(row[1]) for row in rows})
+
+    def num_chunks_by_id(self) -> tuple[tuple[int, int], ...]:
+        """How many chunks are stored of each document that has some, ordered by id."""
+        stored = f"SELECT d.document_id, d.num_chunks FROM documents d WHERE {_STORED} ORDER BY d.document_id"
+        return tuple((row[0], row[1]) for row in self._database.rows(stored))
+
+    def root_folders(self) -> frozenset[str]:
+        """The folders that the user added."""
+        return frozenset(root.path for root in self.roots() if root.is_folder)
 
     def _scope(self, collection: str | None, filters: Filters) -> tuple[list[str], tuple[object, ...]]:
         conditions, parameters = list[str](), list[object]()

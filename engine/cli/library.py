@@ -11,13 +11,14 @@ from engine.cli.inputs import read_password
 from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.cli.progress import progress
+from engine.core import DEFAULT_COLLECTION
 from engine.events import IndexFinished
 
 
 def add(options: argparse.Namespace, out: Output) -> None:
     with opened() as engine:
         with progress(engine, options.json):
-            finished = engine.add(options.paths, options.collection)
+            finished = engine.add(options.paths, _collection(options, engine))
         tell_index(finished, out)
         _go_on_moving(engine, out)
 
@@ -82,6 +83,17 @@ def status(options: argparse.Namespace, out: Output) -> None:
     words.tell_collections(collections, folders, out)
     words.tell_move(embedder, out)
     out.line(f"{disk_bytes / 2**20:.1f} MB on disk in {document['data_folder']}")
+
+
+def _collection(options: argparse.Namespace, engine: Commanded) -> str:
+    """Where files go; if nobody says so, into the default collection, whatever it is called by now."""
+    if options.collection is not None:
+        return str(options.collection)
+    collections = engine.collections()
+    if DEFAULT_COLLECTION in (collection.name for collection in collections):
+        return DEFAULT_COLLECTION
+    renamed = (one.name for one in collections if DEFAULT_COLLECTION in one.former_names)
+    return next(renamed, DEFAULT_COLLECTION)
 
 
 def tell_index(finished: IndexFinished, out: Output) -> None:

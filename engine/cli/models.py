@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from engine.cli import words
+from engine.cli import hub_search, words
 from engine.cli.commanded import Commanded
 from engine.cli.opening import opened
 from engine.cli.output import Output
@@ -19,8 +19,16 @@ _FILE = "OWNER/NAME/FILE.gguf"
 
 
 def models(options: argparse.Namespace, out: Output) -> None:
+    if options.action == "search":
+        hub_search.search([_named_model(options, "words"), *options.words], out)
+        return
+    if options.words:
+        raise BadRequest(f"'ragdoll models {options.action}' takes one name.", "Put quotes around a name with spaces.")
     if options.action == "get" and not options.file:
         _tell_catalogue(out)
+        return
+    if options.action == "find":
+        _tell_elsewhere(out)
         return
     with opened() as engine:
         found = engine.look_up_model(options.file) if options.action == "get" else None
@@ -56,6 +64,22 @@ def models(options: argparse.Namespace, out: Output) -> None:
         out.line("No model is in use: answers are quotes from your files.")
 
 
+def _tell_elsewhere(out: Output) -> None:
+    """Models that other applications have brought to this computer."""
+    with opened() as engine:
+        found = engine.models_elsewhere()
+    if out.is_json:
+        out.json({"found": [one.model_dump() for one in found]})
+        return
+    for one in found:
+        app = one.app or "folder of models"
+        out.line(f"{one.model.name}  {one.model.file_bytes / 2**30:.2f} GB  ({app})\n    {one.model.path}")
+    if found:
+        out.line("Put one on the list with ragdoll models add FILE, or use it with ragdoll models use FILE.")
+    else:
+        out.line("No other model was found where LM Studio, GPT4All, Jan, Ollama and others keep theirs.")
+
+
 def _tell_catalogue(out: Output) -> None:
     """What can be got, and how it would run here."""
     with opened() as engine:
@@ -67,6 +91,7 @@ def _tell_catalogue(out: Output) -> None:
         size = f"about {entry.model.file_bytes / 2**30:.1f} GB"
         out.line(f"{words.typed(entry.model.name)}  {size}  {entry.licence}{_here(entry)}\n    {entry.model.fit}")
     out.line(f"Get one with ragdoll models get NAME, or any other of the Hugging Face hub by its link or {_FILE}.")
+    out.line("Look for others there with ragdoll models search WORDS.")
 
 
 def _tell_files(found: HubFiles, out: Output) -> None:
@@ -116,7 +141,7 @@ def _known(engine: Commanded, name: str) -> Path:
     return path
 
 
-def _named_model(options: argparse.Namespace) -> str:
+def _named_model(options: argparse.Namespace, what: str = "a file") -> str:
     if not options.file:
-        raise BadRequest(f"'ragdoll models {options.action}' needs a file.")
+        raise BadRequest(f"'ragdoll models {options.action}' needs {what}.")
     return str(options.file)

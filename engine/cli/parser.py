@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from engine import __version__
-from engine.cli import embedders, library, models, questions, settings
+from engine.cli import collections, embedders, library, models, questions, settings
 from engine.cli.output import Output
 from engine.core import DEFAULT_COLLECTION
 
@@ -41,7 +41,9 @@ def make_parser() -> argparse.ArgumentParser:
 def _declare_add(command: AddCommand) -> None:
     add = command("add", library.add, "Index folders and files, and wait for it.")
     add.add_argument("paths", nargs="+", metavar="PATH")
-    add.add_argument("--collection", default=DEFAULT_COLLECTION, metavar="NAME")
+    add.add_argument(
+        "--collection", metavar="NAME", help=f"else it is {DEFAULT_COLLECTION}, or what that is called now"
+    )
 
 
 def _declare_questions(command: AddCommand) -> None:
@@ -88,6 +90,15 @@ def _declare_library(command: AddCommand) -> None:
     remove = command("remove", library.remove, "Take folders and files out of the library (the files stay).")
     remove.add_argument("paths", nargs="+", metavar="PATH")
 
+    text = "The collections: what is in them, renaming and deleting them."
+    named = command("collections", collections.collections, text)
+    named.add_argument("action", nargs="?", choices=("list", "rename", "delete"), default="list")
+    named.add_argument(
+        "names", nargs="*", metavar="NAME",
+        help="for rename the name that it has and the one that it gets; for delete its name (the files stay, and are "
+        "found no longer unless another collection has them)",
+    )  # fmt: skip
+
     prioritise = command("prioritise", library.prioritise, "Read waiting files and folders before all others.")
     prioritise.add_argument("paths", nargs="+", metavar="PATH")
 
@@ -101,13 +112,18 @@ def _declare_library(command: AddCommand) -> None:
 
 def _declare_models(command: AddCommand) -> None:
     shelf = command("models", models.models, "The GGUF models that can answer.")
-    actions = ("list", "use", "add", "forget", "get", "delete", "measure")
+    actions = ("list", "use", "add", "forget", "find", "get", "search", "delete", "measure")
     shelf.add_argument("action", nargs="?", choices=actions, default="list")
     shelf.add_argument(
         "file", nargs="?", metavar="FILE",
         help='a GGUF file, a known name, or "none" (for use); for forget one of the list, whose file stays; for delete '
-        "one that was got; for get a name of those that it lists without one, or of the Hugging Face hub a link, "
-        "OWNER/NAME/FILE.gguf, or OWNER/NAME to see what there is",
+        "one that was got; find needs none, and looks where other applications keep theirs; for get a name of those "
+        "that it lists without one, or of the Hugging Face hub a link, OWNER/NAME/FILE.gguf, or OWNER/NAME to see what "
+        "there is",
+    )  # fmt: skip
+    shelf.add_argument(
+        "words", nargs="*", metavar="WORD",
+        help="for search all of these are words, which are sent to the Hugging Face hub to tell what it has",
     )  # fmt: skip
 
     meaning = command("embedders", embedders.embedders, "The embedding models, which find passages by what they mean.")

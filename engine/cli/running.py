@@ -28,7 +28,7 @@ from engine.core import (
     Filters,
     Question,
 )
-from engine.each_file import ask_each, confined_to
+from engine.each_file import ask_each, confined_to, until_model_fails
 from engine.errors import Cancelled, DownloadFailed, EngineGone, LibraryHeld
 from engine.events import (
     AnswerCancelled,
@@ -52,9 +52,12 @@ from engine.protocol import (
     EmbedderEntry,
     EmbedderState,
     Folder,
+    FoundModel,
     HubEmbedder,
     HubFiles,
     HubModel,
+    HubRepository,
+    HubWords,
     MemoryReply,
     Method,
     ModelEntry,
@@ -145,6 +148,12 @@ class RunningEngine:
     def remove(self, paths: Sequence[str | Path]) -> int:
         return self._caller.request(protocol.REMOVE, Paths(paths=_all(paths))).documents
 
+    def rename_collection(self, name: str, new_name: str) -> None:
+        self._caller.request(protocol.RENAME_COLLECTION, protocol.RenameCollection(name=name, new_name=new_name))
+
+    def delete_collection(self, name: str) -> int:
+        return self._caller.request(protocol.DELETE_COLLECTION, protocol.CollectionNamed(name=name)).documents
+
     def collections(self) -> tuple[Collection, ...]:
         return self._ask(protocol.LIBRARY).collections
 
@@ -193,7 +202,7 @@ class RunningEngine:
             return Question(question_id, texts[number], **{"model": named, **options})
 
         with closing(self._asked(range(len(texts)), ask)) as ends:
-            yield from in_turn(ends)
+            yield from in_turn(ends if any(models or ()) else until_model_fails(ends))
 
     def ask_each_file(
         self, text: str, collection: str | None = None, filters: Filters = ANYWHERE, **options: Any
@@ -210,7 +219,7 @@ class RunningEngine:
             return Question(question_id, text, filters=confined_to(document), **options)
 
         # All of them now: one that leaves before its turn is told to have, as by an engine of one's own.
-        return self._asked([*self._documents(document_ids)], ask)
+        return until_model_fails(self._asked([*self._documents(document_ids)], ask))
 
     def submit(self, question: Question) -> None:
         given = {name: getattr(question, name) for name in _ASKED}
@@ -229,6 +238,9 @@ class RunningEngine:
 
     def models(self) -> tuple[ModelEntry, ...]:
         return self._ask(protocol.MODELS).models
+
+    def models_elsewhere(self) -> tuple[FoundModel, ...]:
+        return self._ask(protocol.MODELS_ELSEWHERE).models
 
     def add_model(self, path: Path) -> ModelEntry:
         return self._caller.request(protocol.MODELS_ADD, ModelFile(path=str(_absolute(path))))
@@ -264,6 +276,9 @@ class RunningEngine:
 
     def look_up_model(self, name: str) -> HubFiles:
         return self._caller.request(protocol.MODELS_LOOK_UP, HubModel(source=name))
+
+    def search_models(self, words: str) -> tuple[HubRepository, ...]:
+        return self._caller.request(protocol.MODELS_SEARCH, HubWords(words=words)).repositories
 
     def get_model(self, name: str) -> Generator[Fetched, None, Path]:
         """As an engine's own, but fetched there behind what the window fetches; closed in between, it is stopped."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from engine.cli.output import Output
-from engine.core import Answer, Collection, Passage
+from engine.core import Alternative, Answer, Collection, Passage
 from engine.events import AnswerEnded, AnswerFailed, AnswerFinished, IndexFinished
 from engine.protocol import EmbedderState, Folder
 
@@ -110,16 +110,23 @@ def tell_file_answer(path: str, end: AnswerEnded, out: Output) -> None:
     out.line(path)
     if isinstance(end, AnswerFinished):
         answer = end.answer
-        out.line(_indented(answer.text.strip() or "Nothing found in this file."))
-        cited = dict.fromkeys(citation.passage for citation in answer.citations)
-        places = [f"[{index + 1}] {answer.passages[index].place}" for index in cited if answer.passages[index].place]
-        if places:
-            out.line(_indented("  ".join(places)))
-        if answer.finish_reason == "length":
-            out.line(_indented(_CUT_OFF))
+        _tell_part(answer.text.strip() or "Nothing found in this file.", answer, answer, out)
+        for number, other in enumerate(answer.alternatives, start=2):
+            _tell_part(f"--- answer {number} ---\n{other.text.strip()}".strip(), other, answer, out)
     else:
         out.line(_indented(str(end.error) if isinstance(end, AnswerFailed) else "The question was cancelled."))
     out.line()
+
+
+def _tell_part(text: str, part: Answer | Alternative, answer: Answer, out: Output) -> None:
+    """One of the answers of a file, where in it that was found, and whether there is less of it than there could be."""
+    out.line(_indented(text))
+    cited = dict.fromkeys(citation.passage for citation in part.citations)
+    places = [f"[{index + 1}] {answer.passages[index].place}" for index in cited if answer.passages[index].place]
+    if places:
+        out.line(_indented("  ".join(places)))
+    if part.finish_reason == "length":
+        out.line(_indented(_CUT_OFF))
 
 
 def _indented(text: str) -> str:

@@ -163,6 +163,9 @@ class ModelPool:
         elif before.loaded is not None and before.path != str(command.path or "") and before.is_wanted_by_name:
             before.asked_at = self._clock()
             members.make_home(members.another())
+        elif before.path != str(command.path or ""):
+            # What was named is the model that it had; whoever names this one says so.
+            before.is_named = False
         home = members.home
         if self.front is home or not self.front.has_work:
             self.front, self._turn = home, _Turn()
@@ -202,7 +205,9 @@ class ModelPool:
         """Frees models that nobody has asked for a while."""
         now = self._clock()
         for member in self.members.others:
-            if not member.wants_turn and now - member.asked_at > IDLE_SECONDS:
+            # Its questions may be waiting behind those of another one, and none of them have begun.
+            is_asked = member.wants_turn or member.is_waiting
+            if not is_asked and now - member.asked_at > IDLE_SECONDS:
                 self._free(member)
 
     def rest(self, path: Path) -> None:

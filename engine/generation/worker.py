@@ -127,7 +127,7 @@ class GenerationWorker:
         # What came during a load and is not for the questions' turns.
         self._held: deque[AtOnce] = deque()
         self._let_go_at = float("-inf")
-        self._counted_at = float("-inf")
+        self._counted_at = self._let_idle_go_at = float("-inf")
         self.counters: Mapping[str, float] = {}
         self._thread = threading.Thread(target=self._run, name="generation", daemon=True)
 
@@ -267,7 +267,7 @@ class GenerationWorker:
         while not is_over:
             if not self._take_in() and not self.models.has_work and not self._turns:
                 self._idle_time.use()
-                guarded(self.models.let_idle_go)
+                self._let_idle_go()
                 guarded(self.models.look_after)
             self._changes.rest()
             self._changes.withdraw_unseen()
@@ -409,6 +409,14 @@ class GenerationWorker:
     def _count(self, now: bool = False) -> None:
         """Takes the figures for the Memory page, which other threads read."""
         if now or time.monotonic() - self._counted_at >= COUNTERS_SECONDS or not self.models.members.is_busy:
+            # A script may have its questions answered for hours. Not while a model is changed: what has come in this
+            # round has not been looked at.
+            if not now and time.monotonic() - self._let_idle_go_at >= POOL_LOOK_SECONDS:
+                self._let_idle_go()
             guarded(self.models.look_after)
             self.counters = self.models.counters()
             self._counted_at = time.monotonic()
+
+    def _let_idle_go(self) -> None:
+        self._let_idle_go_at = time.monotonic()
+        guarded(self.models.let_idle_go)

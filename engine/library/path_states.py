@@ -40,6 +40,7 @@ def _state(catalog: Catalog, roots: _Roots, path: str, is_reading: bool) -> Path
     here = roots.at(path)
     is_waiting = any(not root.is_surveyed for root in here)
     document = catalog.document_by_path(path)
+    document_id = document.document_id if document is not None else None
     if document is not None:
         is_waiting = is_waiting or document.state == "pending"
         is_read = document.num_chunks > 0 and not is_waiting
@@ -49,10 +50,10 @@ def _state(catalog: Catalog, roots: _Roots, path: str, is_reading: bool) -> Path
         is_waiting = is_waiting or roots.may_yet_enter(path) or catalog.any_below(path, "pending") is not None
         document = catalog.any_below(path)
     if is_read:
-        return PathState(path=path, state="read")
+        return PathState(path=path, state="read", document_id=document_id)
     if is_waiting:
-        return PathState(path=path, state="waiting" if is_reading else "resting")
+        return PathState(path=path, state="waiting" if is_reading else "resting", document_id=document_id)
     if document is None and not here:
         return PathState(path=path, state="absent")
     reason = document.reason if document is not None else here[0].absence
-    return PathState(path=path, state="unread", reason=reason or "No file was found there.")
+    return PathState(path=path, state="unread", reason=reason or "No file was found there.", document_id=document_id)

@@ -195,6 +195,11 @@ class IndexWorker:
         """Deletes a collection and the documents that are in no other; returns how many. Raises as `remove`."""
         return self._queue.remove(lambda indexer: indexer.remove_collection(name))
 
+    def rename_collection(self, name: str, new_name: str) -> None:
+        """Gives a collection another name. Waits for no job: these go by paths. Raises as the catalogue does."""
+        self._catalog.rename_collection(name, new_name)
+        self._teller.changed()
+
     def pause(self) -> None:
         """Holds the running job at its next step, and those behind it."""
         self._queue.pause(True)

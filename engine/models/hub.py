@@ -19,6 +19,7 @@ from urllib.parse import quote
 import requests
 
 from engine.errors import BadRequest, DownloadCut, DownloadFailed
+from engine.models.hub_search import Repository, Wanted, repositories_in
 from engine.models.source import Folder, Source
 
 # So long may a connection take to come about, and be silent.
@@ -131,6 +132,22 @@ class Hub:
             )
         return sorted(offers, key=lambda offer: (offer.num_bytes, offer.source.file))
 
+    def search(self, wanted: Wanted) -> list[Repository]:
+        """The repositories with GGUF files that are called like some words, the most downloaded first; never none.
+
+        Raises:
+            DownloadFailed: It has none, cannot be searched, or cannot be reached.
+        """
+        with self._asked(f"{self._address}/api/models?{wanted.query}", wanted) as response:
+            entries = _listed(response)
+        if entries is None:
+            raise self._something_else("a list of models")
+        if found := repositories_in(entries, self._address):
+            return found
+        raise DownloadFailed(
+            f"There is no GGUF model called like {wanted} on {self._name}.", "Try fewer words, or others."
+        )
+
     @contextmanager
     def reading(self, wanted: HubFile, start: int) -> Iterator[Body]:
         """The file from a byte on, where the hub can.
@@ -163,7 +180,7 @@ class Hub:
 
     @contextmanager
     def _asked(
-        self, url: str, wanted: Source | Folder, headers: Mapping[str, str] | None = None
+        self, url: str, wanted: Source | Folder | Wanted, headers: Mapping[str, str] | None = None
     ) -> Generator[requests.Response]:
         # Packed, it could not be gone on with in the middle.
         headers = {"Accept-Encoding": "identity", **(headers or {})}
@@ -182,9 +199,10 @@ class Hub:
                     f"The connection to {self._name} cannot be trusted: its certificate is not valid here.",
                     "Look whether the date of this computer is right, and whether your network reads along.",
                 ) from error
+            kept = "" if isinstance(wanted, Wanted) else f" {_KEPT}"
             raise DownloadCut(
                 f"{self._name} cannot be reached, or the connection was cut.",
-                f"Look whether this computer is online, and try again. {_KEPT}",
+                f"Look whether this computer is online, and try again.{kept}",
             ) from error
         except requests.RequestException as error:
             raise DownloadFailed(
@@ -246,7 +264,9 @@ def _is_of(wanted: HubFile, start: int, headers: Mapping[str, str]) -> bool:
     return headers.get("Content-Length", str(wanted.num_bytes)) == str(wanted.num_bytes)
 
 
-def _refusal(wanted: Source | Folder, hub: str, status: int, wait_s: float | None) -> DownloadFailed:
+def _refusal(wanted: Source | Folder | Wanted, hub: str, status: int, wait_s: float | None) -> DownloadFailed:
+    if isinstance(wanted, Wanted):
+        return _search_refused(hub, status, wait_s)
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return DownloadFailed(
             f"{hub} gives {wanted.repo} only to people with an account who accepted its licence, or it is not there.",
@@ -259,6 +279,21 @@ def _refusal(wanted: Source | Folder, hub: str, status: int, wait_s: float | Non
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return DownloadCut(f"{hub} has a fault of its own ({status}).", f"Try again later. {_KEPT}", wait_s)
     return DownloadFailed(f"{hub} refused to give {_what(wanted)} ({status}).", "Choose another model.")
+
+
+def _search_refused(hub: str, status: int, wait_s: float | None) -> DownloadFailed:
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return DownloadFailed(
+            f"{hub} asks for a pause: too much was asked for from your network.",
+            f"Search again in {'some' if wait_s is None else max(1, round(wait_s / 60))} minutes.",
+        )
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return DownloadFailed(f"{hub} has a fault of its own ({status}).", "Search again later.")
+    # A mirror may have the files alone.
+    return DownloadFailed(
+        f"{hub} cannot be searched by words ({status}).",
+        "Paste the link of a model's page instead, or name it as OWNER/NAME.",
+    )
 
 
 def _pause_asked(hub: str, wait_s: float | None) -> DownloadFailed:

@@ -36,6 +36,25 @@ class Removed(Message):
     documents: int
 
 
+class CollectionNamed(Message):
+    """A collection by the name that it has now; what is typed at a terminal need not be UTF-8, and is none then."""
+
+    name: PathText
+
+
+class RenameCollection(Message):
+    """Another name for a collection; the one that it has now leads to it as well, until another one has it."""
+
+    name: PathText
+    new_name: PathText
+
+
+class OnlyThere(Message):
+    """How many documents are in one collection and in no other: these leave the library with it."""
+
+    documents: int
+
+
 class Folder(Message):
     """A folder or file that the user linked, and how it stands.
 
@@ -105,12 +124,13 @@ class PathState(Message):
 
     `read`: yes; of a folder, something in it. `waiting`: it is being read, or will be. `resting`: it is to be read, and
     nobody reads, as after a full disk. `unread`: nothing there could be read, and `reason` says why. `absent`: nothing
-    there is in the library.
+    there is in the library. `document_id` is that of the document there; None for a folder, and where there is none.
     """
 
     path: PathText
     state: Literal["read", "waiting", "resting", "unread", "absent"]
     reason: str = ""
+    document_id: int | None = None
 
 
 class PathStatesReply(Message):
@@ -199,6 +219,9 @@ PATH_STATES = Method("library.path_states", Paths, PathStatesReply, is_repeatabl
 UNLOCK = Method("library.unlock", Unlock, Nothing, is_repeatable=True)
 SETTLE_GONE = Method("library.settle_gone", SettleGone, Removed)
 REMOVE = Method("library.remove", Paths, Removed)
+RENAME_COLLECTION = Method("library.rename_collection", RenameCollection, Nothing)
+DELETE_COLLECTION = Method("library.delete_collection", CollectionNamed, Removed)
+ONLY_IN_COLLECTION = Method("library.only_in_collection", CollectionNamed, OnlyThere)
 REINDEX = Method("library.reindex", Paths, Nothing, is_repeatable=True)
 PAUSE = Method("library.pause", Nothing, Nothing)
 RESUME = Method("library.resume", Nothing, Nothing)

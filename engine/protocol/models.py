@@ -54,6 +54,17 @@ class ModelsReply(Message):
     current: PathText
 
 
+class FoundModel(Message):
+    """A model that is on this computer already, from another application; `app` is "" where it lies in our folder."""
+
+    app: str
+    model: ModelEntry
+
+
+class FoundModels(Message):
+    models: tuple[FoundModel, ...]
+
+
 class CatalogueEntry(Message):
     """A model that can be got: `model` tells how large it is and how it would run here, as far as that is known.
 
@@ -204,6 +215,7 @@ MODELS_FORGET = Method("models.forget", ModelFile, Nothing, is_repeatable=True)
 MODELS_DELETE = Method("models.delete", ModelFile, Nothing)
 MODELS_USE = Method("models.use", ModelFile, Nothing)
 MODELS_UNLOAD = Method("models.unload", Nothing, Nothing)
+MODELS_ELSEWHERE = Method("models.elsewhere", Nothing, FoundModels)
 MODELS_CATALOGUE = Method("models.catalogue", Nothing, CatalogueReply)
 MODELS_LOOK_UP = Method("models.look_up", HubModel, HubFiles)
 MODELS_GET = Method("models.get", HubModel, Nothing, is_repeatable=True)

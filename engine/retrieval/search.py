@@ -1,7 +1,8 @@
 """Search: a batch of queries in, for each the best passages of the library out.
 
-Two rankings, words (BM25) and meaning (cosine), are joined before any text is read. What the catalogue no longer
-knows is dropped here, so a removed document can never be cited, whatever the index still holds.
+Two rankings, words (BM25) and meaning (cosine), are joined before any text is read; files whose names fit come a little
+higher, and a scan that says nothing to the question is found by its name at all. What the catalogue no longer knows is
+dropped here, so a removed document can never be cited, whatever the index still holds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ from engine.retrieval.confining import Confinement, KnownDocuments, confined
 from engine.retrieval.joining import Room, passages_of, with_small_documents_whole
 from engine.retrieval.pauses import Pauses, Scoped
 from engine.retrieval.query import ANYWHERE, Query, SearchResult
-from engine.retrieval.rank import averaged, distinct, diverse, fused
+from engine.retrieval.rank import (
+    averaged,
+    distinct,
+    diverse,
+    fused,
+    lifted,
+    read_first,
+    surely_named,
+    with_place_for,
+)
 from engine.retrieval.standing import standing
 from engine.retrieval.whole import MAX_CHUNKS, Reading, is_looked_into, reading_of, steps_of
 from engine.retrieval.words import is_mostly_latin, terms
@@ -37,6 +47,8 @@ _READ_AT_ONCE = 32
 _MAX_RERANKED = 24
 # A passage is a few chunks at most, of which its ordinal may be the first; the next one is among so many.
 _CHUNKS_AHEAD = 5
+# Of so many files that only names speak for, the best rows are looked for; of so many, the first where there are none.
+_MOST_BY_NAME, _MOST_OPENED = 16, 4
 
 
 class Texts(Protocol):
@@ -67,6 +79,14 @@ class Index(Protocol):
     ) -> list[list[Found]]: ...
 
 
+class Names(Protocol):
+    """What search asks of the names of files."""
+
+    def load(self) -> None: ...
+
+    def matching(self, text: str, document_ids: Collection[int] | None = None) -> dict[int, float]: ...
+
+
 class Reranker(Protocol):
     """Scores how well texts answer a question by reading both together; higher is better."""
 
@@ -78,7 +98,7 @@ class _Ranked:
     """What both rankings of a query say together: `scores` of the rows that are to be read, the best first.
 
     `best` are the highest scores by words and by meaning, for each text that was searched for with its number of terms,
-    of the `num_found` rows that they name.
+    of the `num_found` rows that they name. `named` are the documents that the query surely says the names of.
     """
 
     query: Query
@@ -87,6 +107,7 @@ class _Ranked:
     scores: Mapping[str, float]
     num_found: int
     best: tuple[tuple[float, float, int], ...]
+    named: frozenset[int]
 
     def strength(self, num_chunks: int) -> Strength:
         """Of what fits best, whichever text it fits."""
@@ -107,11 +128,22 @@ class Searcher:
         room: Room,
         reranker: Reranker | None = None,
         kept: object = None,
+        names: Names | None = None,
     ) -> None:
-        """`kept` is held for as long as the searcher is: whoever owns the stores sees by it that they are in use."""
+        """`kept` is held for as long as the searcher is: whoever owns the stores sees by it that they are in use.
+
+        Without `names`, what files are called counts only where a question names one in full.
+        """
         self.embedder, self._kept = embedder, kept
         self._table, self._index, self._documents = table, index, documents
         self._settings, self._room, self._reranker = settings, room, reranker
+        self._names = names
+
+    def load(self) -> None:
+        """Loads what the first question would wait for. Raises EmbedderUnavailable."""
+        if self._names is not None:
+            self._names.load()
+        self.embedder.load()
 
     def search(self, queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
         """Answers all queries of a batch together, in their order.
@@ -191,6 +223,7 @@ class Searcher:
                 query,
                 confinement,
                 [(one.text, self._by_words(text, one, pauses), next(by_meaning)) for text, one in some],
+                pauses,
             )
             for query, confinement, some in zip(queries, confinements, each, strict=True)
         ]
@@ -203,11 +236,39 @@ class Searcher:
         return results
 
     def _by_words(self, query: Query, confinement: Confinement, pauses: Pauses) -> list[Found]:
-        wanted = confinement.text, self._candidates(query), confinement.document_ids
+        return self._matching((confinement.text, self._candidates(query), confinement.document_ids), pauses)
+
+    def _matching(self, wanted: tuple[str, int, frozenset[int] | None], pauses: Pauses) -> list[Found]:
         if wanted not in pauses.by_words:
             pauses.by_words[wanted] = self._table.matching(*wanted)
             pauses.let_by()
         return pauses.by_words[wanted]
+
+    def _named(self, query: Query, confinement: Confinement, texts: Sequence[str]) -> dict[int, float]:
+        """The documents that can be found of whose names one of the texts says something, and how much of them."""
+        # Of an answer that is being written, hardly a word is said of a file; and one file alone needs no name.
+        if self._names is None or query.asked or confinement.only_document is not None:
+            return {}
+        named: dict[int, float] = {}
+        for text in texts:
+            for document_id, strength in self._names.matching(text, confinement.document_ids).items():
+                named[document_id] = max(strength, named.get(document_id, 0.0))
+        documents = self._documents.located(named)
+        stored = [
+            document_id for document_id in named if document_id in documents and documents[document_id].num_chunks
+        ]
+        return {document_id: named[document_id] for document_id in sorted(stored, key=lambda one: (-named[one], one))}
+
+    def _by_name(self, text: str, named: Mapping[int, float], known: Collection[int], pauses: Pauses) -> list[Found]:
+        """The best rows of files that nothing but their names speaks for: by their words, or else the first."""
+        missing = [document_id for document_id in named if document_id not in known][:_MOST_BY_NAME]
+        if not missing:
+            return []
+        found = self._matching((text, 2 * len(missing), frozenset(missing)), pauses)
+        has_rows = {row.document_id for row in found}
+        silent = [document_id for document_id in missing if document_id not in has_rows][:_MOST_OPENED]
+        first = [hit for document_id in silent for hit in self._table.hits_at(document_id, 0, 1)]
+        return found + [Found(hit.row_id, hit.document_id, 0.0) for hit in first]
 
     def _by_meaning(
         self, queries: Sequence[Query], confinements: Sequence[Confinement], pauses: Pauses
@@ -238,28 +299,37 @@ class Searcher:
         return bool(text.strip()) and (is_mostly_latin(text) or not self.embedder.is_english_only)
 
     def _ranked(
-        self, query: Query, confinement: Confinement, found: Sequence[tuple[str, Sequence[Found], Sequence[Found]]]
+        self,
+        query: Query,
+        confinement: Confinement,
+        found: Sequence[tuple[str, Sequence[Found], Sequence[Found]]],
+        pauses: Pauses,
     ) -> _Ranked:
-        """From what was `found` for each text, by its words and by its meaning."""
+        """From what was `found` for each text, by its words and by its meaning, and from what files are called."""
         only = [confinement.only_document] if confinement.only_document is not None else []
         rows_of_all = {row.document_id for _, *both in found for rows in both for row in rows}
-        documents = self._documents.located({*rows_of_all, *only})
+        named = self._named(query, confinement, [text for text, *_ in found])
+        documents = self._documents.located({*rows_of_all, *only, *named})
         fused_each, best = list[list[tuple[Found, float]]](), list[tuple[float, float, int]]()
         for text, *both in found:
             by_words, by_meaning = ([row for row in rows if row.document_id in documents] for rows in both)
             num_terms = len(terms(text))
-            fused_each.append(fused(by_words, by_meaning, num_terms, self._settings.words_weight))
+            known = {row.document_id for row in (*by_words, *by_meaning)}
+            by_name = self._by_name(text, named, known, pauses)
+            fused_each.append(fused([*by_words, *by_name], by_meaning, num_terms, self._settings.words_weight))
+            # A name is no sign that a file answers the question.
             best.append((_best(by_words), _best(by_meaning), num_terms))
-        ranked = averaged(fused_each)
+        ranked, surely = lifted(averaged(fused_each), named), surely_named(named)
         limit = self._limit(query)
         num_read = max(_MIN_READ, _READ_PER_PASSAGE * limit) if limit else 0
         return _Ranked(
             query,
             confinement,
             documents,
-            scores={row.row_id: score for row, score in ranked[:num_read]},
+            scores={row.row_id: score for row, score in read_first(ranked, num_read, surely)},
             num_found=len(ranked),
             best=tuple(best),
+            named=surely,
         )
 
     def _result(self, ranked: _Ranked, texts: Mapping[str, Hit], num_chunks: int, pauses: Pauses) -> SearchResult:
@@ -312,7 +382,7 @@ class Searcher:
         hits = distinct(replace(texts[id_], score=scores[id_]) for id_ in scores if id_ in texts)
         if query.breadth is None or query.breadth.reranks:
             hits = self._reranked(query.together or query.text, hits, pauses)
-        hits = self._diversified(hits, limit)
+        hits = with_place_for(self._diversified(hits, limit), ranked.named, limit)
         passages = passages_of(hits, limit, self._room)
         num_chunks = {document_id: located.num_chunks for document_id, located in ranked.documents.items()}
         return with_small_documents_whole(

@@ -71,6 +71,8 @@ def overlap(wanted: Collection[str], present: Collection[str], weights: Mapping[
 
 
 def _folded(text: str) -> str:
+    if text.isascii():
+        return text.casefold()
     decomposed = unicodedata.normalize("NFKD", searchable(text).casefold())
     # Composed again, so that Hangul syllables and kana stay whole; accents are gone.
     return unicodedata.normalize("NFC", "".join(c for c in decomposed if not _is_latin_accent(c)))

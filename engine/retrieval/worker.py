@@ -197,7 +197,7 @@ class RetrievalWorker:
 
     def _load(self) -> None:
         try:
-            self._open_searcher().embedder.load()
+            self._open_searcher().load()
         except Exception as error:  # noqa: BLE001 - the edge of the thread; the first question is told
             log.info("warming up failed: %s", error)
 

@@ -4,8 +4,16 @@
 <context>
     <name>AnotherModel</name>
     <message>
+        <source>%1 found for “%2”, the most downloaded first</source>
+        <translation>为“%2”找到 %1 个，下载最多的在前</translation>
+    </message>
+    <message>
         <source>%1 models in %2</source>
         <translation>%2 中有 %1 个模型</translation>
+    </message>
+    <message>
+        <source>1 found for “%2”</source>
+        <translation>为“%2”找到 1 个</translation>
     </message>
     <message>
         <source>1 model in %2</source>
@@ -16,8 +24,16 @@
         <translation>其他模型</translation>
     </message>
     <message>
-        <source>Another model: link or OWNER/NAME</source>
-        <translation>其他模型：链接或“所有者/名称”</translation>
+        <source>Another model: link, OWNER/NAME, or words to search for</source>
+        <translation>其他模型：链接、OWNER/NAME，或要搜索的词</translation>
+    </message>
+    <message>
+        <source>Back</source>
+        <translation>返回</translation>
+    </message>
+    <message>
+        <source>Back to what was found for “%1”</source>
+        <translation>返回“%1”的搜索结果</translation>
     </message>
     <message>
         <source>Cancel</source>
@@ -32,8 +48,8 @@
         <translation>获取</translation>
     </message>
     <message>
-        <source>Get this model</source>
-        <translation>获取此模型</translation>
+        <source>Get or search for this model</source>
+        <translation>获取或搜索此模型</translation>
     </message>
     <message>
         <source>Hide</source>
@@ -44,8 +60,16 @@
         <translation>隐藏 %1 中的模型</translation>
     </message>
     <message>
-        <source>The link of its page or of its GGUF file on the Hugging Face hub, or its name there: OWNER/NAME.</source>
-        <translation>它在 Hugging Face Hub 上的页面或 GGUF 文件的链接，或其名称，格式为“所有者/名称”。</translation>
+        <source>Hide what was found</source>
+        <translation>隐藏搜索结果</translation>
+    </message>
+    <message>
+        <source>OWNER/NAME, a link, or words to search for</source>
+        <translation>OWNER/NAME、链接，或要搜索的词</translation>
+    </message>
+    <message>
+        <source>The link of its page or of its GGUF file on the Hugging Face hub, or its name there: OWNER/NAME. Other words are searched for there when you press Enter.</source>
+        <translation>它在 Hugging Face 上的页面链接或 GGUF 文件链接，或它在那里的名称：OWNER/NAME。其他词会在您按回车时到那里搜索。</translation>
     </message>
 </context>
 <context>
@@ -64,6 +88,17 @@
     <message>
         <source>Export what you need.</source>
         <translation>请导出需要的内容。</translation>
+    </message>
+</context>
+<context>
+    <name>AskedLine</name>
+    <message>
+        <source>Show it</source>
+        <translation>查看</translation>
+    </message>
+    <message>
+        <source>“%1” is being asked meanwhile, %2 %</source>
+        <translation>“%1”仍在提问中，已完成 %2 %</translation>
     </message>
 </context>
 <context>
@@ -280,8 +315,28 @@
         <translation>1 个文本块</translation>
     </message>
     <message>
+        <source>Add a folder…</source>
+        <translation>添加文件夹…</translation>
+    </message>
+    <message>
         <source>Add to %1</source>
         <translation>添加到 %1</translation>
+    </message>
+    <message>
+        <source>Delete the collection…</source>
+        <translation>删除合集…</translation>
+    </message>
+    <message>
+        <source>List its files</source>
+        <translation>列出其中的文件</translation>
+    </message>
+    <message>
+        <source>More for %1</source>
+        <translation>%1 的更多操作</translation>
+    </message>
+    <message>
+        <source>Rename…</source>
+        <translation>重命名…</translation>
     </message>
 </context>
 <context>
@@ -316,10 +371,41 @@
     </message>
 </context>
 <context>
+    <name>CollectionNameDialog</name>
+    <message>
+        <source>Cancel</source>
+        <translation>取消</translation>
+    </message>
+    <message>
+        <source>Chats that ask this collection go on asking it. Its files and folders keep their names.</source>
+        <translation>向此合集提问的对话会继续向它提问。其中的文件和文件夹名称不变。</translation>
+    </message>
+    <message>
+        <source>Name of the collection</source>
+        <translation>合集名称</translation>
+    </message>
+    <message>
+        <source>Rename</source>
+        <translation>重命名</translation>
+    </message>
+    <message>
+        <source>Rename “%1”</source>
+        <translation>重命名“%1”</translation>
+    </message>
+    <message>
+        <source>There is a collection of that name already.</source>
+        <translation>已有同名的合集。</translation>
+    </message>
+</context>
+<context>
     <name>CollectionPicker</name>
     <message>
         <source>%1 (removed)</source>
         <translation>%1（已移除）</translation>
+    </message>
+    <message>
+        <source>All collections</source>
+        <translation>所有合集</translation>
     </message>
     <message>
         <source>All files</source>
@@ -328,6 +414,10 @@
     <message>
         <source>Collection to ask: %1</source>
         <translation>提问的合集：%1</translation>
+    </message>
+    <message>
+        <source>Collection whose files are listed: %1</source>
+        <translation>列出其文件的合集：%1</translation>
     </message>
     <message>
         <source>New collection…</source>
@@ -340,6 +430,10 @@
     <message>
         <source>Which files answers come from</source>
         <translation>回答取自哪些文件</translation>
+    </message>
+    <message>
+        <source>Which files are listed</source>
+        <translation>列出哪些文件</translation>
     </message>
 </context>
 <context>
@@ -646,6 +740,10 @@
         <source>What was answered last could not be saved yet.</source>
         <translation>最近的回答还未能保存。</translation>
     </message>
+    <message>
+        <source>“%1” is paused at %2 %. It goes on from “Earlier questions”.</source>
+        <translation>“%1”已在 %2 % 处暂停。可从“先前的问题”中继续。</translation>
+    </message>
 </context>
 <context>
     <name>EmbedderDialog</name>
@@ -867,6 +965,14 @@
     <message>
         <source>What the files answered to this question is lost; the files stay.</source>
         <translation>各文件对此问题的回答将丢失；文件会保留。</translation>
+    </message>
+    <message>
+        <source>being asked, %1 %</source>
+        <translation>提问中，%1 %</translation>
+    </message>
+    <message>
+        <source>paused, %1 %</source>
+        <translation>已暂停，%1 %</translation>
     </message>
     <message>
         <source>“When can this contract be ended?” Ask it of every contract at once.</source>
@@ -1157,10 +1263,72 @@
     </message>
 </context>
 <context>
+    <name>FoundModelsDialog</name>
+    <message>
+        <source>Close</source>
+        <translation>关闭</translation>
+    </message>
+    <message>
+        <source>Folder of models</source>
+        <translation>模型文件夹</translation>
+    </message>
+    <message>
+        <source>Looking where LM Studio, GPT4All, Jan, Ollama and others keep their models…</source>
+        <translation>正在 LM Studio、GPT4All、Jan、Ollama 等存放模型的位置查找…</translation>
+    </message>
+    <message>
+        <source>Models on this computer</source>
+        <translation>此电脑上的模型</translation>
+    </message>
+    <message>
+        <source>No other model was found where LM Studio, GPT4All, Jan, Ollama and others keep theirs.</source>
+        <translation>在 LM Studio、GPT4All、Jan、Ollama 等存放模型的位置没有找到其他模型。</translation>
+    </message>
+    <message>
+        <source>Put all on the list</source>
+        <translation>全部加入列表</translation>
+    </message>
+    <message>
+        <source>They are used where they lie; nothing is copied.</source>
+        <translation>它们在原处直接使用，不会复制任何文件。</translation>
+    </message>
+</context>
+<context>
     <name>Hero</name>
     <message>
         <source>What would you like to know?</source>
         <translation>想了解些什么？</translation>
+    </message>
+</context>
+<context>
+    <name>HubRepositoryRow</name>
+    <message>
+        <source>%1 downloads lately</source>
+        <translation>近期下载 %1 次</translation>
+    </message>
+    <message>
+        <source>%1 likes</source>
+        <translation>%1 个赞</translation>
+    </message>
+    <message>
+        <source>1 download lately</source>
+        <translation>近期下载 1 次</translation>
+    </message>
+    <message>
+        <source>1 like</source>
+        <translation>1 个赞</translation>
+    </message>
+    <message>
+        <source>Given only to people with an account there who accepted its licence, so it cannot be got here.</source>
+        <translation>只提供给在那里有账号并接受其许可证的人，因此无法在此获取。</translation>
+    </message>
+    <message>
+        <source>See its models</source>
+        <translation>查看其中的模型</translation>
+    </message>
+    <message>
+        <source>See the models in %1</source>
+        <translation>查看 %1 中的模型</translation>
     </message>
 </context>
 <context>
@@ -1189,6 +1357,10 @@
         <translation>%1 个文件</translation>
     </message>
     <message>
+        <source>%1 files leave the index and can no longer be found or cited.</source>
+        <translation>%1 个文件将离开索引，不再能被找到或引用。</translation>
+    </message>
+    <message>
         <source>%1 on disk</source>
         <translation>磁盘占用 %1</translation>
     </message>
@@ -1201,6 +1373,10 @@
         <translation>1 个文件</translation>
     </message>
     <message>
+        <source>1 file leaves the index and can no longer be found or cited.</source>
+        <translation>1 个文件将离开索引，不再能被找到或引用。</translation>
+    </message>
+    <message>
         <source>Add files…</source>
         <translation>添加文件…</translation>
     </message>
@@ -1209,12 +1385,24 @@
         <translation>添加文件夹…</translation>
     </message>
     <message>
+        <source>All its files stay in the index, as they are in other collections as well.</source>
+        <translation>其中所有文件都留在索引中，因为它们也属于其他合集。</translation>
+    </message>
+    <message>
         <source>Check for changes</source>
         <translation>检查更改</translation>
     </message>
     <message>
         <source>Choose a folder…</source>
         <translation>选择文件夹…</translation>
+    </message>
+    <message>
+        <source>Delete</source>
+        <translation>删除</translation>
+    </message>
+    <message>
+        <source>Delete the collection “%1”?</source>
+        <translation>删除合集“%1”？</translation>
     </message>
     <message>
         <source>Drag a folder or files anywhere onto this window, and ask about what is in them.</source>
@@ -1257,6 +1445,10 @@
         <translation>文件本身仍保留在原处。</translation>
     </message>
     <message>
+        <source>The others are in other collections as well, and stay.</source>
+        <translation>其余文件也属于其他合集，会保留。</translation>
+    </message>
+    <message>
         <source>They can no longer be found or cited.</source>
         <translation>它们将无法再被搜索或引用。</translation>
     </message>
@@ -1272,6 +1464,14 @@
 <context>
     <name>LibraryTable</name>
     <message>
+        <source>Ask about these files</source>
+        <translation>就这些文件提问</translation>
+    </message>
+    <message>
+        <source>Ask about this file</source>
+        <translation>就此文件提问</translation>
+    </message>
+    <message>
         <source>Documents</source>
         <translation>文档</translation>
     </message>
@@ -1280,8 +1480,16 @@
         <translation>重新索引</translation>
     </message>
     <message>
+        <source>Open</source>
+        <translation>打开</translation>
+    </message>
+    <message>
         <source>Remove from the library…</source>
         <translation>从资料库中移除…</translation>
+    </message>
+    <message>
+        <source>Show in folder</source>
+        <translation>在文件夹中显示</translation>
     </message>
 </context>
 <context>
@@ -1311,6 +1519,10 @@
         <translation>键盘快捷键</translation>
     </message>
     <message>
+        <source>Larger text</source>
+        <translation>放大文字</translation>
+    </message>
+    <message>
         <source>Match before</source>
         <translation>上一处匹配</translation>
     </message>
@@ -1331,6 +1543,10 @@
         <translation>下一个窗格</translation>
     </message>
     <message>
+        <source>Open a file, in the library</source>
+        <translation>打开文件（在资料库中）</translation>
+    </message>
+    <message>
         <source>Scroll the chat, also from the question</source>
         <translation>滚动对话（输入问题时也可用）</translation>
     </message>
@@ -1347,12 +1563,24 @@
         <translation>设置</translation>
     </message>
     <message>
+        <source>Show a file in its folder, in the library</source>
+        <translation>在文件夹中显示文件（在资料库中）</translation>
+    </message>
+    <message>
         <source>Show or hide the sidebar</source>
         <translation>显示或隐藏侧边栏</translation>
     </message>
     <message>
+        <source>Smaller text</source>
+        <translation>缩小文字</translation>
+    </message>
+    <message>
         <source>Stop the answer</source>
         <translation>停止回答</translation>
+    </message>
+    <message>
+        <source>Text in its usual size</source>
+        <translation>恢复文字大小</translation>
     </message>
     <message>
         <source>The chat could not be written: %1.</source>
@@ -1833,6 +2061,10 @@
         <translation>失败</translation>
     </message>
     <message>
+        <source>Finds models that other applications have got already</source>
+        <translation>查找其他应用已下载的模型</translation>
+    </message>
+    <message>
         <source>GGUF files that can write answers. New chats begin with the one in use; a chat keeps its own.</source>
         <translation>能够撰写回答的 GGUF 文件。新对话使用当前模型；已有对话保留各自的模型。</translation>
     </message>
@@ -1857,6 +2089,10 @@
         <translation>正在载入模型</translation>
     </message>
     <message>
+        <source>Look on this computer…</source>
+        <translation>在此电脑上查找…</translation>
+    </message>
+    <message>
         <source>Models</source>
         <translation>模型</translation>
     </message>
@@ -1878,6 +2114,161 @@
     <message>
         <source>Streamed layers pass through memory, one after the other.</source>
         <translation>流式读取的层正逐一经过内存。</translation>
+    </message>
+</context>
+<context>
+    <name>MultilingualOffer</name>
+    <message>
+        <source>Arabic</source>
+        <translation>阿拉伯语</translation>
+    </message>
+    <message>
+        <source>Chinese</source>
+        <translation>中文</translation>
+    </message>
+    <message>
+        <source>Czech</source>
+        <translation>捷克语</translation>
+    </message>
+    <message>
+        <source>Danish</source>
+        <translation>丹麦语</translation>
+    </message>
+    <message>
+        <source>Dutch</source>
+        <translation>荷兰语</translation>
+    </message>
+    <message>
+        <source>Finnish</source>
+        <translation>芬兰语</translation>
+    </message>
+    <message>
+        <source>French</source>
+        <translation>法语</translation>
+    </message>
+    <message>
+        <source>German</source>
+        <translation>德语</translation>
+    </message>
+    <message>
+        <source>Get a multilingual embedding model</source>
+        <translation>获取多语言嵌入模型</translation>
+    </message>
+    <message>
+        <source>Get a multilingual one (%1)…</source>
+        <translation>获取多语言模型（%1）…</translation>
+    </message>
+    <message>
+        <source>Get a multilingual one…</source>
+        <translation>获取多语言模型…</translation>
+    </message>
+    <message>
+        <source>Greek</source>
+        <translation>希腊语</translation>
+    </message>
+    <message>
+        <source>Hebrew</source>
+        <translation>希伯来语</translation>
+    </message>
+    <message>
+        <source>Hindi</source>
+        <translation>印地语</translation>
+    </message>
+    <message>
+        <source>Hungarian</source>
+        <translation>匈牙利语</translation>
+    </message>
+    <message>
+        <source>Indonesian</source>
+        <translation>印度尼西亚语</translation>
+    </message>
+    <message>
+        <source>Italian</source>
+        <translation>意大利语</translation>
+    </message>
+    <message>
+        <source>Japanese</source>
+        <translation>日语</translation>
+    </message>
+    <message>
+        <source>Korean</source>
+        <translation>韩语</translation>
+    </message>
+    <message>
+        <source>Norwegian</source>
+        <translation>挪威语</translation>
+    </message>
+    <message>
+        <source>Not now</source>
+        <translation>暂不</translation>
+    </message>
+    <message>
+        <source>Persian</source>
+        <translation>波斯语</translation>
+    </message>
+    <message>
+        <source>Polish</source>
+        <translation>波兰语</translation>
+    </message>
+    <message>
+        <source>Portuguese</source>
+        <translation>葡萄牙语</translation>
+    </message>
+    <message>
+        <source>Romanian</source>
+        <translation>罗马尼亚语</translation>
+    </message>
+    <message>
+        <source>Russian</source>
+        <translation>俄语</translation>
+    </message>
+    <message>
+        <source>Spanish</source>
+        <translation>西班牙语</translation>
+    </message>
+    <message>
+        <source>Swedish</source>
+        <translation>瑞典语</translation>
+    </message>
+    <message>
+        <source>Thai</source>
+        <translation>泰语</translation>
+    </message>
+    <message>
+        <source>The embedding model in use knows English.</source>
+        <translation>当前的嵌入模型只懂英语。</translation>
+    </message>
+    <message>
+        <source>This is not offered again. The settings have it, under “Embedding model”.</source>
+        <translation>不会再次提示。可在设置的“嵌入模型”中找到。</translation>
+    </message>
+    <message>
+        <source>Turkish</source>
+        <translation>土耳其语</translation>
+    </message>
+    <message>
+        <source>Ukrainian</source>
+        <translation>乌克兰语</translation>
+    </message>
+    <message>
+        <source>Vietnamese</source>
+        <translation>越南语</translation>
+    </message>
+    <message>
+        <source>With a multilingual one you can ask in %1.</source>
+        <translation>使用多语言模型，您就可以用%1提问。</translation>
+    </message>
+    <message>
+        <source>Your files seem to be in %1; the embedding model in use knows English.</source>
+        <translation>您的文件似乎是%1的；当前的嵌入模型只懂英语。</translation>
+    </message>
+    <message>
+        <source>another language</source>
+        <translation>其他语言</translation>
+    </message>
+    <message>
+        <source>several languages</source>
+        <translation>多种语言</translation>
     </message>
 </context>
 <context>
@@ -2021,8 +2412,8 @@
         <translation>已安装，重试</translation>
     </message>
     <message>
-        <source>Ragdoll reads them with Tesseract, a free program that runs on this computer like everything else. Install it, then try again; pages with text of their own need none of this.</source>
-        <translation>Ragdoll 使用 Tesseract 读取它们。这是一款免费程序，和其他一切一样在这台电脑上运行。请安装后重试；自带文字的页面不需要它。</translation>
+        <source>Ragdoll reads them with Tesseract, a free program that runs on this computer like everything else. Install it, then try again; pages with text of their own need none of this. Pictures in documents are read with it as well.</source>
+        <translation>Ragdoll 用 Tesseract 读取它们，这是一个免费程序，和其他一切一样在这台电脑上运行。请安装它，然后重试；本身带有文字的页面不需要它。文档中的图片也用它读取。</translation>
     </message>
     <message>
         <source>Scanned pages</source>
@@ -2046,6 +2437,41 @@
     <message>
         <source>You stopped this answer.</source>
         <translation>你停止了这个回答。</translation>
+    </message>
+</context>
+<context>
+    <name>Outside</name>
+    <message>
+        <source>Connect the drive, or have the library look for changes.</source>
+        <translation>请连接该磁盘，或让资料库检查更改。</translation>
+    </message>
+    <message>
+        <source>Show it in its folder instead.</source>
+        <translation>可改为在其文件夹中显示。</translation>
+    </message>
+    <message>
+        <source>This computer has no program that opens “%1”.</source>
+        <translation>此电脑上没有能打开“%1”的程序。</translation>
+    </message>
+    <message>
+        <source>This computer has no program that shows the folder of “%1”.</source>
+        <translation>此电脑上没有能显示“%1”所在文件夹的程序。</translation>
+    </message>
+    <message>
+        <source>“%1” does not answer yet: the drive that it is on may be away or asleep.</source>
+        <translation>“%1”尚无响应：它所在的磁盘可能已断开或处于休眠。</translation>
+    </message>
+    <message>
+        <source>“%1” is not there any more; this is the folder that it was in.</source>
+        <translation>“%1”已不在；这是它原来所在的文件夹。</translation>
+    </message>
+    <message>
+        <source>“%1” is not there: it was deleted or moved, or its drive is away.</source>
+        <translation>“%1”不在：它已被删除或移走，或其磁盘已断开。</translation>
+    </message>
+    <message>
+        <source>“%1” may be run as a program, so it is shown in its folder instead.</source>
+        <translation>“%1”可能会作为程序运行，因此改为在其文件夹中显示。</translation>
     </message>
 </context>
 <context>
@@ -2108,6 +2534,10 @@
     <message>
         <source>Previous page</source>
         <translation>上一页</translation>
+    </message>
+    <message>
+        <source>Show in folder</source>
+        <translation>在文件夹中显示</translation>
     </message>
     <message>
         <source>Smaller</source>
@@ -2428,6 +2858,29 @@
     <message>
         <source>Settings</source>
         <translation>设置</translation>
+    </message>
+</context>
+<context>
+    <name>RunAsking</name>
+    <message>
+        <source>%1 files are still to be read for the library, so the question to every file is paused.</source>
+        <translation>资料库还有 %1 个文件待读取，因此逐文件提问已暂停。</translation>
+    </message>
+    <message>
+        <source>%1 files in a row are not in the library any more, so the question is paused.</source>
+        <translation>连续 %1 个文件已不在资料库中，因此提问已暂停。</translation>
+    </message>
+    <message>
+        <source>1 file is still to be read for the library, so the question to every file is paused.</source>
+        <translation>资料库还有 1 个文件待读取，因此逐文件提问已暂停。</translation>
+    </message>
+    <message>
+        <source>Add their folder again, then resume. Resumed without it, the question leaves them out.</source>
+        <translation>请重新添加它们的文件夹，然后继续。不添加就继续，则会跳过它们。</translation>
+    </message>
+    <message>
+        <source>Resume it once the library has read them.</source>
+        <translation>请在资料库读取完后继续。</translation>
     </message>
 </context>
 <context>
@@ -2761,6 +3214,22 @@
 </context>
 <context>
     <name>SourceCard</name>
+    <message>
+        <source>Ask about this file</source>
+        <translation>就此文件提问</translation>
+    </message>
+    <message>
+        <source>Open in default app</source>
+        <translation>用默认应用打开</translation>
+    </message>
+    <message>
+        <source>Show in folder</source>
+        <translation>在文件夹中显示</translation>
+    </message>
+    <message>
+        <source>Show the page</source>
+        <translation>显示页面</translation>
+    </message>
     <message>
         <source>There was no room for it in what the model read.</source>
         <translation>模型的阅读篇幅已满，未能读到它。</translation>
@@ -3400,6 +3869,10 @@
 <context>
     <name>engine_status</name>
     <message>
+        <source>A question to every file is paused</source>
+        <translation>逐文件提问已暂停</translation>
+    </message>
+    <message>
         <source>Answering %1 questions…</source>
         <translation>正在回答 %1 个问题…</translation>
     </message>
@@ -3462,10 +3935,6 @@
     <message>
         <source>The engine is stopped.</source>
         <translation>引擎已停止。</translation>
-    </message>
-    <message>
-        <source>The question to every file is paused</source>
-        <translation>逐文件提问已暂停</translation>
     </message>
     <message>
         <source>the model</source>
@@ -4135,6 +4604,10 @@
         <translation>这台电脑上的编辑器、笔记工具和脚本可以像向 OpenAI 提问那样使用。其他人无法访问。</translation>
     </message>
     <message>
+        <source>Files with more are left out; 50,000 are some 20,000 pages. Those left out have to be indexed again.</source>
+        <translation>超过此数的文件会被跳过；50,000 段约为 20,000 页。被跳过的文件需要重新索引。</translation>
+    </message>
+    <message>
         <source>Finds what was missed: network folders, drives that were away, changes while Ragdoll was closed.</source>
         <translation>找出遗漏的更改：网络文件夹、曾断开的驱动器，以及 Ragdoll 关闭期间的更改。</translation>
     </message>
@@ -4169,6 +4642,14 @@
     <message>
         <source>Languages of scanned pages</source>
         <translation>扫描页的语言</translation>
+    </message>
+    <message>
+        <source>Larger ones are left out, and so is what takes minutes or gigabytes of memory to read.</source>
+        <translation>更大的文件会被跳过，读取需要数分钟或数 GB 内存的也一样。</translation>
+    </message>
+    <message>
+        <source>Largest file</source>
+        <translation>最大文件</translation>
     </message>
     <message>
         <source>Lately</source>
@@ -4229,6 +4710,10 @@
     <message>
         <source>More passages cover more files and take longer to read.</source>
         <translation>段落越多，涵盖的文件越多，阅读时间也越长。</translation>
+    </message>
+    <message>
+        <source>Most passages of a file</source>
+        <translation>每个文件的最多段落数</translation>
     </message>
     <message>
         <source>Never</source>

@@ -12,8 +12,8 @@ import pytest
 
 from engine import Engine
 from engine.core import Document, Filters, Question
-from engine.each_file import OPEN_AT_ONCE, ask_each, confined_to
-from engine.errors import BadRequest, NothingThere, RagdollError
+from engine.each_file import OPEN_AT_ONCE, ask_each, confined_to, until_model_fails
+from engine.errors import BadRequest, ModelLoadFailed, ModelNotFound, NothingThere, RagdollError
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event, Publish
 
 
@@ -42,9 +42,19 @@ class Desk:
         for listener in self.listeners:
             listener(event)
 
+    def find(self, document_id: int) -> Question | None:
+        return next((one for one in self.asked if one.filters.document_ids == (document_id,)), None)
+
+    def question_to(self, document_id: int) -> Question:
+        question = self.find(document_id)
+        assert question is not None
+        return question
+
     def end(self, document_id: int) -> None:
-        question = next(one for one in self.asked if one.filters.document_ids == (document_id,))
-        self.tell(AnswerCancelled(question.question_id))
+        self.tell(AnswerCancelled(self.question_to(document_id).question_id))
+
+    def fail(self, document_id: int, error: RagdollError) -> None:
+        self.tell(AnswerFailed(self.question_to(document_id).question_id, error))
 
 
 def ask(document: Document, question_id: str) -> Question:
@@ -95,6 +105,59 @@ def test_a_question_that_cannot_be_made_has_failed_and_the_others_go_on() -> Non
         desk.end(6)
         assert [one.document_id for one, _ in answers] == [8, 6]
     assert not desk.cancelled
+
+
+def test_a_model_that_cannot_be_had_is_asked_nothing_more_and_others_go_on() -> None:
+    desk = Desk()
+
+    def ask_of(one: Document, question_id: str) -> Question:
+        return replace(ask(one, question_id), model="/m/broken.gguf" if one.document_id % 2 else "/m/good.gguf")
+
+    documents = [document(number) for number in range(100, 100 + 2 * OPEN_AT_ONCE)]
+    fault = ModelLoadFailed("It is damaged.", "Get it again.")
+    with closing(ask_each(documents, ask_of, desk.submit, desk.cancelled.append, desk.subscribe)) as answers:
+        threading.Timer(0.05, lambda: desk.fail(103, fault)).start()
+        ended = [next(answers)]
+        taken_back = [one.question_id for one in desk.asked if "broken" in one.model and one != desk.question_to(103)]
+        assert desk.cancelled == taken_back
+        for question_id in taken_back:
+            desk.tell(AnswerCancelled(question_id))
+        # Those of the other model end as well, and as they do.
+        ended += [next(answers) for _ in taken_back]
+        for one in documents[::2]:
+            while desk.find(one.document_id) is None:
+                ended.append(next(answers))
+            desk.end(one.document_id)
+        ended += answers
+    assert len(ended) == len(documents)
+    for one, end in ended:
+        assert (isinstance(end, AnswerFailed) and end.error is fault) == bool(one.document_id % 2)
+    assert len([one for one in desk.asked if "broken" in one.model]) == OPEN_AT_ONCE // 2
+    assert not desk.listeners
+
+
+@pytest.mark.parametrize("is_refused", [False, True], ids=["fails", "is refused"])
+def test_where_there_is_one_model_all_end_with_it(is_refused: bool) -> None:
+    desk, fault = Desk(), ModelNotFound("It is gone.")
+
+    def refuse(question: Question) -> None:
+        desk.submit(question)
+        if is_refused and question.filters.document_ids == (105,):
+            raise fault
+
+    documents = [document(number) for number in range(100, 300)]
+    answers = until_model_fails(ask_each(documents, ask, refuse, desk.cancelled.append, desk.subscribe))
+    threading.Timer(0.05, lambda: desk.end(101)).start()
+    told = []
+    if not is_refused:
+        told.append(next(answers)[0].document_id)
+        desk.fail(105, fault)
+    with pytest.raises(ModelNotFound):
+        told += [one.document_id for one, _ in answers]
+    assert told == ([] if is_refused else [101])
+    assert len(set(desk.cancelled)) >= OPEN_AT_ONCE - 2
+    assert len(desk.asked) <= OPEN_AT_ONCE + 1
+    assert not desk.listeners
 
 
 def test_nothing_is_told_of_no_documents() -> None:

@@ -118,36 +118,35 @@ def test_what_an_earlier_version_kept_beside_an_answer_is_still_there(store: Cha
     assert store.runs.outcome(file.file_id) == Outcome(state="finished", text="None.")
 
 
-def test_a_run_waits_until_each_of_its_files_has_answered_or_failed(store: ChatStore) -> None:
+def test_a_run_is_unfinished_until_each_of_its_files_has_answered_or_failed(store: ChatStore) -> None:
     run, other = (store.runs.create(question, None, FILES) for question in ("When?", "Who?"))
     first, second = store.runs.files(run.run_id)
-    assert store.runs.waits(run.run_id)
+    assert store.runs.unfinished() == {run.run_id: (0, 2), other.run_id: (0, 2)}
     store.runs.record(second.file_id, Outcome(state="failed"))
-    assert store.runs.waits(run.run_id)
+    assert store.runs.unfinished() == {run.run_id: (1, 2), other.run_id: (0, 2)}
     store.runs.record(first.file_id, Outcome(state="finished"))
-    assert not store.runs.waits(run.run_id)
-    assert store.runs.waits(other.run_id)
-    assert not store.runs.waits("gone")
+    assert store.runs.unfinished() == {other.run_id: (0, 2)}
+    store.runs.delete(other.run_id)
+    assert store.runs.unfinished() == {}
 
 
-def test_a_run_waits_also_where_only_its_first_files_do(store: ChatStore) -> None:
-    run = store.runs.create("When?", None, [(number, f"/docs/{number}.pdf") for number in range(300)])
-    first, *others = store.runs.files(run.run_id)
-    for file in others:
-        store.runs.record(file.file_id, Outcome(state="finished"))
-    assert store.runs.waits(run.run_id)
-    store.runs.record(first.file_id, Outcome(state="failed"))
-    assert not store.runs.waits(run.run_id)
-
-
-def test_whether_a_run_waits_is_seen_without_its_answers(store: ChatStore) -> None:
+def test_how_far_runs_are_is_seen_without_their_answers(store: ChatStore) -> None:
     looked: list[str] = []
     store._connection.set_trace_callback(looked.append)
-    store.runs.waits("any")
+    store.runs.unfinished()
     store._connection.set_trace_callback(None)
     [question] = looked
-    plan = " ".join(row[3] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {question}"))
-    assert "files_waiting" in plan
+    plan = [row[3] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {question}")]
+    waiting, all_files = (step for step in plan if "run_files" in step)
+    assert "files_waiting" in waiting
+    assert "COVERING INDEX files_of_run" in all_files
+
+
+def test_a_file_that_came_back_is_another_document(store: ChatStore) -> None:
+    run = store.runs.create("When?", None, FILES)
+    first, second = store.runs.files(run.run_id)
+    store.runs.move([(second.file_id, 9), ("gone", 3)])
+    assert [file.document_id for file in store.runs.files(run.run_id)] == [first.document_id, 9]
 
 
 def test_a_full_disk_is_told_of_the_question_and_not_of_a_chat(store: ChatStore) -> None:

@@ -1,24 +1,27 @@
-"""Tests for app.models.each_file and each_file_csv: a question to every file, whatever comes between."""
+"""Tests for app.models.each_file, run_asking, run_missing and each_file_csv: a question to every file, and whatever
+comes between."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
 from app.chats import ChatStore
-from app.models import each_file
-from app.models.each_file import OPEN_AT_ONCE, EachFileModel
+from app.models import run_asking
+from app.models.each_file import EachFileModel
 from app.models.each_file_csv import HEADER, csv_of
 from app.models.engine_status import EngineStatusModel
+from app.models.run_asking import OPEN_AT_ONCE
+from app.models.run_missing import MOST_GONE
 from app.models.run_table import ANSWER, FILE, FOUND_AT, STATE
 from app.models.run_writer import Writer
 from app.models.turns import TurnView
 from engine import protocol
 from engine.errors import ModelError
-from engine.protocol import Filters
+from engine.protocol import Filters, PathState
 from tests.app.models.test_listing import document, documents
 from tests.helpers.answers import finished, found, passage, timings, tokens
 from tests.helpers.fake_engine_client import FakeEngineClient
@@ -32,13 +35,21 @@ class Desk:
     def __init__(self, client: FakeEngineClient, store: ChatStore) -> None:
         self.client, self.store, self.now = client, store, 100.0
         self.told: list[str] = []
+        self.told_besides: list[str] = []
         self.model = self.reopened()
 
     def reopened(self, writer: Callable[..., Writer | None] = lambda _views, _given_up: Writer()) -> EachFileModel:
         store, client = self.store.runs, self.client
         model = EachFileModel(client, store, clock=lambda: self.now, writer=writer)  # type: ignore[arg-type]
         model.request_failed.connect(lambda sentence, _way_out: self.told.append(sentence))
+        model.told.connect(self.told_besides.append)
         return model
+
+    @property
+    def foot(self) -> str:
+        """What the status line of a window says that is opened now."""
+        self.client.state = "ready"
+        return EngineStatusModel(self.client, each_file=self.model).sentence  # type: ignore[arg-type]
 
     def begin(self, num_files: int, question: str = QUESTION) -> None:
         self.model.begin(question, "Contracts")
@@ -64,6 +75,34 @@ class Desk:
     def finish(self, number: int, text: str = "In May [1].") -> None:
         where = passage(number, place=f"page {number + 1}")
         self.client.tell(finished(self.asked()[number].question_id, text, passages=(where,)))
+
+    def lose(self, *numbers: int, is_refused: bool = False) -> None:
+        """The engine does not find the documents of these questions any more."""
+        for number in numbers:
+            question_id = self.asked()[number].question_id
+            if is_refused:
+                self.client.refuse(protocol.ASK, "It is gone.", "NothingThere", "Add it.")
+            else:
+                gone = {"kind": "NothingThere", "sentence": "It is gone.", "way_out": "Add it."}
+                self.client.tell(protocol.AnswerFailed(question_id=question_id, **gone))
+
+    def find(self, document_ids: Mapping[str, int] | None = None, state: str = "read") -> tuple[str, ...]:
+        """Says what lies where missing files lay, of those that are not named nothing; where it was looked."""
+        found = document_ids or {}
+        [request] = [one for one in self.client.open if one.method is protocol.PATH_STATES]
+        paths = request.params.paths  # type: ignore[attr-defined]
+        states = tuple(
+            PathState(path=path, state=state, document_id=found[path])  # type: ignore[arg-type]
+            if path in found
+            else PathState(path=path, state="absent")
+            for path in paths
+        )
+        self.client.answer(protocol.PATH_STATES, protocol.PathStatesReply(states=states))
+        return tuple(paths)
+
+    @property
+    def is_looking(self) -> bool:
+        return any(one.method is protocol.PATH_STATES for one in self.client.open)
 
 
 def writing(question_id: str) -> protocol.AnswerState:
@@ -177,25 +216,30 @@ def test_what_was_answered_is_there_after_the_window_was_closed_and_the_rest_goe
     assert len(desk.asked()) == 5
 
 
-def test_the_next_start_says_that_a_question_waits_until_it_is_opened_or_done(desk: Desk) -> None:
-    desk.client.become_ready()
-
-    def said() -> str:
-        return EngineStatusModel(desk.client, each_file=desk.model).sentence  # type: ignore[arg-type]
-
-    assert (desk.model.is_left_waiting, said()) == (False, "Ready")
+def test_every_start_says_that_a_question_waits_until_all_are_done(desk: Desk) -> None:
+    assert (desk.model.does_any_wait, desk.foot) == (False, "Ready")
     desk.begin(2)
     desk.finish(0)
     desk.model.close()
     desk.model = desk.reopened()
-    assert (desk.model.is_left_waiting, said()) == (True, "The question to every file is paused")
+    assert (desk.model.does_any_wait, desk.foot) == (True, "A question to every file is paused")
     desk.model.open(desk.model.runs[0].run_id)
-    assert (desk.model.is_left_waiting, said()) == (False, "The question to every file is paused")
-    desk.model.resume()
+    assert desk.foot == "A question to every file is paused"
+    desk.begin(1, "Who signed it?")
+    assert desk.foot == "Asking every file, 0 %"
     desk.finish(2)
+    # That one is done, and the one before is not.
+    assert (desk.model.state, desk.foot) == ("finished", "A question to every file is paused")
     desk.model.close()
     desk.model = desk.reopened()
-    assert (desk.model.is_left_waiting, said()) == (False, "Ready")
+    assert desk.foot == "A question to every file is paused"
+    desk.model.open(desk.model.runs[1].run_id)
+    desk.model.resume()
+    desk.finish(3)
+    assert (desk.model.does_any_wait, desk.foot) == (False, "Ready")
+    desk.model.close()
+    desk.model = desk.reopened()
+    assert (desk.model.does_any_wait, desk.foot) == (False, "Ready")
 
 
 def test_a_killed_window_loses_no_answer(desk: Desk) -> None:
@@ -317,10 +361,8 @@ def test_an_engine_that_gave_up_pauses_the_rest(desk: Desk) -> None:
 def test_a_file_that_fails_says_why_and_can_be_asked_again(desk: Desk) -> None:
     desk.begin(1)
     desk.client.tell(found(desk.asked()[0].question_id, passage(place="page 1")))
-    failure = protocol.AnswerFailed(
-        question_id=desk.asked()[0].question_id, kind="NothingThere", sentence="It is gone.", way_out="Add it."
-    )
-    desk.client.tell(failure)
+    desk.lose(0)
+    assert desk.find() == ("/docs/0.pdf",)
     assert desk.cells(0) == ["0.pdf", "It is gone. Add it.", "", "failed"]
     assert desk.model.state == "finished"
     desk.model.ask_failed_again()
@@ -329,16 +371,112 @@ def test_a_file_that_fails_says_why_and_can_be_asked_again(desk: Desk) -> None:
     assert desk.states() == ["answered"]
 
 
-def test_another_question_pauses_the_one_before_and_both_are_kept(desk: Desk) -> None:
+def test_another_question_pauses_the_one_before_which_is_said_once_and_both_are_kept(desk: Desk) -> None:
     desk.begin(2)
+    desk.finish(0)
+    first = desk.model.run
+    assert desk.model.unfinished() == {first.run_id: (1, 2)}
     desk.begin(1, "Who signed it?")
+    assert desk.told_besides == [f"“{QUESTION}” is paused at 50 %. It goes on from “Earlier questions”."]
+    second = desk.model.run
+    assert desk.model.unfinished() == {first.run_id: (1, 2), second.run_id: (0, 1)}
     assert [run.question for run in desk.model.runs] == ["Who signed it?", QUESTION]
     assert desk.model.num_files == 1
-    desk.model.open(desk.model.runs[1].run_id)
+    desk.model.open(first.run_id)
     assert (desk.model.state, desk.model.num_files) == ("paused", 2)
     desk.model.delete()
     assert [run.question for run in desk.model.runs] == ["Who signed it?"]
     assert (desk.model.state, desk.model.num_files) == ("none", 0)
+    assert len(desk.told_besides) == 1
+
+
+def test_a_question_goes_on_while_another_is_looked_at(desk: Desk) -> None:
+    desk.begin(1, "Who signed it?")
+    desk.finish(0)
+    earlier = desk.model.run
+    desk.begin(4)
+    asked = desk.model.run
+    desk.finish(1)
+    desk.model.open(earlier.run_id)
+    assert (desk.model.state, desk.model.asked, desk.states()) == ("finished", asked, ["answered"])
+    assert desk.cancels() == []
+    desk.finish(2, "In June [1].")
+    assert (desk.model.num_answered, desk.model.asked_progress, desk.foot) == (1, (2, 4), "Asking every file, 50 %")
+    assert desk.states() == ["answered"]
+    desk.model.open(asked.run_id)
+    assert desk.model.state == "running"
+    assert desk.states() == ["answered", "answered", "searching", "searching"]
+    assert desk.cells(1)[1:3] == ["In June [1].", "page 3"]
+    # What comes from now on is shown.
+    desk.client.tell(tokens(desk.asked()[3].question_id, "In Ju"))
+    assert desk.cells(2) == ["2.pdf", "In Ju", "", "writing"]
+    desk.model.open(earlier.run_id)
+    for number in (3, 4):
+        desk.finish(number)
+    assert (desk.model.asked, desk.foot) == (None, "Ready")
+    desk.model.open(asked.run_id)
+    assert (desk.model.state, desk.states()) == ("finished", ["answered"] * 4)
+    assert desk.told_besides == []
+
+
+def test_a_pause_is_of_what_is_shown_and_what_is_deleted_as_well(desk: Desk) -> None:
+    desk.begin(2, "Who signed it?")
+    desk.model.pause()
+    earlier = desk.model.run
+    desk.begin(2)
+    asked = desk.model.run
+    desk.model.open(earlier.run_id)
+    desk.model.pause()
+    desk.model.delete()
+    assert (desk.model.run, desk.model.asked) == (None, asked)
+    assert set(desk.cancels()) == {ask.question_id for ask in desk.asked()[:2]}
+
+
+def test_one_that_is_resumed_pauses_the_other(desk: Desk) -> None:
+    desk.begin(1, "Who signed it?")
+    desk.model.pause()
+    earlier = desk.model.run
+    desk.client.tell(protocol.AnswerCancelled(question_id=desk.asked()[0].question_id))
+    desk.begin(2)
+    asked = desk.model.run
+    desk.model.open(earlier.run_id)
+    desk.model.resume()
+    assert (desk.model.state, desk.model.asked) == ("running", earlier)
+    assert desk.told_besides == [f"“{QUESTION}” is paused at 0 %. It goes on from “Earlier questions”."]
+    assert set(desk.cancels()[1:]) == {ask.question_id for ask in desk.asked()[1:3]}
+    desk.finish(3)
+    desk.model.open(asked.run_id)
+    assert (desk.model.state, desk.foot) == ("paused", "A question to every file is paused")
+
+
+def test_what_is_written_to_its_end_after_a_pause_is_shown_wherever_that_one_is_looked_at(desk: Desk) -> None:
+    desk.begin(1, "Who signed it?")
+    desk.client.tell(tokens(desk.asked()[0].question_id, "Ann"))
+    earlier = desk.model.run
+    desk.begin(1)
+    desk.model.open(earlier.run_id)
+    assert desk.states() == ["writing"]
+    desk.finish(0, "Anna.")
+    assert (desk.model.state, desk.cells(0)[1]) == ("finished", "Anna.")
+    assert desk.model.asked is not None
+
+
+@pytest.mark.parametrize("nothing", ["no files", "no collection", "given up"])
+def test_a_question_of_which_nothing_comes_stops_no_other_and_that_is_shown_again(desk: Desk, nothing: str) -> None:
+    desk.begin(2)
+    desk.finish(0)
+    asked = desk.model.run
+    desk.model.begin("Who signed it?", "Gone")
+    assert (desk.model.state, desk.model.asked) == ("listing", asked)
+    if nothing == "no files":
+        desk.client.answer(protocol.DOCUMENTS, documents())
+    elif nothing == "no collection":
+        desk.client.refuse(protocol.DOCUMENTS, "There is no collection named 'Gone'.", "NothingThere")
+    else:
+        desk.model.pause()
+    assert (desk.model.run, desk.model.state) == (asked, "running")
+    assert desk.states() == ["answered", "searching"]
+    assert desk.cancels() == desk.told_besides == []
 
 
 def test_where_there_are_no_files_it_says_so(desk: Desk) -> None:
@@ -359,14 +497,18 @@ def test_a_list_that_comes_late_starts_nothing(desk: Desk) -> None:
     desk.model.begin("Third?", "Contracts")
     desk.model.pause()
     desk.client.answer(protocol.DOCUMENTS, documents(1))
-    assert desk.model.state == "none"
+    assert (desk.model.run.question, desk.model.state) == ("Second?", "running")
     assert len(desk.model.runs) == 1
 
 
-def test_answers_that_cannot_be_kept_are_not_asked_for_any_more(desk: Desk) -> None:
+def test_answers_that_cannot_be_kept_are_not_asked_for_any_more(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise protocol.RagdollError("The disk is full.", "Free some space.")
+
     desk.begin(3)
-    desk.model._answering.store_failed.emit("The disk is full.", "Free some space.")
-    assert desk.model.state == "paused"
+    monkeypatch.setattr(desk.store.runs, "record", full)
+    desk.finish(0)
+    assert (desk.model.state, desk.told) == ("paused", ["The disk is full."])
 
 
 def test_without_an_engine_it_says_so_and_keeps_what_is_shown(desk: Desk) -> None:
@@ -407,7 +549,7 @@ def every_model_error(error: type[ModelError] = ModelError) -> set[str]:
 def test_every_fault_of_a_model_is_known_as_one() -> None:
     # Of a model that was given up for another one nothing is known to be wrong, and what is fetched answers nobody yet.
     others = {"LoadAbandoned", "DownloadFailed", "DownloadCut"}
-    assert every_model_error() - others == each_file.MODEL_FAULTS
+    assert every_model_error() - others == run_asking.MODEL_FAULTS
 
 
 def test_a_model_that_cannot_be_loaded_fails_no_file_and_is_told_once(desk: Desk) -> None:
@@ -461,10 +603,196 @@ def test_failures_with_no_answer_between_make_it_pause_before_all_have_failed(de
 
 def test_files_that_left_the_library_end_alone_and_have_nobody_pause(desk: Desk) -> None:
     desk.begin(6)
-    for _ in range(5):
-        desk.client.refuse(protocol.ASK, "There is no such file.", "NothingThere")
+    desk.lose(*range(5), is_refused=True)
+    # While some are looked for, others wait to be.
+    assert [len(desk.find()), len(desk.find())] == [1, 4]
     assert desk.model.state == "running"
-    assert desk.states() == [*["failed"] * 5, "searching"]
+    desk.finish(5)
+    assert (desk.model.state, desk.states()) == ("finished", [*["failed"] * 5, "answered"])
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_folder_that_left_the_library_and_came_back_is_asked_where_it_lies(desk: Desk, is_refused: bool) -> None:
+    desk.begin(3)
+    desk.lose(0, 1, 2, is_refused=is_refused)
+    back = {f"/docs/{number}.pdf": 100 + number for number in range(3)}
+    assert desk.find(back) + desk.find(back) == tuple(back)
+    assert [ask.filters.document_ids for ask in desk.asked()[3:]] == [(100,), (101,), (102,)]
+    assert desk.states() == ["searching"] * 3
+    for number in (3, 4, 5):
+        desk.finish(number)
+    assert (desk.model.state, desk.model.num_failed, desk.told) == ("finished", 0, [])
+    model = desk.reopened()
+    assert [file.document_id for file in desk.store.runs.files(model.runs[0].run_id)] == [100, 101, 102]
+
+
+def test_what_failed_since_its_folder_had_left_is_asked_again_when_it_is_back(desk: Desk) -> None:
+    desk.begin(2)
+    desk.lose(0, 1)
+    desk.find()
+    desk.find()
+    assert (desk.model.state, desk.states()) == ("finished", ["failed"] * 2)
+    desk.model = desk.reopened()
+    desk.model.open(desk.model.runs[0].run_id)
+    assert desk.states() == ["failed"] * 2
+    desk.model.ask_failed_again()
+    desk.lose(2, 3)
+    back = {"/docs/0.pdf": 7, "/docs/1.pdf": 8}
+    desk.find(back)
+    desk.find(back)
+    assert [ask.filters.document_ids for ask in desk.asked()[4:]] == [(7,), (8,)]
+
+
+def test_a_file_that_is_found_and_missing_all_the_same_is_looked_for_no_more(desk: Desk) -> None:
+    desk.begin(1)
+    desk.lose(0)
+    desk.find({"/docs/0.pdf": 7})
+    desk.lose(1)
+    desk.find({"/docs/0.pdf": 7})
+    assert (desk.model.state, desk.states(), len(desk.asked())) == ("finished", ["failed"], 2)
+
+
+def test_many_files_that_are_gone_in_a_row_wait_for_their_folder(desk: Desk) -> None:
+    desk.begin(3 * MOST_GONE)
+    desk.lose(*range(MOST_GONE - 1))
+    desk.find()
+    desk.find()
+    desk.finish(MOST_GONE - 1)
+    # One has answered: the others are gone by themselves.
+    assert (desk.model.state, desk.model.num_failed) == ("running", MOST_GONE - 1)
+    desk.lose(*range(MOST_GONE, 2 * MOST_GONE))
+    desk.find()
+    desk.find()
+    assert (desk.model.state, desk.model.num_failed) == ("paused", MOST_GONE - 1)
+    assert desk.told == [f"{MOST_GONE} files in a row are not in the library any more, so the question is paused."]
+    # The last ones are being taken back.
+    assert desk.states()[MOST_GONE:] == [*["waiting"] * MOST_GONE, *["searching"] * MOST_GONE]
+    again = desk.reopened()
+    again.open(again.runs[0].run_id)
+    assert (again.num_answered, again.num_failed) == (MOST_GONE, MOST_GONE - 1)
+
+
+def test_whoever_goes_on_without_a_folder_is_paused_for_it_no_more(desk: Desk) -> None:
+    desk.begin(MOST_GONE + 1)
+    desk.lose(*range(MOST_GONE))
+    desk.find()
+    desk.find()
+    assert desk.model.state == "paused"
+    desk.client.tell(protocol.AnswerCancelled(question_id=desk.asked()[MOST_GONE].question_id))
+    desk.model.resume()
+    first, last = MOST_GONE + 1, len(desk.asked()) - 1
+    desk.lose(*range(first, last))
+    desk.find()
+    desk.find()
+    assert desk.model.state == "running"
+    desk.finish(last)
+    assert (desk.model.state, desk.model.num_failed, len(desk.told)) == ("finished", MOST_GONE, 1)
+
+
+def test_what_is_still_to_be_read_waits_until_it_has_been(desk: Desk) -> None:
+    desk.begin(3)
+    back = {"/docs/0.pdf": 7, "/docs/1.pdf": 8}
+    desk.lose(0, 1)
+    desk.find(back, "waiting")
+    desk.find(back, "resting")
+    assert (desk.model.state, desk.is_looking) == ("running", False)
+    desk.finish(2)
+    # Nothing else is left to ask: one of them has been read meanwhile.
+    desk.find({"/docs/0.pdf": 7})
+    assert desk.asked()[-1].filters.document_ids == (7,)
+    assert desk.model.state == "running"
+
+
+def test_a_question_that_waits_for_nothing_but_the_reading_is_paused(desk: Desk) -> None:
+    desk.begin(2)
+    desk.lose(0)
+    desk.find({"/docs/0.pdf": 7}, "waiting")
+    desk.finish(1)
+    desk.find({"/docs/0.pdf": 7}, "waiting")
+    assert (desk.model.state, desk.states()) == ("paused", ["waiting", "answered"])
+    assert desk.told == ["1 file is still to be read for the library, so the question to every file is paused."]
+    desk.model.resume()
+    assert desk.asked()[-1].filters.document_ids == (7,)
+    desk.finish(2)
+    assert desk.model.state == "finished"
+
+
+def test_a_pause_ends_the_search_for_missing_files_which_the_next_start_begins_anew(desk: Desk) -> None:
+    desk.begin(1)
+    desk.lose(0)
+    desk.model.pause()
+    desk.find({"/docs/0.pdf": 7})
+    assert (desk.model.state, desk.states(), len(desk.asked())) == ("paused", ["waiting"], 1)
+    desk.model.resume()
+    desk.lose(1)
+    desk.find({"/docs/0.pdf": 7})
+    assert desk.asked()[-1].filters.document_ids == (7,)
+
+
+def test_an_engine_that_dies_while_files_are_looked_for_has_the_next_one_asked(desk: Desk) -> None:
+    desk.begin(2)
+    desk.lose(0)
+    desk.client.die()
+    desk.client.become_ready()
+    assert sorted(ask.filters.document_ids for ask in desk.asked()[2:]) == [(0,), (1,)]
+    desk.lose(*(number for number in (2, 3) if desk.asked()[number].filters.document_ids == (0,)))
+    desk.client.refuse(protocol.PATH_STATES, "The library is held.", "LibraryHeld")
+    desk.finish(next(number for number in (2, 3) if desk.asked()[number].filters.document_ids == (1,)))
+    assert (desk.model.state, desk.states()) == ("finished", ["failed", "answered"])
+
+
+def test_a_file_of_a_paused_question_that_is_missing_waits(desk: Desk) -> None:
+    desk.begin(1)
+    desk.client.tell(tokens(desk.asked()[0].question_id, "In"))
+    desk.model.pause()
+    desk.lose(0)
+    assert (desk.model.state, desk.states(), desk.is_looking) == ("paused", ["waiting"], False)
+
+
+def test_a_paused_question_is_not_sent_to_the_next_engine(desk: Desk) -> None:
+    desk.begin(2)
+    ids = [ask.question_id for ask in desk.asked()]
+    desk.client.tell(tokens(ids[0], "In Ju"))
+    desk.model.pause()
+    desk.client.die()
+    desk.client.become_ready()
+    assert (len(desk.asked()), desk.states()) == (2, ["waiting"] * 2)
+    desk.model.resume()
+    assert len(desk.asked()) == 3
+
+
+def test_what_an_earlier_question_has_left_is_not_sent_to_the_next_engine(desk: Desk) -> None:
+    desk.begin(1, "Who signed it?")
+    left = desk.asked()[0].question_id
+    desk.client.tell(tokens(left, "Ann"))
+    desk.begin(2)
+    desk.client.die()
+    desk.client.become_ready()
+    assert [ask.filters.document_ids for ask in desk.asked()[3:]] == [(0,), (1,)]
+    for number in (3, 4):
+        desk.finish(number)
+    # Nor last and alone.
+    assert [ask.question_id for ask in desk.asked()].count(left) == 1
+
+
+@pytest.mark.parametrize("is_paused_first", [False, True])
+def test_what_an_engine_may_have_died_of_is_asked_alone_also_after_a_pause(desk: Desk, is_paused_first: bool) -> None:
+    desk.begin(4)
+    deadly = desk.asked()[1].question_id
+    desk.client.tell(protocol.AnswerState(question_id=deadly, state="reading"))
+    if is_paused_first:
+        desk.model.pause()
+    desk.client.die()
+    desk.model.pause()
+    desk.client.become_ready()
+    desk.model.resume()
+    assert [ask.filters.document_ids for ask in desk.asked()[4:]] == [(0,), (2,), (3,)]
+    for number in (4, 5, 6):
+        desk.finish(number)
+    assert [ask.question_id for ask in desk.asked()[7:]] == [deadly]
+    desk.client.tell(protocol.AnswerState(question_id=deadly, state="reading"))
+    desk.client.die()
+    assert desk.states() == ["answered", "failed", "answered", "answered"]
 
 
 def test_what_an_earlier_question_has_left_says_nothing_of_the_one_that_runs(desk: Desk) -> None:

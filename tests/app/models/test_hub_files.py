@@ -8,7 +8,15 @@ from app.models.catalogue import CatalogueModel
 from app.models.hub_files import HubFilesModel
 from app.models.model_picker import ModelPickerModel
 from engine import protocol
-from engine.protocol import CatalogueEntry, Download, HubFiles, ModelDownloads, ModelEntry
+from engine.protocol import (
+    CatalogueEntry,
+    Download,
+    HubFiles,
+    HubRepositories,
+    HubRepository,
+    ModelDownloads,
+    ModelEntry,
+)
 
 
 def entry(name: str) -> CatalogueEntry:
@@ -79,3 +87,33 @@ def test_each_stands_as_the_engine_says_last_or_is_on_the_list(client):
     picker.refresh()
     tell_models(client)
     assert found.download_of(A).state == "part"
+
+
+def test_words_are_told_from_what_names_a_model(client, found):
+    catalogue = found._catalogue
+    catalogue.refresh()
+    client.answer(
+        protocol.MODELS_CATALOGUE,
+        protocol.CatalogueReply(models=(A.model_copy(update={"model": ModelEntry(path="/a", name="Qwen3 4B")}),)),
+    )
+    for text in ("owner/name", "https://huggingface.co", "m.gguf", "qwen3 4b"):
+        found.look_up(text)
+    assert client.asked(protocol.MODELS_SEARCH) == []
+    found.look_up("qwen3 4b instruct")
+    assert client.asked(protocol.MODELS_SEARCH) == [protocol.HubWords(words="qwen3 4b instruct")]
+
+
+def test_what_is_called_like_words_is_there_until_something_else_is_wanted(client, found):
+    repositories = (HubRepository(name="owner/name"),)
+    found.look_up(" qwen  coder ")
+    client.answer(protocol.MODELS_SEARCH, HubRepositories(repositories=repositories))
+    assert (found.words, found.repositories, found.is_asking) == ("qwen coder", repositories, False)
+    found.choose("owner/name")
+    client.answer(protocol.MODELS_LOOK_UP, HubFiles(folder="owner/name", files=(A,)))
+    assert (found.folder, found.repositories) == ("owner/name", repositories)
+    found.back()
+    assert (found.folder, found.entries, found.repositories) == ("", (), repositories)
+    found.look_up("gemma")
+    assert (found.words, found.repositories) == ("", ())
+    client.refuse(protocol.MODELS_SEARCH, "There is none.")
+    assert found.problem == "There is none."

@@ -28,6 +28,10 @@ def table(qtbot):
     theme.appearance().choose("light")
 
 
+# Of three digits, one after the point: wider than larger ones.
+LARGE.append(replace(document(9), size_bytes=round(88.8 * 1024)))
+
+
 def show(table, client, documents) -> None:
     model = DocumentsTable(client, table)
     table.show_documents(model)

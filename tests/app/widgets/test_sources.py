@@ -165,6 +165,9 @@ def test_a_long_name_gives_way_and_is_whole_in_its_tooltip(viewer):
         ("Press `**` for **bold** and **# of runs**", "Press ** for bold and # of runs"),
         ("[![badge](x)](y) [and ![a crab](b) too](c)", "badge and a crab too"),
         ("2**3 + 4**5, calls[0](x), <!-- open", "2**3 + 4**5, calls[0](x), <!-- open"),
+        ("_Ownership_ is *what* counts", "Ownership is what counts"),
+        ("those\n> values get popped\n> > off", "those values get popped off"),
+        ("a_b and __init__, 2*3*4, p = *q, a * b * c, _ or *", "a_b and __init__, 2*3*4, p = *q, a * b * c, _ or *"),
     ],
 )
 def test_a_snippet_of_markdown_is_what_people_would_read_of_it(text, shown):
@@ -172,7 +175,7 @@ def test_a_snippet_of_markdown_is_what_people_would_read_of_it(text, shown):
     assert snippet(passage(1, text=text)) == " ".join(text.split())
 
 
-@pytest.mark.parametrize("sign", ["<!-- ", "**a ", "[", "``` ` ", "{{#include ", "~~~\n"])
+@pytest.mark.parametrize("sign", ["<!-- ", "**a ", "[", "``` ` ", "{{#include ", "~~~\n", "*a ", "_a ", "> "])
 def test_only_the_beginning_of_a_long_markdown_text_is_looked_at_for_a_snippet(sign):
     shown = replace(passage(1, text="**So** it is. " + sign * 50_000), document="/docs/a.md")
     assert snippet(shown).startswith("So it is.")

@@ -244,6 +244,48 @@ def test_earlier_questions_are_found_again_and_can_be_deleted(page, client, qtbo
     assert page.window().focusWidget() is page.question
 
 
+def test_what_is_asked_goes_on_while_an_earlier_question_is_looked_at_and_one_gets_back_to_it(
+    page, window, client, qtbot, models: AppModels
+) -> None:
+    client.become_ready()
+    [first, _] = ask_all(page, client, qtbot)
+    page.run.pause.click()
+    told: list[tuple[str, ...]] = []
+    page.message_told.connect(lambda *words: told.append(words))
+    page.question.setText("Who signed it?")
+    page.ask.click()
+    list_files(client, "/docs/a.pdf", "/docs/b.pdf")
+    num_asked = len(client.asked(protocol.ASK))
+    assert not page.asked.isVisible()
+    page.earlier.menu().aboutToShow.emit()
+    earlier = page.earlier.menu().actions()
+    assert [action.text().split(" · ")[0::2] for action in earlier] == [
+        ["Who signed it?", "being asked, 0 %"],
+        [QUESTION, "paused, 0 %"],
+    ]
+    earlier[1].trigger()
+    assert page.asked.isVisible()
+    assert page.asked.words == "“Who signed it?” is being asked meanwhile, 0 %"
+    assert page.run.figures == "0 of 2 files have answered · paused"
+    client.tell(finished(client.asked(protocol.ASK)[num_asked - 1].question_id, passages=(passage(),)))
+    assert page.asked.words == "“Who signed it?” is being asked meanwhile, 50 %"
+    assert window.status_line.sentence == "Asking every file, 50 %"
+    page.asked.show_it.setFocus()
+    qtbot.keyClick(page.asked.show_it, Qt.Key.Key_Space)
+    assert models.each_file.run.question == "Who signed it?"
+    assert page.run.figures.startswith("1 of 2 files have answered · about ")
+    assert not page.asked.isVisible()
+    assert window.focusWidget() is page.table
+    # Whoever goes on with the other one pauses this one, and is told so.
+    page.earlier.menu().aboutToShow.emit()
+    page.earlier.menu().actions()[1].trigger()
+    page.run.resume.click()
+    assert told == [("notice", "“Who signed it?” is paused at 50 %. It goes on from “Earlier questions”.", "")]
+    client.tell(protocol.AnswerCancelled(question_id=first))
+    page.earlier.menu().aboutToShow.emit()
+    assert page.earlier.menu().actions()[0].text().endswith(" · paused, 50 %")
+
+
 def test_every_earlier_question_can_be_found(page, models: AppModels, qtbot) -> None:
     for number in range(35):
         models.each_file._store.create(f"Who signed §{number}?", None, [(1, "/docs/a.pdf")])
@@ -290,7 +332,7 @@ def test_how_far_it_is_is_told_at_the_foot_of_every_page(page, window, client, q
     page.run.pause.click()
     for question_id in asked:
         client.tell(protocol.AnswerCancelled(question_id=question_id))
-    assert line.sentence == "The question to every file is paused"
+    assert line.sentence == "A question to every file is paused"
     assert not line._spinner.isVisible()
     page.run.resume.click()
     # Half of it was answered by a model, and it is not known yet whether that one is there.

@@ -11,8 +11,9 @@ from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 
 from app import theme
 from app.widgets.download_row import progress_words
+from app.windows.found_models_dialog import FoundModelsDialog
 from engine import protocol
-from engine.protocol import CatalogueEntry, Download, HubFiles, ModelDownloads, ModelEntry
+from engine.protocol import CatalogueEntry, Download, FoundModel, FoundModels, HubFiles, ModelDownloads, ModelEntry
 from tests.helpers.told_library import tell_library
 
 GIB = 2**30
@@ -295,6 +296,71 @@ def test_a_repository_shows_its_models_of_which_one_is_got(page, client, qtbot):
     assert (another.rows(), another.title, another.field.text()) == ((), "", "")
 
 
+FOUND = protocol.HubRepositories(
+    repositories=(
+        protocol.HubRepository(name="maker/models", downloads=1_234_567, likes=1),
+        protocol.HubRepository(name="gate/keeper", is_gated=True),
+    )
+)
+
+
+def search(page, client, qtbot, text: str = "qwen coder") -> None:
+    look_up(page, qtbot, text)
+    client.answer(protocol.MODELS_SEARCH, FOUND)
+
+
+def test_words_are_searched_for_and_lead_to_the_models_of_what_is_chosen(page, client, qtbot):
+    another = page.catalogue.another
+    another.field.setFocus()
+    qtbot.keyClicks(another.field, " qwen  coder")
+    assert client.asked(protocol.MODELS_SEARCH) == []
+    qtbot.keyClick(another.field, Qt.Key.Key_Return)
+    assert client.asked(protocol.MODELS_SEARCH) == [protocol.HubWords(words=" qwen  coder")]
+    assert client.asked(protocol.MODELS_LOOK_UP) == []
+    assert another.button.text() == "Cancel"
+    client.answer(protocol.MODELS_SEARCH, FOUND)
+    assert another.title == "2 found for “qwen coder”, the most downloaded first"
+    first, gated = another.repository_rows()
+    assert (first.facts, first.is_marked) == ("1,234,567 downloads lately · 1 like", False)
+    assert (gated.facts, gated.is_marked) == ("", True)
+    assert "cannot be got here" in words(gated)
+    first.button.click()
+    assert client.asked(protocol.MODELS_LOOK_UP) == [protocol.HubModel(source="maker/models")]
+    client.answer(protocol.MODELS_LOOK_UP, HubFiles(folder="maker/models", files=(Q4, Q8)))
+    assert (another.title, another.repository_rows(), len(another.rows())) == ("2 models in maker/models", (), 2)
+    another.back_button.click()
+    assert (len(another.repository_rows()), another.rows()) == (2, ())
+    assert another.back_button.isHidden()
+    another.hide_button.click()
+    assert (another.repository_rows(), another.title, another.field.text()) == ((), "", "")
+
+
+def test_what_was_found_stays_where_one_of_it_cannot_be_looked_into(page, client, window, qtbot):
+    another = page.catalogue.another
+    search(page, client, qtbot)
+    another.repository_rows()[1].button.click()
+    client.refuse(protocol.MODELS_LOOK_UP, "The hub gives it only to people with an account.")
+    assert another.problem == "The hub gives it only to people with an account."
+    assert len(another.repository_rows()) == 2
+    another.repository_rows()[0].button.click()
+    assert another.problem == ""
+    # Whoever changes their mind meanwhile chooses another.
+    another.button.click()
+    client.answer(protocol.MODELS_LOOK_UP, HubFiles(folder="maker/models", files=(Q4,)))
+    assert (len(another.repository_rows()), another.rows()) == (2, ())
+    another.field.clear()
+    qtbot.keyClicks(another.field, "x")
+    qtbot.keyClick(another.field, Qt.Key.Key_Backspace)
+    assert another.repository_rows() == ()
+
+
+def test_a_search_that_finds_nothing_says_so(page, client, qtbot):
+    look_up(page, qtbot, "qwen coder")
+    client.refuse(protocol.MODELS_SEARCH, "There is no such model.", way_out="Try other words.")
+    assert page.catalogue.another.problem == "There is no such model. Try other words."
+    assert page.catalogue.another.repository_rows() == ()
+
+
 def test_the_link_of_a_file_gets_it_at_once_and_it_is_followed_below(page, client, window, qtbot):
     another = page.catalogue.another
     look_up(page, qtbot, "https://huggingface.co/maker/models/blob/main/m-Q4.gguf")
@@ -372,7 +438,47 @@ def test_what_was_found_is_spoken(page, client, qtbot, monkeypatch):
     monkeypatch.setattr(QAccessible, "updateAccessibility", lambda event: spoken.append(event.message()))
     look_up(page, qtbot, "maker/models")
     client.answer(protocol.MODELS_LOOK_UP, HubFiles(folder="maker/models", files=(Q4,)))
-    look_up(page, qtbot, "x")
+    look_up(page, qtbot, "/x")
     client.refuse(protocol.MODELS_LOOK_UP, "There is none.")
     assert spoken == ["1 model in maker/models", "There is none."]
     assert page.catalogue.another.hide_button.accessibleName()
+
+
+# --- models of other applications ---
+
+
+def found_dialog(page, window) -> FoundModelsDialog:
+    page.look_around.click()
+    [dialog] = window.findChildren(FoundModelsDialog)
+    return dialog
+
+
+def brought(app: str, name: str) -> FoundModel:
+    return FoundModel(app=app, model=entry(name).model)
+
+
+def test_models_of_other_applications_are_found_and_used_where_they_lie(page, window, client, qtbot):
+    dialog = found_dialog(page, window)
+    assert "Looking" in dialog.words.text()
+    client.answer(
+        protocol.MODELS_ELSEWHERE, FoundModels(models=(brought("LM Studio", "Small"), brought("", "Large")))
+    )
+    assert [words(row).count(app) for row, app in zip(dialog.rows, ("LM Studio", "Folder of models"), strict=True)]
+    dialog.rows[0].use.click()
+    assert client.asked(protocol.MODELS_USE)[-1].path == "/m/Small.gguf"
+
+
+def test_all_that_were_found_can_be_put_on_the_list(page, window, client):
+    dialog = found_dialog(page, window)
+    client.answer(protocol.MODELS_ELSEWHERE, FoundModels(models=(brought("Jan", "Small"), brought("Jan", "Large"))))
+    dialog.list_all.click()
+    assert [asked.path for asked in client.asked(protocol.MODELS_ADD)] == ["/m/Small.gguf", "/m/Large.gguf"]
+
+
+def test_that_there_are_none_or_that_nobody_could_look_is_told(page, window, client):
+    dialog = found_dialog(page, window)
+    client.answer(protocol.MODELS_ELSEWHERE, FoundModels(models=()))
+    assert "No other model was found" in dialog.words.text()
+    assert not dialog.rows
+    assert dialog.list_all.isHidden()
+    dialog.close_button.click()

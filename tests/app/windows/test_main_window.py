@@ -22,6 +22,7 @@ from app.windows.command_palette import Command, CommandPalette, matching
 from app.windows.commands import commands_of
 from app.windows.main_window import MainWindow
 from app.windows.shortcuts_dialog import ShortcutsDialog
+from app.windows.text_size import stepped
 from engine import protocol
 from engine.protocol import Answer, Collection, Scope
 from tests.helpers.answers import finished
@@ -296,6 +297,38 @@ def test_ctrl_l_goes_to_the_question(window):
     QTest.keyClick(window, Qt.Key.Key_L, CTRL)
     assert window.place == "chats"
     assert window.chat.prompt.field.hasFocus()
+
+
+def test_text_is_made_larger_and_smaller_by_keys(window, models):
+    QTest.keyClick(window, Qt.Key.Key_Plus, CTRL)
+    assert models.settings.settings.font_scale == 1.1
+    # Where "+" is above "=".
+    QTest.keyClick(window, Qt.Key.Key_Equal, CTRL)
+    assert models.settings.settings.font_scale == 1.2
+    for _ in range(3):
+        QTest.keyClick(window, Qt.Key.Key_Minus, CTRL)
+    assert models.settings.settings.font_scale == 0.9
+    QTest.keyClick(window, Qt.Key.Key_0, CTRL)
+    assert models.settings.settings.font_scale == 1.0
+
+
+@pytest.mark.parametrize(
+    ("scale", "steps", "then"),
+    [(1.0, 1, 1.1), (1.15, 1, 1.2), (1.15, -1, 1.1), (2.5, 1, 2.5), (0.7, -1, 0.7), (2.45, 1, 2.5)],
+)
+def test_text_goes_to_the_next_step_within_bounds(scale, steps, then):
+    assert stepped(scale, steps) == then
+
+
+@pytest.mark.parametrize("is_looked_at", [True, False])
+def test_an_answer_that_ends_unseen_marks_the_window(window, models, client, monkeypatch, is_looked_at):
+    marked = []
+    monkeypatch.setattr(QApplication, "alert", lambda *window: marked.append(window))
+    monkeypatch.setattr(window, "isActiveWindow", lambda: is_looked_at)
+    turn_id = ask(models, client)
+    assert not marked
+    finish(client, turn_id)
+    assert marked == ([] if is_looked_at else [(window,)])
 
 
 def test_ctrl_slash_shows_every_shortcut(window):

@@ -941,7 +941,10 @@ ALL_SETTINGS = {
         "kv_ram_bytes": None, "kv_disk_bytes": 2**30, "read_ahead": None, "refresh": "off",
     },
     "retrieval": {"passages": 4, "index_mode": "resident"},
-    "library": {"watch": True, "rescan_minutes": 10.0, "ocr_languages": ["eng"]},
+    "library": {
+        "watch": True, "rescan_minutes": 10.0, "ocr_languages": ["eng"],
+        "max_file_bytes": 2**29, "max_chunks_per_document": 50_000,
+    },
     "embedder": {"model": "e5-small"},
     "models": {"folder": ""},
     "memory": {"index_budget_bytes": None},
@@ -993,6 +996,17 @@ def test_how_folders_are_watched_and_where_the_index_is_can_be_changed(window, c
         "memory.index_budget_bytes": 3 * 2**29,
         "library.ocr_languages": ("eng", "deu", "chi_sim"),
     }
+
+
+def test_how_large_a_file_may_be_can_be_changed(window, client, qtbot):
+    page = full_settings_page(window, client)
+    file, passages = (page.engine_control(f"library.max_{what}") for what in ("file_bytes", "chunks_per_document"))
+    assert (file.text(), passages.text()) == ("0.50 GiB", "50,000")
+    file.stepUp()
+    passages.stepUp()
+    qtbot.waitUntil(lambda: len(client.asked(protocol.SETTINGS_SET)) == 2)
+    changes = {name: value for wanted in client.asked(protocol.SETTINGS_SET) for name, value in wanted.changes.items()}
+    assert changes == {"library.max_file_bytes": 3 * 2**28, "library.max_chunks_per_document": 60_000}
 
 
 def test_what_has_no_value_says_what_that_means(window, client, qtbot):

@@ -22,7 +22,9 @@ from engine.cli import opening
 from engine.config import Home
 from engine.door import FILE, knock
 from engine.engine import Engine
+from engine.errors import ModelLoadFailed
 from engine.events import DownloadsChanged
+from engine.generation.model import Model
 from engine.guests import listening
 from engine.host import EngineDesk
 from engine.session import Awaited
@@ -221,6 +223,40 @@ def test_a_command_asks_another_model_and_the_window_keeps_its_own(
     assert {line["model"] for line in ragdoll.run_here(*asked, "May", "--each-file", "--json").lines} == {"tiny-llama"}
     assert (engine.settings.models.current, engine.settings.models.known) == ("", ())
     assert engine.ask("When does the lease end?").model is None
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("is_beside", [False, True], ids=["alone", "beside a window"])
+def test_a_model_that_cannot_be_loaded_ends_a_command_and_is_not_tried_for_each_question(
+    ragdoll: Ragdoll,
+    open_engine: Callable[[], Engine],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_beside: bool,
+) -> None:
+    tried: list[Path] = []
+
+    def fail(self: Model, *_: object, **__: object) -> None:
+        tried.append(self.path)
+        raise ModelLoadFailed("It is damaged.", "Get it again.")
+
+    monkeypatch.setattr(Model, "load", fail)
+    model = write_tiny_model(tmp_path / "broken.gguf")
+    one, some = tmp_path / "one.jsonl", tmp_path / "some.jsonl"
+    lines = [{"id": number, "question": "May"} for number in range(300)]
+    one.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    some.write_text("".join(json.dumps({**line, "model": "none" if line["id"] % 2 else ""}) + "\n" for line in lines))
+    if is_beside:
+        open_engine()
+    for command in (["ask", "May", "--each-file"], ["ask", "--batch", one]):
+        done = ragdoll.run_here(*command, "--model", model)
+        assert (done.code, done.out, done.error) == (cli.EXIT_FAILED, "", "ragdoll: It is damaged. Get it again.\n")
+    # Where lines name others, it is no concern of theirs.
+    told = ragdoll.run_here("ask", "--batch", some, "--model", model).lines
+    assert [line["id"] for line in told] == [line["id"] for line in lines]
+    assert {line["error"]["sentence"] for line in told[::2]} == {"It is damaged."}
+    assert {line["model"] for line in told[1::2]} == {None}
+    assert len(tried) < 20
 
 
 @pytest.mark.parametrize("command", [["watch"], ["serve"], ["models", "measure"]])
@@ -509,6 +545,17 @@ def hub(ragdoll: Ragdoll, tmp_path: Path) -> Iterator[ModelHub]:
         hub.put(REPO, FILE_OF_MODEL, write_tiny_model(tmp_path / "tiny.gguf", layers=4).read_bytes())
         ragdoll.json("settings", f"models.hub={hub.address}")
         yield hub
+
+
+def test_the_hub_is_searched_by_the_open_window(
+    ragdoll: Ragdoll, hub: ModelHub, open_engine: Callable[[], Engine]
+) -> None:
+    open_engine()
+    hub.found = [{"id": REPO, "downloads": 5}]
+    [found] = ragdoll.json("models", "search", "tiny")["repositories"]
+    assert (found["name"], found["downloads"]) == (REPO, 5)
+    hub.found = None
+    assert "cannot be searched by words" in ragdoll.run_here("models", "search", "tiny").error
 
 
 def test_a_model_is_got_by_the_open_window(ragdoll: Ragdoll, hub: ModelHub, open_engine: Callable[[], Engine]) -> None:

@@ -89,6 +89,23 @@ def test_each_file_is_told_with_what_it_says_and_where() -> None:
     ]
 
 
+def test_all_answers_of_a_file_are_told_each_with_its_places_and_whether_it_breaks_off() -> None:
+    passages = tuple(replace(passage(text), place=f"page {page}") for page, text in ((3, "In May."), (7, "In June.")))
+    others = (Alternative("In June [2].", (Citation("[2]", 1, 8),), "stop"), Alternative("In", (), "length"))
+    answer = Answer(
+        "In May [1].", (), (Citation("[1]", 0, 7),), passages, Scope(2, 2, 1), "tiny", "stop", alternatives=others
+    )
+    stream = io.BytesIO()
+    words.tell_file_answer("/d/a.pdf", AnswerFinished("1", answer, TOOK), Output(stream, is_json=False))
+
+    assert stream.getvalue().decode() == (
+        "/d/a.pdf\n    In May [1].\n    [1] page 3\n"
+        "    --- answer 2 ---\n    In June [2].\n    [2] page 7\n"
+        "    --- answer 3 ---\n    In\n"
+        "    There was no room for more of it: --max-tokens allows a longer answer.\n\n"
+    )
+
+
 def test_all_answers_are_told_and_the_sources_of_each() -> None:
     passages = (passage("One."), passage("Two.", document_id=2))
     other = Alternative("As the second says [2].", (Citation("[2]", 1, 19),), "stop")

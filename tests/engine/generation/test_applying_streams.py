@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,6 +17,7 @@ from engine.generation import load_plan, opening
 from engine.generation.commands import UseModel
 from engine.generation.context import Context, Stretch
 from engine.generation.model import Model
+from engine.generation.weights.direct_reads import DirectFiles
 from engine.memory.demand import Demand
 from engine.memory.hardware import Hardware
 from engine.memory.placement import Placement
@@ -90,6 +93,29 @@ def test_a_model_is_loaded_with_its_layers_streamed_and_writes_what_it_writes_wh
     loaded = desk.loader.loaded_now
     assert loaded.stream.streamed == (1, 3, 5)
     desk.wait_until(lambda: desk.worker.counters.get("streamed_bytes_total", 0) > 0)
+
+
+@pytest.mark.expects_warnings
+def test_a_model_whose_drive_went_away_is_loaded_anew_once_it_is_back(desk, layered, decisive, monkeypatch):
+    plan_streamed(desk)
+    desk.worker.use(UseModel(layered))
+    desk.model_state("loaded")
+    read, opened_before = DirectFiles.read, desk.loader.loaded_now.stream._homes._files
+
+    def read_unless_lost(files: DirectFiles, *what: object) -> None:
+        # What was open when the drive went fails for ever, also after it has come back.
+        if files is opened_before:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        read(files, *what)
+
+    monkeypatch.setattr(DirectFiles, "read", read_unless_lost)
+    desk.ask("lost", "lost", **LONG)
+    lost = end_of(desk, "lost")
+    assert isinstance(lost, AnswerFailed)
+    assert "Input/output error" in str(lost)
+    ask_all(desk, decisive)
+    assert texts_of(desk, list(decisive)) == decisive
+    assert desk.loader.loaded_now.stream.streamed == (1, 3, 5)
 
 
 def test_a_model_that_cannot_be_streamed_is_left_to_the_system_and_says_so(desk, layered, decisive, monkeypatch):

@@ -216,6 +216,17 @@ def test_files_of_other_models_go_first_the_longest_unused_before(make_desk, des
     again.check()
 
 
+def test_whoever_shrinks_them_finds_the_room_on_the_disk(desk):
+    files = [desk.write(header_of(number=n, root=OTHER, parent=OTHER), blob_of()) for n in (1, 2)]
+    desk.files.set_budget(1 << 20)
+    desk.files.shrink(0)
+    # Nobody has waited for the thread.
+    assert [file.path.exists() for file in files] == [False, False]
+    # And nothing grows by it.
+    desk.files.shrink(1 << 20)
+    assert desk.files.budget_bytes == 0
+
+
 def test_what_an_open_model_has_is_its_own_to_give_up(desk):
     desk.files.open(ROOT)
     file = desk.write(header_of(), blob_of())

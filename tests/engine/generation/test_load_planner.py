@@ -9,9 +9,10 @@ import pytest
 
 from engine.config import Settings
 from engine.core import Span
+from engine.generation import load_plan, load_planner
 from engine.generation.load_planner import LoadPlanner
 from engine.generation.load_trials import LoadTrials
-from engine.generation.premises import Premises
+from engine.generation.premises import MORE_ROOM_BYTES, Premises
 from engine.memory.demand import Demand
 from engine.memory.ladder import Rung
 from engine.memory.ledger import Ledger
@@ -37,10 +38,38 @@ def test_weights_are_planned_to_leave_only_for_turns_and_only_where_they_lie_as_
     assert not planner.another().demand(plan).wishes.can_leave
 
 
+def test_a_model_computes_on_as_many_cores_as_this_process_may_use(planner, tiny_model, monkeypatch):
+    monkeypatch.setattr(load_plan, "physical_cores", lambda: 3)
+    assert planner.plan(tiny_model, None).spec.num_threads == 3
+
+
 def test_what_could_not_be_packed_is_not_planned_so_again(planner, tiny_model):
     assert planner.plan(tiny_model, None).demand.is_packable
-    planner.premises.not_packed.add(tiny_model)
+    planner.premises.not_packed[tiny_model] = None
     assert not planner.plan(tiny_model, None).demand.is_packable
+
+
+def test_what_the_disk_had_no_room_for_is_packed_once_there_is_more(planner, tiny_model, monkeypatch):
+    free = planner.hardware().disk_free_bytes
+    planner.premises.not_packed[tiny_model] = free
+
+    def is_packable(free_bytes: int) -> bool:
+        looked_at = replace(planner.hardware(), disk_free_bytes=free_bytes)
+        monkeypatch.setattr(load_planner, "probe", lambda folder, devices: looked_at)
+        return planner.plan(tiny_model, None).demand.is_packable
+
+    assert not is_packable(free)
+    assert not is_packable(free + MORE_ROOM_BYTES - 1)
+    assert is_packable(free + MORE_ROOM_BYTES)
+
+
+def test_what_the_disk_had_no_room_for_is_tried_again_when_somebody_wants_it(planner, tiny_model, tmp_path):
+    never = tmp_path / "never.gguf"
+    planner.premises.not_packed |= {tiny_model: 2**60, never: None}
+    assert not planner.plan(tiny_model, None).demand.is_packable
+    planner.premises.forgive()
+    assert planner.plan(tiny_model, None).demand.is_packable
+    assert planner.premises.not_packed == {never: None}
 
 
 def test_what_could_not_be_copied_to_a_device_is_not_planned_so_again(planner, tiny_model):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 from engine.errors import LoadAbandoned, ModelError, NoRoomToLoad
 from engine.events import Event, ModelStateChanged
 from engine.generation import loader as loading
+from engine.generation.loaded import LoadedModel
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
 from tests.helpers.loaders import loader_in
@@ -103,6 +106,26 @@ def test_a_load_that_fails_for_no_known_reason_is_told_to_be_over(
     last = loads.events[-1]
     assert isinstance(last, ModelStateChanged)
     assert (last.state, last.path) == ("none", str(tiny_model))
+    loads.loader.end()
+
+
+@pytest.mark.parametrize("unpacked", ["for_now", "for_good", None])
+def test_only_what_never_changes_is_held_against_a_model_for_good(
+    tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, unpacked: Literal["for_now", "for_good"] | None
+):
+    loads, build = Loads(tmp_path), loading.build
+
+    def built(*arguments: Any) -> LoadedModel:
+        loaded = build(*arguments)
+        return replace(loaded, plan=replace(loaded.plan, unpacked=unpacked))
+
+    monkeypatch.setattr(loading, "build", built)
+    loads.loader.load(tiny_model, None)
+    noted = loads.loader.planner.premises.not_packed
+    loads.loader.forgive()
+    kept = loads.loader.planner.premises.not_packed
+    assert (tiny_model in noted, tiny_model in kept) == (unpacked is not None, unpacked == "for_good")
+    assert noted.get(tiny_model, 0) is None or unpacked != "for_good"
     loads.loader.end()
 
 

@@ -39,6 +39,8 @@ class Desk:
         self.leases = ModelLeases(self.ledger)
         self.loads: list[tuple[bool, bool]] = []
         self.failing: Exception | None = None
+        # What of the disk was left to what was read, and how many loads there had been by then.
+        self.cleared: list[tuple[int, int]] = []
 
     def plan(self, **changes: object) -> LoadPlan:
         plan = plan_load(self.path, Settings(), machine(0, 16), None)
@@ -54,7 +56,14 @@ class Desk:
         return self.open_as(self.plan(**changes))
 
     def open_as(self, plan: LoadPlan) -> OpenWeights:
-        return Opening(self.load, self.folder, self.ledger, self.leases).open(plan)
+        opening = Opening(
+            self.load,
+            self.folder,
+            self.ledger,
+            self.leases,
+            clear_disk=lambda kept_bytes: self.cleared.append((kept_bytes, len(self.loads))),
+        )
+        return opening.open(plan)
 
     def close(self, weights: OpenWeights) -> None:
         for part in (weights.stream, weights.copied, weights.model):
@@ -89,6 +98,31 @@ def test_a_model_without_a_faster_order_is_streamed_from_its_file_and_planned_so
     assert (weights.plan.placement.is_repacked, weights.plan.demand.is_packable) == (False, False)
     assert weights.plan.remarks == ()
     assert not weights.plan.demand_by(Settings()).is_packable
+    desk.close(weights)
+
+
+def test_what_was_read_leaves_the_room_on_the_disk_that_a_copy_is_planned_for_before_it_is_made(desk: Desk) -> None:
+    desk.close(desk.open(**PACKED, kv_disk_bytes=12_345))
+    assert desk.cleared == [(12_345, 0)]
+    # Others make no copy.
+    desk.close(desk.open(**IN_FILE_ORDER))
+    desk.close(desk.open(**RESIDENT))
+    assert len(desk.cleared) == 1
+
+
+@pytest.mark.parametrize(("may_pass", "unpacked"), [(True, "for_now"), (False, "for_good")])
+def test_whether_another_load_may_have_a_copy_is_told(desk: Desk, may_pass: bool, unpacked: str) -> None:
+    desk.failing = NotStreamable("There is none.", may_pass=may_pass)
+    weights = desk.open(**PACKED)
+    assert weights.plan.unpacked == unpacked
+    # This one is left as it is, or it would be loaded over and over.
+    assert not weights.plan.demand_by(Settings()).is_packable
+    desk.close(weights)
+
+
+def test_a_model_without_a_faster_order_never_has_a_copy(desk: Desk) -> None:
+    weights = desk.open(**PACKED)
+    assert weights.plan.unpacked == "for_good"
     desk.close(weights)
 
 

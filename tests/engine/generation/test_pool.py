@@ -593,6 +593,56 @@ def test_models_that_nobody_asks_leave_also_while_nothing_else_happens(models, p
     desk.wait_until(lambda: list(desk.members) == ["a"])
 
 
+def test_a_model_that_was_asked_once_leaves_while_another_has_much_to_do(models, pool_desk, monkeypatch):
+    monkeypatch.setattr("engine.generation.worker.POOL_LOOK_SECONDS", 0.05)
+    slow_down(monkeypatch, 0.02)
+    desk = pool_desk(FOR_ALL)
+    desk.worker.use(UseModel(models[0]))
+    desk.ask_of(models[1], "b", max_tokens=2)
+    desk.text_of("b")
+    backlog = {f"a{number}": desk.ask_of("", f"a{number}", max_tokens=200, priority="batch") for number in range(8)}
+    desk.begin_of("a0")
+    assert list(desk.members) == ["a", "b"]
+    monkeypatch.setattr("engine.generation.pool.IDLE_SECONDS", 0.0)
+    desk.wait_until(lambda: list(desk.members) == ["a"])
+    assert not backlog.keys() <= desk.ends.keys()
+    for question in backlog.values():
+        question.cancelled.set()
+
+
+def test_a_model_whose_questions_wait_for_those_of_another_stays(models, pool_desk, monkeypatch):
+    monkeypatch.setattr("engine.generation.worker.POOL_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("engine.generation.worker.COUNTERS_SECONDS", 0.0)
+    slow_down(monkeypatch, 0.02)
+    desk = pool_desk(FOR_ONE)
+    desk.worker.use(UseModel(models[0]))
+    first = desk.ask_of("", "a", max_tokens=250)
+    desk.begin_of("a")
+    second = desk.ask_of(models[1], "b", priority="batch")
+    desk.wait_until(lambda: "b" in desk.members)
+    waiting = desk.members["b"]
+    monkeypatch.setattr("engine.generation.pool.IDLE_SECONDS", -1.0)
+    looked_at = desk.worker._let_idle_go_at
+    desk.wait_until(lambda: desk.worker._let_idle_go_at > looked_at + 0.2)
+    assert desk.members["b"] is waiting
+    first.cancelled.set()
+    second.cancelled.set()
+
+
+def test_a_name_is_of_the_model_and_not_of_its_place(models, pool_desk):
+    desk = pool_desk(FOR_ALL)
+    desk.worker.use(UseModel(models[0]))
+    desk.ask_of(models[0], "a", max_tokens=2)
+    desk.text_of("a")
+    desk.worker.rest(models[0])
+    desk.wait_until(lambda: desk.worker.models.members.home.loaded is None)
+    for number in (1, 2):
+        # Nobody asks the first of them anything.
+        desk.worker.use(UseModel(models[number]))
+        desk.wait_until(lambda stem="abc"[number]: stem in desk.members and desk.members[stem].is_in_memory)
+    assert list(desk.members) == ["c"]
+
+
 def test_a_model_that_rests_need_not_be_the_chosen_one(models, pool_desk):
     desk = pool_desk(FOR_ALL)
     desk.worker.use(UseModel(models[0]))

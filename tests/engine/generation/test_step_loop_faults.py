@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engine.errors import DecodeFailed, GenerationError, NoCells, NoRoomToCompute, WeightsNotRead
+import pytest
+
+from engine.errors import DecodeFailed, GenerationError, NoCells, NoRoomToCompute, WeightsChanged, WeightsNotRead
 from engine.generation.cells import Cells
 from engine.generation.context import Stretch
 from engine.generation.request import Request, RequestFailed, RequestFinished, StepEvent
@@ -163,6 +165,39 @@ def test_each_batch_has_its_own_second_try() -> None:
         desk.step()
         desk.step()
     assert isinstance(desk.ends()["first"], RequestFinished)
+
+
+def test_whoever_comes_after_one_that_was_cancelled_has_a_second_try_too() -> None:
+    desk = FakeLoop()
+    desk.ask("cancelled", prompt(1, 10))
+    desk.context.faults = [NOT_READ]
+    desk.step()
+    desk.loop.cancel("cancelled")
+    desk.ask("next", prompt(50, 10))
+    desk.context.faults = [NOT_READ]
+    desk.run()
+    assert isinstance(desk.ends()["next"], RequestFinished)
+
+
+def test_whoever_joins_a_batch_that_failed_has_a_second_try_too() -> None:
+    desk = FakeLoop()
+    desk.ask("first", prompt(1, 10))
+    desk.context.faults = [NOT_READ]
+    desk.step()
+    desk.ask("joining", prompt(50, 10))
+    desk.context.faults = [NOT_READ]
+    desk.run()
+    ends = desk.ends()
+    assert isinstance(ends["first"], RequestFailed)
+    assert isinstance(ends["joining"], RequestFinished)
+
+
+def test_a_drive_that_fails_twice_in_a_row_has_its_files_opened_anew() -> None:
+    drive_failed = WeightsNotRead("The drive has gone.", "Look whether it is in order.", drive_failed=True)
+    assert written_with([drive_failed]) == written_with([])
+    with pytest.raises(WeightsChanged, match=r"The drive has gone.*Look whether") as raised:
+        written_with([drive_failed, drive_failed])
+    assert raised.value.__cause__ is drive_failed
 
 
 def test_what_a_pass_without_weights_left_in_cells_is_wiped_out_and_everybody_goes_on() -> None:

@@ -40,8 +40,21 @@ def test_several_are_told_in_their_order(library: SmallLibrary) -> None:
     library.add(lease)
     assert path_states(library.catalog, ["/nowhere", str(lease)], is_reading=False) == (
         PathState(path="/nowhere", state="absent"),
-        PathState(path=str(lease), state="read"),
+        PathState(path=str(lease), state="read", document_id=library.known(lease).document_id),
     )
+
+
+def test_a_file_that_left_and_has_come_back_is_another_document(library: SmallLibrary) -> None:
+    lease = library.write("lease.md")
+    library.add(lease)
+    [before] = path_states(library.catalog, [str(lease)], is_reading=False)
+    library.catalog.forget(str(lease))
+    [gone] = path_states(library.catalog, [str(lease)], is_reading=False)
+    assert (gone.state, gone.document_id) == ("absent", None)
+    library.add(lease)
+    [after, folder] = path_states(library.catalog, [str(lease), str(library.docs)], is_reading=False)
+    assert (after.state, folder.document_id) == ("read", None)
+    assert after.document_id not in (None, before.document_id)
 
 
 def test_a_file_that_was_just_added_waits_while_somebody_reads_and_rests_else(library: SmallLibrary) -> None:

@@ -584,6 +584,41 @@ def test_a_collection_can_be_deleted(bench: Bench) -> None:
     assert bench.catalog.collections() == ()
 
 
+def test_a_collection_is_renamed_while_it_is_being_read(bench: Bench) -> None:
+    bench.parser.gate.clear()
+    job = bench.worker.add([bench.write("a.md"), bench.write("b.md")], "Work")
+    assert bench.parser.began.wait(HANG_SECONDS)
+    before = len(bench.told(LibraryChanged))
+
+    # It waits for no step of the job.
+    bench.worker.rename_collection("Work", "Firm")
+
+    assert len(bench.told(LibraryChanged)) > before
+    bench.parser.gate.set()
+    assert job.wait(HANG_SECONDS).indexed == 2
+    (collection,) = bench.catalog.collections()
+    assert (collection.name, collection.documents_by_state["indexed"]) == ("Firm", 2)
+    assert bench.worker.rescan().wait(HANG_SECONDS).unchanged == 2
+    with pytest.raises(BadRequest):
+        bench.worker.rename_collection("Firm", " ")
+
+
+def test_a_collection_is_deleted_while_it_is_being_read(bench: Bench) -> None:
+    bench.parser.gate.clear()
+    job = bench.worker.add([bench.write("a.md")], "Work")
+    assert bench.parser.began.wait(HANG_SECONDS)
+    bench.worker.pause()
+    bench.wait_for(lambda event: isinstance(event, IndexProgressed) and event.is_paused)
+
+    assert bench.worker.remove_collection("Work") == 1
+
+    bench.parser.gate.set()
+    bench.worker.resume()
+    assert job.wait(HANG_SECONDS).indexed == 0
+    assert (bench.states(), bench.catalog.collections(), bench.catalog.roots()) == ({}, (), ())
+    assert bench.worker.rescan().wait(HANG_SECONDS).indexed == 0
+
+
 def test_documents_are_read_again_when_asked(bench: Bench) -> None:
     path = bench.write("a.md", "BROKEN")
     bench.worker.add([path]).wait(HANG_SECONDS)

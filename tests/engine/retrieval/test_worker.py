@@ -44,6 +44,10 @@ class FakeSearcher:
     began: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     batches: list[list[Query]] = field(default_factory=list)
     num_cold: int = 0
+    is_loaded: bool = False
+
+    def load(self) -> None:
+        self.is_loaded = True
 
     def breadths(self) -> tuple[Breadth, ...]:
         return breadths(40, self.num_cold, can_rerank=False)
@@ -819,6 +823,7 @@ def test_warming_up_opens_the_searcher_before_the_first_question():
     desk.worker.warm_up()
     assert opened.wait(TIMEOUT)
     desk.worker.stop()
+    assert searcher.is_loaded
 
 
 def test_stopping_ends_all_that_waits(desk: Desk):

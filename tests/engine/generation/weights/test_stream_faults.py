@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -57,6 +59,7 @@ class Disk:
 
     def __init__(self, fails: frozenset[int] = frozenset(), fails_from: int = 1 << 30) -> None:
         self.fails, self.fails_from = fails, fails_from
+        self.errno = errno.EIO
         # Reads still to come before the one that is held up.
         self.holds: int | None = None
         self.let_go = threading.Event()
@@ -66,7 +69,7 @@ class Disk:
             self.holds = None
             self.let_go.wait(30)
         if number in self.fails or number >= self.fails_from:
-            raise OSError(5, "Input/output error")
+            raise OSError(self.errno, os.strerror(self.errno))
 
 
 @pytest.fixture
@@ -97,8 +100,9 @@ def test_a_disk_that_never_reads_makes_every_try_fail_in_a_sentence(path: Path, 
         got = model.prefill()
         disk.fails_from = 0
         for _ in range(3):
-            with pytest.raises(WeightsNotRead, match="Input/output error"):
+            with pytest.raises(WeightsNotRead, match="Input/output error") as raised:
                 model.step(0)
+            assert raised.value.drive_failed
             assert model.context.remove(0, model.lengths[0])
             assert model.context.remove(1, model.lengths[1])
         disk.fails_from = 1 << 30
@@ -106,7 +110,7 @@ def test_a_disk_that_never_reads_makes_every_try_fail_in_a_sentence(path: Path, 
         assert same(got, whole[: len(got)])
 
 
-def wait_for_the_late(model: StreamedModel, disk: Disk) -> str:
+def wait_for_the_late(model: StreamedModel, disk: Disk) -> WeightsNotRead:
     """Computes the same step until it meets a read that is held up; what is said then."""
     disk.holds = 0
     for _ in range(100):
@@ -114,7 +118,7 @@ def wait_for_the_late(model: StreamedModel, disk: Disk) -> str:
             model.step(0)
         except WeightsNotRead as error:
             model.trim()
-            return error.sentence
+            return error
         model.go_back()
     raise AssertionError("nothing was held up")
 
@@ -122,7 +126,10 @@ def wait_for_the_late(model: StreamedModel, disk: Disk) -> str:
 def test_a_read_that_comes_too_late_spoils_no_token(path: Path, whole: Logits, disk: Disk) -> None:
     with opened(path, STREAMED, 2, replace(watched(disk), patience_seconds=0.2)) as model:
         got, _ = model.retry(model.prefill)
-        assert "did not answer in time" in wait_for_the_late(model, disk)
+        late = wait_for_the_late(model, disk)
+        assert "did not answer in time" in late.sentence
+        # It may only have fallen asleep.
+        assert not late.drive_failed
         with pytest.raises(WeightsNotRead):
             model.step(0)
         model.trim()
@@ -303,7 +310,7 @@ def test_what_failed_passes_left_in_cells_spoils_nobody_who_asks_later(path: Pat
         expected = answer(model, 5, 80)
     with opened(path, STREAMED, 2, watched(disk), spec=spec) as model:
         answer(model, 9, 120)
-        disk.fails_from = 0
+        disk.fails_from, disk.errno = 0, errno.ETIMEDOUT
         assert isinstance(answer(model, 9, 120), RequestFailed)
         disk.fails_from = 1 << 30
         assert isinstance(expected, RequestFinished)
@@ -312,7 +319,7 @@ def test_what_failed_passes_left_in_cells_spoils_nobody_who_asks_later(path: Pat
 
 def test_answers_fail_in_a_sentence_where_reads_fail_for_good(path: Path, disk: Disk) -> None:
     with opened(path, STREAMED, 2, watched(disk)) as model:
-        disk.fails_from = 60
+        disk.fails_from, disk.errno = 60, errno.ETIMEDOUT
         loop = Loop(model)
         ends = loop.run()
         assert [type(end) for end in ends.values()] == [RequestFailed] * 2
@@ -320,3 +327,10 @@ def test_answers_fail_in_a_sentence_where_reads_fail_for_good(path: Path, disk: 
             assert isinstance(end, RequestFailed)
             assert "could not be read" in end.error.sentence
         assert loop.cells.num_used == 0
+
+
+def test_a_drive_that_is_gone_has_the_model_loaded_anew(path: Path, disk: Disk) -> None:
+    with opened(path, STREAMED, 2, watched(disk)) as model:
+        disk.fails_from = 60
+        with pytest.raises(WeightsChanged, match="could not be read from the disk: Input/output error"):
+            Loop(model).run()

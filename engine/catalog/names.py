@@ -1,0 +1,80 @@
+"""Names of collections: which one can be had, what a collection was called before, and what goes with one.
+
+Scripts, chats and other applications know a collection by its name. One that it had before leads to it for as long as
+no other collection is called so.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from engine.catalog.reader import CatalogReader, name_key
+from engine.errors import BadRequest, NothingThere
+
+
+class NameReader(CatalogReader):
+    """Keeps order among names. Whoever is about to change a collection has to know what it is called now."""
+
+    def rename_collection(self, name: str, new_name: str) -> None:
+        """Gives a collection another name; it may differ in case alone. What is being read or asked goes on.
+
+        Raises:
+            NothingThere: No collection is called `name` now.
+            BadRequest: The new name is blank, no text, or another collection's.
+        """
+        wanted = checked_name(new_name)
+        with self._database.transaction() as writer:
+            row = self._named(name)
+            taken = self._database.row(
+                "SELECT name FROM collections WHERE name_key = ? AND collection_id != ?",
+                (name_key(wanted), row["collection_id"]),
+            )
+            if taken is not None:
+                raise BadRequest(f"There is a collection named {taken['name']!r} already.", "Choose another name.")
+            give_up_former(writer, wanted)
+            if name_key(wanted) != row["name_key"]:
+                former = (row["name_key"], row["name"], row["collection_id"])
+                writer.execute("INSERT INTO former_names (name_key, name, collection_id) VALUES (?, ?, ?)", former)
+            writer.execute(
+                "UPDATE collections SET name = ?, name_key = ? WHERE collection_id = ?",
+                (wanted, name_key(wanted), row["collection_id"]),
+            )
+
+    def ids_only_in(self, name: str) -> frozenset[int]:
+        """The documents of a collection that are in no other: these leave the library with it.
+
+        Raises:
+            NothingThere: No collection is called so now.
+        """
+        collection_id = self._named(name)["collection_id"]
+        in_others = self._ids(
+            "SELECT d.document_id FROM roots r CROSS JOIN documents d"
+            " WHERE r.collection_id != ? AND d.path >= r.first AND d.path < r.last",
+            (collection_id,),
+        )
+        return self.document_ids_in_collection(name) - in_others
+
+    def _named(self, name: str) -> sqlite3.Row:
+        """The collection that is called so now; one that was called so is not meant by who changes it."""
+        row = self._collection_row(name)
+        if row["name_key"] != name_key(name):
+            raise NothingThere(f"The collection {name!r} is called {row['name']!r} now.", "Use that name.")
+        return row
+
+
+def checked_name(name: str) -> str:
+    """A name that a collection can have, as it is kept.
+
+    Raises:
+        BadRequest: It is blank, or no text.
+    """
+    if not name_key(name):
+        raise BadRequest("A collection needs a name.")
+    if name != name.encode("utf-8", "ignore").decode():
+        raise BadRequest(f"{name!r} cannot be a collection's name: it is not UTF-8.")
+    return name.strip()
+
+
+def give_up_former(writer: sqlite3.Connection, name: str) -> None:
+    """A collection is called so from now on, whichever was before."""
+    writer.execute("DELETE FROM former_names WHERE name_key = ?", (name_key(name),))

@@ -1,0 +1,41 @@
+"""Which documents came, went or moved since somebody last looked: by it, what is kept of all paths is kept up."""
+
+from __future__ import annotations
+
+import threading
+
+# Who missed more than so many looks at all paths again.
+_MOST_IDS = 50_000
+
+
+class PathLog:
+    """Ids of documents whose paths changed, in order; a mark is how many there were. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._ids: list[int] = []
+        self._num_dropped = 0
+        self._in_transaction: list[int] = []
+        self._lock = threading.Lock()
+
+    def note(self, document_id: int) -> None:
+        """To be called by the one who writes, within a transaction."""
+        self._in_transaction.append(document_id)
+
+    def close_transaction(self) -> None:
+        """What was noted can be read now, or never happened: once too often does no harm."""
+        if not self._in_transaction:
+            return
+        with self._lock:
+            self._ids += self._in_transaction
+            if (excess := len(self._ids) - _MOST_IDS) > 0:
+                del self._ids[:excess]
+                self._num_dropped += excess
+        self._in_transaction = []
+
+    def since(self, mark: int | None) -> tuple[int, frozenset[int] | None]:
+        """The mark of now, and what was noted since another; None where that is not known any more."""
+        with self._lock:
+            now = self._num_dropped + len(self._ids)
+            if mark is None or mark < self._num_dropped:
+                return now, None
+            return now, frozenset(self._ids[mark - self._num_dropped :])

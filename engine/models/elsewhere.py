@@ -1,0 +1,111 @@
+"""Model files that are on this computer already: other applications fetched them, or somebody put them there.
+
+A file of five gigabytes that lies here need not be fetched again. Nothing is looked for unless somebody wants it, and
+only where such files are known to lie; they stay there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_MAGIC = b"GGUF"
+# A vocabulary by itself, or a file that is just being fetched.
+_LEAST_BYTES = 2**20
+# Folders of models hold little else; a folder of everything is no place to look for long.
+_MOST_ENTRIES = 20_000
+_LATER_PART = re.compile(r"-\d{5}-of-\d{5}\.gguf$")
+_FIRST_PART = re.compile(r"-00001-of-\d{5}\.gguf$")
+# Ollama names them by their content.
+_BLOB = "sha256-"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder in which an application keeps models, so many folders deep; `app` is "" for ours."""
+
+    app: str
+    folder: Path
+    depth: int = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A GGUF file, or the first of several, that `app` has brought here."""
+
+    app: str
+    path: Path
+
+
+def places(home: Path, environ: Mapping[str, str], ours: Iterable[Path]) -> tuple[Place, ...]:
+    """Where models may lie for the user whose folder is `home`; `ours` are our own folders of models.
+
+    Of applications on Linux, macOS and Windows; those that were told to keep them elsewhere are found where they tell
+    so in the environment.
+    """
+    cache = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
+    data = Path(environ.get("XDG_DATA_HOME") or home / ".local/share")
+    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    support, local = home / "Library/Application Support", Path(environ.get("LOCALAPPDATA") or home / "AppData/Local")
+    roaming = Path(environ.get("APPDATA") or home / "AppData/Roaming")
+    hub = environ.get("HF_HUB_CACHE") or Path(environ.get("HF_HOME") or cache / "huggingface") / "hub"
+    known = (
+        ("", ours),
+        ("LM Studio", (home / ".lmstudio/models", cache / "lm-studio/models")),
+        ("GPT4All", (parent / "nomic.ai/GPT4All" for parent in (data, support, local))),
+        ("Jan", (parent / "Jan/data" for parent in (config, data, support, roaming))),
+        ("Jan", (home / "jan/models",)),
+        ("Ollama", (environ.get("OLLAMA_MODELS") or home / ".ollama/models", "/usr/share/ollama/.ollama/models")),
+        ("Hugging Face", (hub,)),
+        ("llama.cpp", (environ.get("LLAMA_CACHE") or cache / "llama.cpp",)),
+        ("AnythingLLM", (config / "anythingllm-desktop/storage/models",)),
+    )
+    found = [Place(app, Path(folder)) for app, folders in known for folder in folders]
+    return (*found, Place("Downloads", home / "Downloads", depth=0))
+
+
+def candidates(among: Collection[Place], known: Collection[str]) -> Iterator[Candidate]:
+    """GGUF files in these places that are not `known` yet, each file once; what cannot be read is passed over."""
+    passed = {stamp for path in known if (stamp := _stamp(Path(path))) is not None}
+    for place in among:
+        for path in _files(place):
+            stamp = _stamp(path)
+            if stamp is None or stamp in passed or not _is_model(path):
+                continue
+            passed.add(stamp)
+            yield Candidate(place.app, path)
+
+
+def _files(place: Place) -> Iterator[Path]:
+    """What may be a model by its name; links to folders are not followed."""
+    num_entries = 0
+    for folder, folders, files in os.walk(place.folder):
+        # In the order of their names, so that the same are found where there are too many.
+        folders[:] = sorted(folders) if len(Path(folder).relative_to(place.folder).parts) < place.depth else []
+        for name in sorted(files):
+            is_first = _FIRST_PART.search(name) or not _LATER_PART.search(name)
+            if (name.lower().endswith(".gguf") and is_first) or name.startswith(_BLOB):
+                yield Path(folder, name)
+        num_entries += len(folders) + len(files)
+        if num_entries > _MOST_ENTRIES:
+            return
+
+
+def _is_model(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC and path.stat().st_size >= _LEAST_BYTES
+    except OSError:
+        return False
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Of a file whichever way it is named: the hub's cache has links to what lies beside."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

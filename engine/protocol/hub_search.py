@@ -1,0 +1,32 @@
+"""Requests that search the hub by words, which is done only when somebody says so."""
+
+from __future__ import annotations
+
+from engine.protocol.message import Message, Method
+
+
+class HubWords(Message):
+    """What somebody looks for; each of them is to be in the name of a repository."""
+
+    words: str
+
+
+class HubRepository(Message):
+    """A repository (OWNER/NAME) with models that can be got; None is what the hub does not tell.
+
+    One that `is_gated` is given only to people with an account who accepted its licence, so not to us.
+    """
+
+    name: str
+    downloads: int | None = None
+    likes: int | None = None
+    is_gated: bool = False
+
+
+class HubRepositories(Message):
+    """What was found, the most downloaded first; never empty."""
+
+    repositories: tuple[HubRepository, ...]
+
+
+MODELS_SEARCH = Method("models.search", HubWords, HubRepositories)

@@ -1,0 +1,74 @@
+"""Named files: which documents a question may mean by words of their names, as the catalogue has these now.
+
+Made of all paths when it is first asked, and kept up by those that change: these lie in a small table of their own
+until they are so many that both become one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from typing import Protocol
+
+from engine.catalog.scopes import ChangedPaths
+from engine.retrieval.labels import NO_LABELS, LabelTable, labels_of, strengths
+
+# Beyond these, names are too much alike to say which file is meant.
+MOST_DOCUMENTS = 64
+# Less than this is chance.
+_MIN_STRENGTH = 0.1
+# Two tables become one where the small one has more than this, and more than that share of the large one.
+_MOST_RECENT, _LARGEST_SHARE = 1000, 0.05
+
+
+class KnownPaths(Protocol):
+    """What is asked of the catalogue."""
+
+    def changed_paths(self, mark: int | None) -> ChangedPaths: ...
+
+    def root_folders(self) -> frozenset[str]: ...
+
+
+class NamedFiles:
+    """Owns the labels of one library; safe from any thread."""
+
+    def __init__(self, known: KnownPaths) -> None:
+        self._known = known
+        self._mark: int | None = None
+        # What is in `recent`, or gone, is in `table` as it was before.
+        self._table, self._recent, self._changed = NO_LABELS, NO_LABELS, frozenset[int]()
+        self._lock = threading.Lock()
+
+    def matching(self, text: str, document_ids: Collection[int] | None = None) -> dict[int, float]:
+        """How much a text says of what documents are called, 0 to 1, strongest first; of some, or of all for None."""
+        table, recent, changed = self._now()
+
+        def is_wanted(document_id: int) -> bool:
+            return document_ids is None or document_id in document_ids
+
+        def is_wanted_of_table(document_id: int) -> bool:
+            return document_id not in changed and is_wanted(document_id)
+
+        found = strengths(text, ((table, is_wanted_of_table), (recent, is_wanted)), MOST_DOCUMENTS)
+        return {document_id: strength for document_id, strength in found.items() if strength >= _MIN_STRENGTH}
+
+    def load(self) -> None:
+        """Reads what is not read yet, so that no question waits for that."""
+        self._now()
+
+    def _now(self) -> tuple[LabelTable, LabelTable, frozenset[int]]:
+        with self._lock:
+            news = self._known.changed_paths(self._mark)
+            if news.document_ids is None:
+                self._table, self._recent, self._changed = self._labels(news), NO_LABELS, frozenset()
+            elif news.document_ids:
+                self._recent = self._recent.without(news.document_ids).with_(self._labels(news))
+                self._changed |= news.document_ids
+            if len(self._changed) > max(_MOST_RECENT, _LARGEST_SHARE * self._table.num_documents):
+                self._table = self._table.without(self._changed).with_(self._recent)
+                self._recent, self._changed = NO_LABELS, frozenset()
+            self._mark = news.mark
+            return self._table, self._recent, self._changed
+
+    def _labels(self, news: ChangedPaths) -> LabelTable:
+        return LabelTable.of(labels_of(news.paths, self._known.root_folders()))
