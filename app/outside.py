@@ -30,9 +30,22 @@ _FILE_MANAGER_MS = 10_000
 _RUN_BY: dict[str, tuple[str, ...]] = {
     "win32": (
         *(".exe", ".com", ".scr", ".msi", ".bat", ".cmd", ".ps1", ".vbs", ".vbe", ".js", ".jse", ".wsf", ".wsh"),
-        *(".hta", ".reg", ".lnk", ".pif", ".cpl", ".jar", ".py", ".pyw"),
+        *(".hta", ".reg", ".lnk", ".pif", ".cpl", ".jar", ".py", ".pyw", ".pyz", ".url", ".scf", ".msc", ".msp"),
+        *(".chm", ".ws", ".wsc", ".sct", ".application", ".appref-ms", ".settingcontent-ms", ".diagcab"),
     ),
-    "darwin": (".app", ".command", ".tool", ".workflow", ".scpt", ".pkg", ".jar"),
+    "darwin": (
+        ".app",
+        ".command",
+        ".tool",
+        ".workflow",
+        ".scpt",
+        ".pkg",
+        ".mpkg",
+        ".jar",
+        ".terminal",
+        ".inetloc",
+        ".fileloc",
+    ),
     "linux": (".desktop", ".appimage", ".jar", ".exe", ".run"),
 }
 
@@ -177,7 +190,9 @@ def look_at(path: str) -> Seen:
 
 def is_run(path: str) -> bool:
     """Whether the desktop would run such a file rather than show it."""
-    return path.lower().endswith(_RUN_BY.get(sys.platform, ()))
+    # Dots and spaces at the end of a name are none to Windows.
+    name = path.lower().rstrip(". ") if sys.platform == "win32" else path.lower()
+    return name.endswith(_RUN_BY.get(sys.platform, ()))
 
 
 def url_of(path: str) -> QUrl:

@@ -105,7 +105,8 @@ class WindowSettings:
     `language` is a locale name such as "zh_CN", "" for the system's; `last_collection` "" searches all.
     `unsent_question` is what stood in the prompt when the window was closed, `unsent_for_every_file` as the question
     for each file, `unsent_edits` what was being written in the place of questions, as JSON by their turns, and
-    `unsent_manner` what was chosen for a new chat before anything was asked in it, as JSON.
+    `unsent_manner` what was chosen for a new chat before anything was asked in it, as JSON. Who
+    `declines_multilingual` does not want to be offered another embedding model.
     A dataclass with checks of its own, because importing pydantic would delay the first paint by a quarter.
     """
 
@@ -121,6 +122,7 @@ class WindowSettings:
     unsent_edits: str = _setting("")
     unsent_manner: str = _setting("")
     answers_per_question: int = _setting(1, within=(1, MAX_ANSWERS))
+    declines_multilingual: bool = _setting(False)
 
 
 def faults(values: Mapping[str, object]) -> dict[str, str]:

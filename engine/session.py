@@ -57,6 +57,8 @@ _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...]
     ),
     # These look at every model's file, of which one may lie on a share that hangs.
     (lambda _: "shelf", (protocol.MODELS, protocol.MODELS_CATALOGUE)),
+    # Nor may that for which folders of other applications are gone through hold up anything else.
+    (lambda _: "elsewhere", (protocol.MODELS_ELSEWHERE,)),
     (lambda _: "embedders", (protocol.EMBEDDERS, protocol.EMBEDDERS_DELETE)),
     (lambda params: f"questions to {params.model}", (protocol.ASK,)),
     (

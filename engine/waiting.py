@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from engine.errors import GenerationError
+from engine.errors import GenerationError, ModelError
 from engine.events import AnswerEnded, AnswerFailed, AnswerFinished
 
 
 def in_turn(ends: Iterable[tuple[int, AnswerEnded]]) -> Iterator[AnswerEnded]:
-    """The ends of numbered questions in the order of the numbers, each as soon as all before it have come."""
+    """The ends of numbered questions in the order of the numbers, each as soon as all before it have come.
+
+    Where a model fails them all, those that came before their turn are told first, and what lay between has failed.
+
+    Raises:
+        ModelError: What `ends` raises.
+    """
     early, due = dict[int, AnswerEnded](), 0
-    for number, end in ends:
-        early[number] = end
-        while due in early:
-            yield early.pop(due)
-            due += 1
+    try:
+        for number, end in ends:
+            early[number] = end
+            while due in early:
+                yield early.pop(due)
+                due += 1
+    except ModelError as error:
+        for number in range(due, max(early, default=due - 1) + 1):
+            yield early.get(number) or AnswerFailed("", error)
+        raise
 
 
 def finished(end: AnswerEnded) -> AnswerFinished:

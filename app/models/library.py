@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -51,8 +52,11 @@ class LibraryModel(QObject):
         self._is_asking = self._is_stale = False
         # Collections that something was just put into, and of which the engine has told nothing yet.
         self._begun: set[str] = set()
+        # What collections are to be called instead, until the engine says that they are.
+        self._renaming: dict[str, str] = {}
         # Paths that were handed over for a collection, and of which the engine does not know yet.
         self._entering: list[tuple[str, ...]] = []
+        self._num_adding = Counter[str]()
         self.progress: IndexProgress | None = None
         self.problems: tuple[Document, ...] = ()
         self.num_problems = 0
@@ -128,13 +132,16 @@ class LibraryModel(QObject):
         """
         absolute = tuple(os.path.abspath(os.path.expanduser(path)) for path in paths)
         name = collection or self.default_collection
+        # By the time that the engine reads this.
+        name = self._renaming.get(name, name)
         if absolute:
             self._begun.add(name)
+            self._num_adding[name] += 1
             self._entering.append(absolute)
             self._client.request(
                 protocol.ADD,
                 protocol.AddPaths(paths=absolute, collection=name),
-                lambda _: self._on_entered(absolute, is_first),
+                lambda _: self._on_entered(name, absolute, is_first),
                 lambda error: self._on_add_failed(name, absolute, error, on_refused),
             )
             self.paths_added.emit(absolute, name)
@@ -164,8 +171,13 @@ class LibraryModel(QObject):
 
     def rename_collection(self, name: str, new_name: str) -> None:
         """Gives a collection another name; chats that ask it go on asking it."""
-        wanted = protocol.RenameCollection(name=name, new_name=new_name)
-        self._send(protocol.RENAME_COLLECTION, wanted, lambda _: self.refresh())
+        self._renaming[name] = new_name.strip()
+        self._client.request(
+            protocol.RENAME_COLLECTION,
+            protocol.RenameCollection(name=name, new_name=new_name),
+            lambda _: self.refresh(),
+            lambda error: self._on_rename_failed(name, error),
+        )
 
     def count_only_in(self, name: str, on_counted: Callable[[int], None]) -> None:
         """Tells how many documents would leave the library with a collection."""
@@ -236,7 +248,8 @@ class LibraryModel(QObject):
         self.num_documents = reply.num_documents
         self.folders, self.embedder = reply.folders, reply.embedder
         self._set_held(reply.is_paused)
-        self._begun.difference_update(self._names)
+        self._begun = {name for name in self._begun if name not in self._names and not self._has_gone_on(name)}
+        self._renaming = {name: new for name, new in self._renaming.items() if name in self._names}
         self.collections_changed.emit()
         self._catch_up()
 
@@ -268,7 +281,8 @@ class LibraryModel(QObject):
             self._catch_up()
             self.request_failed.emit(error.sentence, error.way_out)
 
-    def _on_entered(self, paths: tuple[str, ...], is_first: bool) -> None:
+    def _on_entered(self, collection: str, paths: tuple[str, ...], is_first: bool) -> None:
+        self._num_adding[collection] -= 1
         self._entering.remove(paths)
         if is_first:
             # What was read before this came, or is no file, need not be.
@@ -281,11 +295,21 @@ class LibraryModel(QObject):
         error: WireError,
         on_refused: Callable[[tuple[str, ...]], object],
     ) -> None:
+        self._num_adding[collection] -= 1
         self._begun.discard(collection)
         self._entering.remove(paths)
         self._on_wish_failed(error)
         self.collections_changed.emit()
         on_refused(paths)
+
+    def _on_rename_failed(self, name: str, error: WireError) -> None:
+        self._renaming.pop(name, None)
+        self._on_wish_failed(error)
+
+    def _has_gone_on(self, name: str) -> bool:
+        """Whether a collection that was begun by this name has another one by now."""
+        had_it = any(name.casefold() in map(str.casefold, one.former_names) for one in self.collections)
+        return had_it and not self._num_adding[name]
 
     @property
     def _names(self) -> list[str]:

@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject
 
 if TYPE_CHECKING:
     from app.models import AppModels
+    from app.models.found_models import FoundModelsModel
     from app.windows.main_window import MainWindow
     from engine.protocol import ModelEntry
 
@@ -22,6 +23,7 @@ class Adding(QObject):
         super().__init__(window)
         self._window = window
         self._models: AppModels | None = None
+        self._found_models: FoundModelsModel | None = None
 
     def attach(self, models: AppModels) -> None:
         """Adds to these from now on; called once."""
@@ -83,11 +85,13 @@ class Adding(QObject):
             from app.windows.found_models_dialog import FoundModelsDialog
 
             picker = self._models.model_picker
-            found = FoundModelsModel(self._models.client)
-            dialog = FoundModelsDialog(found, self._window)
-            found.setParent(dialog)
+            if self._found_models is None:
+                # What the engine finds may come when the dialog has been closed.
+                self._found_models = FoundModelsModel(self._models.client, self._models)
+            dialog = FoundModelsDialog(self._found_models, self._window)
             dialog.use_wanted.connect(picker.use)
             dialog.list_wanted.connect(picker.add_all)
+            dialog.allow_wanted.connect(picker.allow_losses)
             dialog.open()
 
     def add_models(self, paths: tuple[str, ...]) -> None:

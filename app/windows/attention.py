@@ -35,7 +35,8 @@ class Attention(QObject):
 
     def _on_run_changed(self) -> None:
         assert self._models is not None
-        was_running, self._is_running = self._is_running, self._models.each_file.state == "running"
+        # Shown or not: who looks at another question meanwhile waits for this one.
+        was_running, self._is_running = self._is_running, self._models.each_file.asked is not None
         if was_running and not self._is_running:
             self._call()
 

@@ -27,7 +27,7 @@ class CollectionNameDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._name, self._taken = name, {other.casefold() for other in taken}
         self.field = QLineEdit(name)
-        self.field.setMaxLength(max(_LONGEST_CHARS, len(name)))
+        self.field.setMaxLength(max(_LONGEST_CHARS, len(name.encode("utf-16-le")) // 2))
         self.field.setAccessibleName(self.tr("Name of the collection"))
         self.field.setAcceptDrops(False)
         self.field.selectAll()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
@@ -20,6 +21,7 @@ class FoundModelsDialog(QDialog):
     """Looks when it is opened. Files stay where they are, whatever is chosen."""
 
     use_wanted = Signal(object, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
+    allow_wanted = Signal(object)  # path; what its offer says may be lost
     list_wanted = Signal(object)  # paths; to be on the list of models, and none of them used
 
     def __init__(self, found: FoundModelsModel, parent: QWidget | None = None) -> None:
@@ -60,6 +62,7 @@ class FoundModelsDialog(QDialog):
             row = ModelRow(can_forget=False)
             row.show_entry(found.model, is_current=False, state=found.app or self.tr("Folder of models"))
             row.use_wanted.connect(self._on_use)
+            row.allow_wanted.connect(partial(self._on_allow, found.model.path))
             self._column.addWidget(row)
             self.rows.append(row)
         self.list_all.setVisible(len(self.rows) > 1)
@@ -76,6 +79,10 @@ class FoundModelsDialog(QDialog):
 
     def _on_use(self, path: str, layers: int | None) -> None:
         self.use_wanted.emit(path, layers)
+        self.accept()
+
+    def _on_allow(self, path: str) -> None:
+        self.allow_wanted.emit(path)
         self.accept()
 
     def _on_list_all(self) -> None:

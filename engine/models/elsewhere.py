@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,15 +98,19 @@ def _files(place: Place) -> Iterator[Path]:
 def _is_model(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC and path.stat().st_size >= _LEAST_BYTES
+            return file.read(len(_MAGIC)) == _MAGIC
     except OSError:
         return False
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """Of a file whichever way it is named: the hub's cache has links to what lies beside."""
+    """Of a file whichever way it is named: the hub's cache has links to what lies beside.
+
+    None for what is no file, as a pipe that would be read for ever, or too small.
+    """
     try:
         status = path.stat()
     except OSError:
         return None
-    return status.st_dev, status.st_ino
+    is_file = stat.S_ISREG(status.st_mode) and status.st_size >= _LEAST_BYTES
+    return (status.st_dev, status.st_ino) if is_file else None

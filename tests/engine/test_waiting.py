@@ -29,3 +29,18 @@ def test_why_there_is_no_answer_is_raised():
         finished(AnswerFailed("1", ModelNotFound("There is none.")))
     with pytest.raises(GenerationError, match="cancelled"):
         finished(AnswerCancelled("1"))
+
+
+def test_where_a_model_fails_all_what_had_ended_before_its_turn_is_told_first():
+    def ends() -> Iterator[tuple[int, AnswerEnded]]:
+        for number in (1, 3):
+            yield number, AnswerCancelled(str(number))
+        raise fault
+
+    fault = ModelNotFound("It is gone.")
+    turns = in_turn(ends())
+    told = [next(turns) for _ in range(4)]
+    with pytest.raises(ModelNotFound, match="It is gone"):
+        next(turns)
+    assert [end.question_id for end in told] == ["", "1", "", "3"]
+    assert [getattr(end, "error", None) for end in told] == [fault, None, fault, None]

@@ -169,3 +169,37 @@ def test_a_file_of_the_library_can_be_asked_about(models, client, is_new: bool) 
     models.conversation.open(first)
     kept = models.conversation.filters.paths
     assert kept == (("/docs/other.pdf",) if is_new else ("/docs/a.txt",))
+
+
+def test_a_collection_that_is_renamed_while_files_are_handed_over_for_it_is_known_by_its_new_name(
+    models, client
+) -> None:
+    tell_library(client, WORK)
+    models.library.add(["/new"], "Work")
+    models.library.rename_collection("Work", "Firm")
+    # The engine gets one after the other: what is added now comes when it is called so.
+    models.library.add(["/newer"], "Work")
+    assert [added.collection for added in client.asked(protocol.ADD)] == ["Work", "Firm"]
+    for _ in range(2):
+        client.answer(protocol.ADD, protocol.Nothing())
+    client.answer(protocol.RENAME_COLLECTION, protocol.Nothing())
+    say(models, client, FIRM)
+    assert models.library.name_now("Work") == "Firm"
+    assert not models.library.is_gone("Firm")
+    assert models.library.is_gone("Work")
+
+
+def test_a_new_collection_may_have_the_name_that_another_had(models, client) -> None:
+    tell_library(client, FIRM)
+    models.library.add(["/new"], "Work")
+    say(models, client, FIRM)
+    # Until the engine has made it, it is nobody else's.
+    assert models.library.name_now("Work") == "Work"
+    assert not models.library.is_gone("Work")
+
+
+def test_a_name_that_was_refused_is_nobodys(models, client) -> None:
+    tell_library(client, WORK, HOME)
+    models.library.rename_collection("Work", "Home")
+    client.refuse(protocol.RENAME_COLLECTION, "There is a collection named 'Home' already.")
+    assert models.library.name_now("Work") == "Work"

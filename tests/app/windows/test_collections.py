@@ -137,6 +137,15 @@ def test_a_collection_is_renamed(page, client, window) -> None:
     assert client.asked(protocol.RENAME_COLLECTION) == [protocol.RenameCollection(name="Work", new_name="The firm")]
 
 
+def test_no_name_is_cut_by_being_looked_at(page, client) -> None:
+    name = "\U0001f4c1" * 60
+    tell_library(client, replace(WORK, name=name), HOME)
+    actions_of(page.cards()[0].menu())["Rename…"].trigger()
+    (dialog,) = page.findChildren(CollectionNameDialog)
+    assert (dialog.field.text(), dialog.use.isEnabled()) == (name, False)
+    dialog.reject()
+
+
 def test_cards_show_the_new_name_and_chats_the_collection_they_ask(page, client, window, models) -> None:
     tell_library(client, WORK, HOME)
     models.conversation.set_collection("Work")

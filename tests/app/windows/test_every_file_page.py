@@ -286,6 +286,30 @@ def test_what_is_asked_goes_on_while_an_earlier_question_is_looked_at_and_one_ge
     assert page.earlier.menu().actions()[0].text().endswith(" · paused, 50 %")
 
 
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_the_end_of_a_question_marks_a_window_that_nobody_looks_at(
+    page, window, client, qtbot, models: AppModels, monkeypatch, is_shown: bool
+) -> None:
+    client.become_ready()
+    marked: list[tuple[MainWindow, ...]] = []
+    monkeypatch.setattr(QApplication, "alert", lambda *windows: marked.append(windows))
+    monkeypatch.setattr(window, "isActiveWindow", lambda: False)
+    first, second = ask_all(page, client, qtbot)
+    if not is_shown:
+        page.run.pause.click()
+        marked.clear()
+        earlier = models.each_file.run
+        page.question.setText("Who signed it?")
+        page.ask.click()
+        list_files(client, "/docs/a.pdf", "/docs/b.pdf")
+        first, second = [one.question_id for one in client.asked(protocol.ASK)[-2:]]
+        models.each_file.open(earlier.run_id)
+    client.tell(finished(first, passages=(passage(),)))
+    assert marked == []
+    client.tell(finished(second, passages=(passage(),)))
+    assert marked == [(window,)]
+
+
 def test_every_earlier_question_can_be_found(page, models: AppModels, qtbot) -> None:
     for number in range(35):
         models.each_file._store.create(f"Who signed §{number}?", None, [(1, "/docs/a.pdf")])

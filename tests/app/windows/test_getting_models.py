@@ -460,9 +460,7 @@ def brought(app: str, name: str) -> FoundModel:
 def test_models_of_other_applications_are_found_and_used_where_they_lie(page, window, client, qtbot):
     dialog = found_dialog(page, window)
     assert "Looking" in dialog.words.text()
-    client.answer(
-        protocol.MODELS_ELSEWHERE, FoundModels(models=(brought("LM Studio", "Small"), brought("", "Large")))
-    )
+    client.answer(protocol.MODELS_ELSEWHERE, FoundModels(models=(brought("LM Studio", "Small"), brought("", "Large"))))
     assert [words(row).count(app) for row, app in zip(dialog.rows, ("LM Studio", "Folder of models"), strict=True)]
     dialog.rows[0].use.click()
     assert client.asked(protocol.MODELS_USE)[-1].path == "/m/Small.gguf"
@@ -482,3 +480,22 @@ def test_that_there_are_none_or_that_nobody_could_look_is_told(page, window, cli
     assert not dialog.rows
     assert dialog.list_all.isHidden()
     dialog.close_button.click()
+
+
+def test_what_is_found_when_the_dialog_has_been_closed_harms_nobody(page, window, client, qtbot):
+    dialog = found_dialog(page, window)
+    with qtbot.waitSignal(dialog.destroyed):
+        dialog.close_button.click()
+    client.answer(protocol.MODELS_ELSEWHERE, FoundModels(models=(brought("Jan", "Small"),)))
+    again = found_dialog(page, window)
+    assert "Looking" in again.words.text()
+    client.answer(protocol.MODELS_ELSEWHERE, FoundModels(models=(brought("Jan", "Small"),)))
+    assert len(again.rows) == 1
+
+
+def test_a_found_model_that_has_room_only_if_little_is_lost_may_be_allowed_that(page, window, client):
+    dialog = found_dialog(page, window)
+    offered = brought("Jan", "Small").model.model_copy(update={"offer": "Half the precision would do."})
+    client.answer(protocol.MODELS_ELSEWHERE, FoundModels(models=(FoundModel(app="Jan", model=offered),)))
+    dialog.rows[0].allow.click()
+    assert client.asked(protocol.SETTINGS_SET)[-1].changes == {"memory.may_lose": True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,8 @@ def test_what_is_no_model_is_passed_over(tmp_path: Path):
     (tmp_path / "empty.gguf").touch()
     (tmp_path / "folder.gguf").mkdir()
     (tmp_path / "gone.gguf").symlink_to(tmp_path / "nowhere")
+    # Whoever opens it waits for somebody who writes.
+    os.mkfifo(tmp_path / "pipe.gguf")
     write_tiny_model(tmp_path / "model.bin")
     assert found(tmp_path) == []
     assert found(tmp_path / "not there") == []
