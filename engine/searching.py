@@ -11,12 +11,13 @@ from engine.embedder.reranker import CrossEncoderReranker
 from engine.memory.ledger import Ledger
 from engine.retrieval.batching import SweepCosts
 from engine.retrieval.joining import Room
+from engine.retrieval.named_files import NamedFiles
 from engine.retrieval.search import Searcher
 from engine.stores import StoresOpener
 
 
 class SearcherOpener:
-    """Calling it gives a searcher, on any thread; it owns the cross-encoder."""
+    """Calling it gives a searcher, on any thread; it owns the cross-encoder and what is known of files' names."""
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class SearcherOpener:
     ) -> None:
         self._stores, self._catalog, self._settings = stores, catalog, settings
         self._ledger, self._sweep_costs = ledger, sweep_costs
+        self._names = NamedFiles(catalog)
         self._reranker: CrossEncoderReranker | None = None
         self._naming = threading.Lock()
 
@@ -45,6 +47,7 @@ class SearcherOpener:
             Room.of(settings.generation, settings.library),
             self._reranker_named(settings.retrieval.reranker),
             kept=stores,
+            names=self._names,
         )
 
     def close(self) -> None:

@@ -35,7 +35,8 @@ class ModelHub:
     """Serves what was `put`; `asked` are the paths and ranges of all requests, `accounts` whom they named.
 
     `refusals` are answered one after the other, before anything else is; `instead` of files, where it is set. Files
-    are sent in pieces, and before each `between` is called with how many bytes of the answer were sent.
+    are sent in pieces, and before each `between` is called with how many bytes of the answer were sent. A search by
+    words is answered with `found`; without it, this is a mirror that has none.
     """
 
     def __init__(self) -> None:
@@ -45,6 +46,7 @@ class ModelHub:
         self.refusals: list[Refusal] = []
         self.instead: Refusal | None = None
         self.tree_instead: Refusal | None = None
+        self.found: list[dict[str, Any]] | None = None
         self.gives_ranges = True
         self.redirects = False
         self.piece_bytes = 1 << 16
@@ -103,6 +105,8 @@ class ModelHub:
                 hub.accounts.append(self.headers.get("Authorization", ""))
                 if hub.refusals:
                     self._answer(hub.refusals.pop(0))
+                elif self.path.startswith("/api/models?") and hub.found is not None:
+                    self._answer(Refusal(200, {"Content-Type": "application/json"}, json.dumps(hub.found).encode()))
                 elif self.path.startswith("/api/models/"):
                     self._answer(hub.tree_instead or hub._tree(self.path))
                 elif hub.redirects and not self.path.startswith("/elsewhere"):

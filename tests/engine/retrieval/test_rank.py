@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine.partitions.rows import Found
-from engine.retrieval.rank import FULL_SCORE_PER_TERM, averaged, distinct, diverse, fused
+from engine.retrieval.rank import (
+    FULL_SCORE_PER_TERM,
+    NAME_WEIGHT,
+    averaged,
+    distinct,
+    diverse,
+    fused,
+    lifted,
+    read_first,
+    surely_named,
+    with_place_for,
+)
 from tests.helpers.chunk_rows import hit
 
 
@@ -115,3 +128,37 @@ def test_what_is_good_in_both_goes_before_what_is_best_in_one():
 
 def test_a_row_that_one_ranking_lacks_is_no_worse_there_than_its_last():
     assert mean({"a": 0.8, "b": 0.4}, {"b": 0.6}) == pytest.approx({"a": 0.7, "b": 0.5})
+
+
+SCORED = [(Found(f"{document_id}-0", document_id, 1.0), 1.0 - document_id / 100) for document_id in range(10)]
+
+
+def test_rows_of_a_file_whose_name_fits_rise_a_little():
+    assert lifted(SCORED, {}) == SCORED
+    raised = lifted(SCORED, {3: 0.5})
+    assert [row.document_id for row, _ in raised][:2] == [3, 0]
+    assert raised[0][1] == pytest.approx(0.97 + 0.5 * NAME_WEIGHT)
+
+
+def test_only_what_fits_well_and_nearly_as_well_as_the_best_is_surely_named():
+    assert surely_named({}) == frozenset()
+    assert surely_named({1: 0.2}) == frozenset()
+    assert surely_named({1: 0.6, 2: 0.5, 3: 0.4}) == {1, 2}
+
+
+def test_the_best_row_of_a_named_file_is_read_whatever_its_rank():
+    assert [row.document_id for row, _ in read_first(SCORED, 3, {7, 8})] == [0, 1, 2, 7]
+    assert [row.document_id for row, _ in read_first(SCORED, 3, {2, 8})] == [0, 1, 2]
+    assert read_first(SCORED, 3, set()) == SCORED[:3]
+
+
+def test_a_named_file_has_the_last_place_and_scores_still_fall():
+    hits = [
+        replace(hit(f"{number}", f"text {number}", document_id=number), score=1.0 - number / 10) for number in range(6)
+    ]
+    placed = with_place_for(hits, {5}, 3)
+    assert [one.document_id for one in placed] == [0, 1, 5, 2, 3, 4]
+    assert [one.score for one in placed] == [one.score for one in hits]
+    assert with_place_for(hits, {2, 5}, 3) == hits
+    assert with_place_for(hits, {9}, 3) == hits
+    assert with_place_for(hits, {5}, 2) == hits
