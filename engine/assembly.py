@@ -51,6 +51,7 @@ from engine.memory.sharing import UNMEASURED, Sharing, chosen, ways
 from engine.memory.terms import split_of
 from engine.models.gguf import read_shape
 from engine.observing import Observer
+from engine.own_cores import available_cores
 from engine.phases import Phases
 from engine.profiled import ProfiledPlanner
 from engine.rehearsing import Rehearsing
@@ -64,7 +65,6 @@ from engine.searching import SearcherOpener
 from engine.senses import EngineHands, EngineSenses
 from engine.sight import Senses
 from engine.stores import StoresOpener
-from engine.yielding import available_cores
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class RetrievalSettings(_Table):
 
 
 class GenerationSettings(_Table):
-    """`n_gpu_layers` None lets the plan choose; `num_threads` 0 means all physical cores.
+    """`n_gpu_layers` None lets the plan choose; `num_threads` 0 means all physical cores there are for us.
 
     `max_context` tokens are the most of one prompt and its answer; cells are there for `parallel_answers` of them,
     where memory allows, and for more while more questions wait. Where it does not, there are as many as were needed of

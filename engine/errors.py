@@ -34,7 +34,7 @@ RagdollError
 └── GenerationError
     ├── PromptTooLong        question and instructions alone do not fit the context
     ├── NoCells              no KV cell is free
-    ├── WeightsChanged       the file that layers are read from is another by now; the model has to be loaded anew
+    ├── WeightsChanged       the file that layers are read from is another by now, or gone; the model is loaded anew
     └── DecodeFailed
         ├── NoRoomToCompute  an allocation failed in the middle of it; with less it may succeed
         └── WeightsNotRead   a layer could not be read from the disk in time; the step can be repeated
@@ -213,10 +213,20 @@ class DownloadCut(DownloadFailed):
 
 
 class NotStreamable(ModelError):
-    """The layers of a model cannot be read from the disk one by one, so all of it has to fit into memory."""
+    """The layers of a model cannot be read from the disk one by one, so all of it has to fit into memory.
 
-    def __init__(self, sentence: str, way_out: str = "Choose a smaller model, or let it use more memory.") -> None:
+    `may_pass`: that is for what the disk did just now, and has nothing to do with the model.
+    """
+
+    def __init__(
+        self,
+        sentence: str,
+        way_out: str = "Choose a smaller model, or let it use more memory.",
+        *,
+        may_pass: bool = False,
+    ) -> None:
         super().__init__(sentence, way_out)
+        self.may_pass = may_pass
 
 
 class ModelLoadFailed(ModelError):
@@ -252,7 +262,7 @@ class DecodeFailed(GenerationError):
 
 
 class WeightsChanged(GenerationError):
-    """The file that layers are read from was changed in its place: with these and those nothing can be computed."""
+    """The file that layers are read from is another by now, or its drive has gone: the model has to be loaded anew."""
 
 
 class NoRoomToCompute(DecodeFailed):
@@ -260,7 +270,14 @@ class NoRoomToCompute(DecodeFailed):
 
 
 class WeightsNotRead(DecodeFailed):
-    """A layer was not there when it was to be computed; what was computed means nothing, and may be tried again."""
+    """A layer was not there when it was to be computed; what was computed means nothing, and may be tried again.
+
+    `drive_failed`: where that fails as well, it always will with the file as it was opened, also once it is back.
+    """
+
+    def __init__(self, sentence: str, way_out: str = "", *, drive_failed: bool = False) -> None:
+        super().__init__(sentence, way_out)
+        self.drive_failed = drive_failed
 
 
 def is_disk_full(error: BaseException) -> bool:

@@ -38,6 +38,11 @@ class Movers(Protocol):
     def move_embedder(self, to_gpu: bool) -> None:
         """Has the embedder computed on the graphics card or in memory, from the next batch on."""
 
+    @property
+    def is_embedder_moving(self) -> bool:
+        """Whether it is on its way: the batch that it waits for may be long, and so may a card that is started."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Here:
@@ -72,7 +77,7 @@ class HandOver:
     """A placement on its way, `since` when something of it was asked for, or came, last.
 
     `path` is the model it was planned for. `is_asked`: the generation thread knows of it, and will tell how it went;
-    `has_come`: the model lies so. `is_moving`: the embedder does.
+    `has_come`: the model lies so. `is_moving`: the embedder has been asked to, and was `moving_at` that time still.
     """
 
     wanted: Placement
@@ -81,6 +86,7 @@ class HandOver:
     is_asked: bool = False
     has_come: bool = False
     is_moving: bool = False
+    moving_at: float = 0.0
 
 
 def is_there(here: Here, wanted: Placement) -> bool:
@@ -156,10 +162,14 @@ def _model(
 
 
 def _embedder(over: HandOver, movers: Movers, now: float) -> tuple[HandOver, Progress]:
-    if over.is_moving:
-        return over, _patience(over, now)
-    movers.move_embedder(to_gpu=over.wanted.embedder_on_gpu)
-    return replace(over, is_moving=True, since=now), "under_way"
+    if not over.is_moving:
+        movers.move_embedder(to_gpu=over.wanted.embedder_on_gpu)
+        return replace(over, is_moving=True, since=now, moving_at=now), "under_way"
+    if movers.is_embedder_moving:
+        over = replace(over, moving_at=now)
+        return over, "refused" if now - over.since >= UNHEARD_SECONDS else "under_way"
+    # It is where it was; what is in force may be from just before it came.
+    return over, "refused" if now - over.moving_at >= REFUSED_SECONDS else "under_way"
 
 
 def _has_room(growth: Mapping[Tier, int], ledger: Ledger, room: Callable[[Tier], int]) -> bool:

@@ -97,6 +97,10 @@ class EngineHands:
             )
             self._moving.start()
 
+    @property
+    def is_embedder_moving(self) -> bool:
+        return self._moving.is_alive()
+
     def leave_card(self) -> bool:
         """Has an embedder that is on a graphics card leave it; whether none is there."""
         stores = self._stores.opened()

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from engine.yielding import available_cores
+from engine.own_cores import allowed_cores
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class IdleTeam:
         try:
             # What each of them does is to free nothing.
             nothing = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p)
-            parallel(nothing, None, ctypes.c_uint(available_cores() + 1), ctypes.c_uint(0))
+            parallel(nothing, None, ctypes.c_uint(allowed_cores() + 1), ctypes.c_uint(0))
         finally:
             is_there.set()
         self._is_over.wait()

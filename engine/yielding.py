@@ -64,8 +64,3 @@ def at_most_threads(most: int | None) -> Iterator[None]:
 def threads_allowed() -> int | None:
     """How many threads may do the calling thread's work; None for as many as there are."""
     return 1 if is_yielding() else getattr(_this_thread, "most_threads", None)
-
-
-def available_cores() -> int:
-    """How many of the processor's cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

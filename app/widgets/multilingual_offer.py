@@ -26,6 +26,7 @@ class MultilingualOffer(QFrame):
         self.setProperty("card", True)
         self._words = bits.label("", wraps=True)
         self.get = bits.button("", clicked=self.wanted.emit)
+        self.get.setAccessibleName(self.tr("Get a multilingual embedding model"))
         self.decline = bits.button(self.tr("Not now"), "ghost", clicked=offer.decline)
         self.decline.setToolTip(self.tr("This is not offered again. The settings have it, under “Embedding model”."))
         line = bits.row(spacing=12)
@@ -50,7 +51,6 @@ class MultilingualOffer(QFrame):
             size = bytes_text(offer.num_bytes) if offer.num_bytes else ""
             words = self.tr("Get a multilingual one (%1)…") if size else self.tr("Get a multilingual one…")
             self.get.setText(words.replace("%1", size))
-            self.get.setAccessibleName(self.tr("Get a multilingual embedding model"))
         self.setVisible(bool(offer.language))
 
     def _sentence(self) -> str:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from app.windows.notices import Notices
     from app.windows.page import Page
     from app.windows.shortcuts import Shortcut
+    from app.windows.text_size import TextSize
 
 _SIZE_PX = (1280, 800)
 _SMALLEST_PX = (760, 520)
@@ -93,6 +94,12 @@ class MainWindow(QMainWindow):
         from app.windows.notices import Notices
 
         return Notices(self.message_bar, self._show_problems, self)
+
+    @cached_property
+    def text_size(self) -> TextSize:
+        from app.windows.text_size import TextSize
+
+        return TextSize(self._store, self)
 
     @cached_property
     def attention(self) -> Attention:
@@ -377,9 +384,9 @@ class MainWindow(QMainWindow):
             Shortcut("Shift+F3", self.tr("Match before"), lambda: self._find_next(-1), "chevron-up"),
             Shortcut("Esc", self.tr("Stop the answer"), self._stop_answer, "stop"),
             Shortcut("F6", self.tr("Next pane"), self.next_pane, "sources"),
-            Shortcut("Ctrl++", self.tr("Larger text"), lambda: self._step_text(1), "zoom-in", ("Ctrl+=",)),
-            Shortcut("Ctrl+-", self.tr("Smaller text"), lambda: self._step_text(-1), "zoom-out"),
-            Shortcut("Ctrl+0", self.tr("Text in its usual size"), lambda: self._size_text(1.0), "fit-width"),
+            Shortcut("Ctrl++", self.tr("Larger text"), lambda: self.text_size.step(1), "zoom-in", ("Ctrl+=",)),
+            Shortcut("Ctrl+-", self.tr("Smaller text"), lambda: self.text_size.step(-1), "zoom-out"),
+            Shortcut("Ctrl+0", self.tr("Text in its usual size"), lambda: self.text_size.reset(), "fit-width"),
         ]
         install(self, self.shortcuts)
 
@@ -415,16 +422,6 @@ class MainWindow(QMainWindow):
             if store.problem and store.problem != self._told_problem:
                 self.notices.tell("warning", store.problem, "")
             self._told_problem = store.problem
-
-    def _step_text(self, steps: int) -> None:
-        from app.windows.text_size import stepped
-
-        if (store := self._store()) is not None:
-            self._size_text(stepped(store.settings.font_scale, steps))
-
-    def _size_text(self, scale: float) -> None:
-        if (store := self._store()) is not None:
-            store.change(font_scale=scale)
 
     def _regenerate(self) -> None:
         # Of a chat that nobody sees, nothing is begun or stopped.

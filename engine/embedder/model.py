@@ -37,7 +37,7 @@ from engine.memory.garbage import settle
 from engine.memory.hardware import probe
 from engine.memory.heap import trim_heap
 from engine.memory.ledger import Growth, Lease, Ledger
-from engine.yielding import available_cores
+from engine.own_cores import available_cores
 
 log = logging.getLogger(__name__)
 

@@ -304,7 +304,8 @@ def _with_weights(loaded: LoadedModel, plan: LoadPlan, means: Means) -> LoadedMo
         model.load(placement.n_gpu_layers, means.goes_on, is_repacked, packing)
         return model
 
-    weights = Opening(load, loaded.files.folder, means.ledger, means.leases).open(plan)
+    files = loaded.files
+    weights = Opening(load, files.folder, means.ledger, means.leases, clear_disk=files.shrink).open(plan)
     return replace(loaded, plan=weights.plan, stream=weights.stream, copied=weights.copied)
 
 

@@ -74,7 +74,7 @@ def build(
                 n_gpu_layers = plan.placement.n_gpu_layers
                 return Model(parts_of(plan.path)[0], n_gpu_layers, on_progress, is_repacked, packing)
 
-        opened_weights = Opening(load, files.folder, ledger, leases).open(plan)
+        opened_weights = Opening(load, files.folder, ledger, leases, clear_disk=files.shrink).open(plan)
         model, stream, plan = opened_weights.model, opened_weights.stream, opened_weights.plan
         undo.callback(model.close)
         if stream is not None:

@@ -34,6 +34,8 @@ __all__ = ["CacheFile", "CacheFiles", "Ended", "Transfer"]
 PAUSE_SECONDS, SILENCE_SECONDS = 60.0, 600.0
 # What another program has open is tried again after so long.
 BUSY_SECONDS = 5.0
+# Files are deleted sooner; a disk that takes longer is not waited for.
+SHRINKING_SECONDS = 5.0
 # Files that are looked at between two chances to read one that a prompt waits for.
 _LOOKED_AT_ONCE = 16
 
@@ -234,6 +236,13 @@ class CacheFiles:
         with self._lock:
             if not file.is_removed:
                 self._doom(file)
+
+    def shrink(self, budget_bytes: int) -> None:
+        """Bounds the bytes of all files by no more than this, and waits a while until what is to go has gone."""
+        self.set_budget(min(self.budget_bytes, budget_bytes))
+        have_gone = threading.Event()
+        self._thread.put(Urgency.REMOVE, have_gone.set)
+        have_gone.wait(SHRINKING_SECONDS)
 
     def documents(self) -> frozenset[int]:
         """All documents of which some known file holds text."""

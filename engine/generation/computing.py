@@ -1,14 +1,15 @@
 """A step's batch is computed in one call of llama.cpp; where that fails, who of those in it is at fault, and what then.
 
 Nobody else fails with whoever does: a batch that cannot be computed is computed again one request at a time, and one
-whose weights could not be read, or that found no room, once more as it is.
+whose weights could not be read, or that found no room, once more as it is. Where a drive has failed a second time, all
+of it has to be opened anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.errors import DecodeFailed, NoCells, NoRoomToCompute, WeightsNotRead
+from engine.errors import DecodeFailed, NoCells, NoRoomToCompute, WeightsChanged, WeightsNotRead
 from engine.generation.admission import Admission
 from engine.generation.batching import Work
 from engine.generation.cells import Cells
@@ -42,11 +43,16 @@ class Computing:
         self._context, self._cells, self._keeper = context, cells, keeper
         self._groups, self._residence, self._admission, self._ending = groups, residence, admission, ending
         self._swap_budget_bytes, self._swap_room = swap_budget_bytes, swap_room
-        self._is_second_try = False
+        # Those in the last batch, where its weights could not be read: with the next it is their second try.
+        self._tried = frozenset[SequenceGroup]()
         self.shortage: NoRoomToCompute | None = None
 
     def run(self, batch: list[Work]) -> list[int]:
-        """The first row of each work; none where it failed, and every sequence is where it was."""
+        """The first row of each work; none where it failed, and every sequence is where it was.
+
+        Raises:
+            WeightsChanged: No batch will succeed with the files that weights are read from.
+        """
         try:
             rows = self._context.decode([work.stretch() for work in batch])
         except NoCells:
@@ -63,7 +69,7 @@ class Computing:
         return []
 
     def _take_cells(self, batch: list[Work]) -> None:
-        self._is_second_try, self.shortage = False, None
+        self._tried, self.shortage = frozenset(), None
         for work in batch:
             if work.sequence.held is not None:
                 self._cells.grow(work.sequence.held, work.num_tokens + work.num_drafted)
@@ -80,12 +86,17 @@ class Computing:
             self._ending.cut(batch[0].group)
 
     def _compute_again(self, batch: list[Work], error: WeightsNotRead) -> None:
-        """The disk is at fault, nobody in the batch: the next step computes it once more, or all of it has failed."""
-        groups = self._forget_batch(batch)
-        self._is_second_try = not self._is_second_try
-        if not self._is_second_try:
+        """The disk is at fault, nobody in the batch: whoever is in it has one more try, and has failed with the second.
+
+        Who is in both: of another batch than the first one, nobody has had the try that it is promised.
+        """
+        groups, everybody = self._forget_batch(batch), frozenset(work.group for work in batch)
+        failed, self._tried = everybody & self._tried, everybody - self._tried
+        if failed:
+            if error.drive_failed:
+                raise WeightsChanged(error.sentence, error.way_out) from error
             self._admission.drop_closing()
-            for group in groups:
+            for group in (group for group in groups if group in failed):
                 self._ending.fail(group, error)
         if self._context.is_spoilt:
             self._wipe_cells()

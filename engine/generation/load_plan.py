@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import psutil
+from typing import Literal
 
 from engine.config import Settings
 from engine.core import ModelShape, Tier
@@ -27,6 +26,7 @@ from engine.memory.profile import Profile
 from engine.memory.wording import COPIED
 from engine.memory.workspace import MAX_SEQUENCES, num_sequences, num_states
 from engine.models.fit import by_settings, demand_of
+from engine.own_cores import physical_cores
 
 # Tokens of a prompt that take a processor about a second.
 UBATCH_OF_PROCESSOR = 128
@@ -59,6 +59,7 @@ class LoadPlan:
 
     `n_gpu_layers` is what was chosen for this model, whatever the settings say; `remarks` are of all its loads.
     `demand.shape` has the bytes of a 16-bit cell, `shape` those of a cell in the format that is used.
+    `unpacked`: its layers were to come and go in the processor's order, and could not: "for_now", or ever.
     """
 
     path: Path
@@ -68,6 +69,7 @@ class LoadPlan:
     n_gpu_layers: int | None = None
     given_up: tuple[Rung, ...] = ()
     remarks: tuple[Remark, ...] = ()
+    unpacked: Literal["for_now", "for_good"] | None = None
 
     @property
     def shape(self) -> ModelShape:
@@ -89,7 +91,7 @@ class LoadPlan:
             num_cells=placement.num_cells,
             n_batch=max(chosen.n_batch, placement.n_ubatch),
             n_ubatch=placement.n_ubatch,
-            num_threads=chosen.num_threads or psutil.cpu_count(logical=False) or 1,
+            num_threads=chosen.num_threads or physical_cores(),
             num_sequences=num_states(self.shape, placement.num_slots) or self._num_sequences,
             kv_type=placement.kv_type,
             kv_on_gpu=placement.kv_on_gpu,
@@ -124,10 +126,15 @@ class LoadPlan:
         """What the model wants by other settings."""
         return by_settings(self.demand, settings, self.n_gpu_layers)
 
-    def in_file_order(self, *remarks: Remark) -> LoadPlan:
-        """The same, with a model whose layers turned out to be none that come and go in the processor's order."""
+    def in_file_order(self, *remarks: Remark, may_pass: bool = False) -> LoadPlan:
+        """The same, with a model whose layers turned out to be none that come and go in the processor's order.
+
+        It is left so as long as it is loaded, also where another load might have them so.
+        """
         placement, demand = replace(self.placement, is_repacked=False), replace(self.demand, is_packable=False)
-        return replace(self, demand=demand, placement=placement, remarks=(*self.remarks, *remarks))
+        unpacked: Literal["for_now", "for_good"] = "for_now" if may_pass else "for_good"
+        remarks = (*self.remarks, *remarks)
+        return replace(self, demand=demand, placement=placement, remarks=remarks, unpacked=unpacked)
 
     def with_stages(self, stage_bytes: int, num_slots: int) -> LoadPlan:
         """The same, with a model whose layers come apart into other stages than its header promised; none stay."""

@@ -123,7 +123,7 @@ class LoadPlanner:
     def _with_all(self, path: Path, demand: Demand) -> Demand:
         full = self.beside(demand)
         can_leave = self.takes_turns and path in self.premises.left_in_order
-        is_packable = full.is_packable and path not in self.premises.not_packed
+        is_packable = full.is_packable and self.premises.may_pack(path, lambda: self.hardware().disk_free_bytes)
         can_copy_streamed = full.can_copy_streamed and path not in self.premises.not_copied
         wishes = replace(full.wishes, can_leave=can_leave)
         return replace(full, is_packable=is_packable, can_copy_streamed=can_copy_streamed, wishes=wishes)

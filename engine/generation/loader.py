@@ -167,7 +167,7 @@ class ModelLoader:
 
     def forgive(self) -> None:
         """Has the next load tried whatever came of earlier ones: somebody wants it."""
-        self._premises.trials.forgive()
+        self._premises.forgive()
 
     def load_when_needed(self, path: Path, n_gpu_layers: int | None) -> None:
         """Makes `path` the model that the next question loads."""
@@ -327,8 +327,9 @@ class ModelLoader:
                 lambda: self._is_given_up,
             ),
         )
-        if not loaded.plan.demand.is_packable:
-            premises.not_packed.add(path)
+        if (unpacked := loaded.plan.unpacked) is not None:
+            # What was written of it is off the disk by now.
+            premises.not_packed[path] = None if unpacked == "for_good" else planner.hardware().disk_free_bytes
         if not loaded.plan.demand.can_copy_streamed:
             premises.not_copied.add(path)
         if loaded.copied is None and not loaded.plan.placement.is_packed:

@@ -44,7 +44,15 @@ class OpenWeights:
 class Opening:
     """What opening weights takes; on the generation thread, which owns what comes of it."""
 
-    def __init__(self, load: Load, folder: Path, ledger: Ledger, leases: ModelLeases, options: Options = USUAL) -> None:
+    def __init__(
+        self,
+        load: Load,
+        folder: Path,
+        ledger: Ledger,
+        leases: ModelLeases,
+        options: Options = USUAL,
+        clear_disk: Callable[[int], None] = lambda kept_bytes: None,
+    ) -> None:
         """Prepares.
 
         Args:
@@ -53,8 +61,10 @@ class Opening:
             ledger: Gets what is streamed.
             leases: Get the weights.
             options: How layers are streamed.
+            clear_disk: Has what was read keep no more than this of the disk; the plan counts on that for a copy.
         """
         self._load, self._folder, self._ledger, self._leases, self._options = load, folder, ledger, leases, options
+        self._clear_disk = clear_disk
 
     def open(self, plan: LoadPlan) -> OpenWeights:
         """Loads a model as planned, or as near to it as can be.
@@ -69,7 +79,7 @@ class Opening:
                     return self._packed(plan)
                 except NotStreamable as error:
                     why = f"{error.sentence} They are read as they lie in the model's file."
-                    plan = plan.in_file_order(Remark(why, is_of_file_order=True))
+                    plan = plan.in_file_order(Remark(why, is_of_file_order=True), may_pass=error.may_pass)
                     self._leases.take_weights(plan.shape, plan.placement)
             return self._loaded(plan)
         except BaseException:
@@ -78,6 +88,7 @@ class Opening:
 
     def _packed(self, plan: LoadPlan) -> OpenWeights:
         """Layers come and go in the processor's order. Raises NotStreamable, with nothing left of it."""
+        self._clear_disk(plan.room.disk_bytes)
         packing = Packing(self._folder, self._ledger)
         try:
             with _closed_on_failure(self._packed_model(packing)) as model:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engine.config import GIB
 from engine.generation.cache_files import CacheFiles
 from engine.generation.load_trials import LoadTrials
 from engine.generation.model import start_backend
@@ -17,6 +18,9 @@ from engine.memory.hardware import Device, probe_devices
 from engine.memory.ledger import Ledger
 
 log = logging.getLogger(__name__)
+
+# What a disk has free changes all the time; with so much more of it there may be room that there was not before.
+MORE_ROOM_BYTES = GIB
 
 
 @dataclass(slots=True)
@@ -37,8 +41,9 @@ class Premises:
     sets_aside_on_disk: bool = False
     # Models whose weights are left in the file's order so that they can leave memory: in another one they could not.
     left_in_order: set[Path] = field(default_factory=set)
-    # Models of which no copy could be had in the processor's order, or that have no other than their file's.
-    not_packed: set[Path] = field(default_factory=set)
+    # Models of which no copy could be had in the processor's order, with what the disk had free then; None for those
+    # of which there never will be, as they have no other than their file's.
+    not_packed: dict[Path, int | None] = field(default_factory=dict)
     # Models whose layers a device cannot copy while they are streamed: it would before some of them have been read.
     not_copied: set[Path] = field(default_factory=set)
     devices: tuple[Device, ...] = ()
@@ -47,6 +52,18 @@ class Premises:
     tell_backends: Callable[[], None] = field(default=lambda: None)
     measure_card: Callable[[Device, Callable[[], bool]], None] = field(default=lambda card, is_wanted: None)
     _files: CacheFiles | None = None
+
+    def may_pack(self, path: Path, free_bytes: Callable[[], int]) -> bool:
+        """Whether a copy of a model in the processor's order is worth a try, with what the disk has free by now."""
+        if path not in self.not_packed:
+            return True
+        free_then = self.not_packed[path]
+        return free_then is not None and free_bytes() >= free_then + MORE_ROOM_BYTES
+
+    def forgive(self) -> None:
+        """Has the next load tried whatever came of earlier ones, but for what never changes."""
+        self.trials.forgive()
+        self.not_packed = {path: free_bytes for path, free_bytes in self.not_packed.items() if free_bytes is None}
 
     def look_at_devices(self) -> None:
         """Asks ggml which GPUs there are and how much of them is free; on the generation thread."""

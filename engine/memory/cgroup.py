@@ -117,7 +117,7 @@ def own_cgroup(roots: tuple[Path, Path] = _ROOTS, proc: Path = _PROC) -> CgroupM
         roots: Where the groups of version 1 and of version 2 may be mounted.
         proc: Says which group a process is in.
     """
-    place = _place(roots, _text(str(proc)))
+    place = _place(roots, text_of(str(proc)))
     if place is None:
         return None
     own = place.folders[0]
@@ -168,8 +168,7 @@ def _place(roots: tuple[Path, Path], said: str) -> _Place | None:
     for root, names, path in ((roots[0], _V1, paths.get("memory")), (roots[1], _V2, paths.get(""))):
         if path is None:
             continue
-        folder = _folder(root, path)
-        around = (folder, *(one for one in folder.parents if one == root or root in one.parents))
+        around = folders_around(root, path)
         # Memory need not be counted for each group below one for which it is.
         counted = tuple(dropwhile(partial(_lacks, names.usage), around))
         if counted:
@@ -181,23 +180,28 @@ def _lacks(name: str, folder: Path) -> bool:
     return not (folder / name).is_file()
 
 
-def _folder(root: Path, path: str) -> Path:
-    """Our group's folder; in a container that shows only its own part of the tree, the root of what it shows."""
+def folders_around(root: Path, path: str) -> tuple[Path, ...]:
+    """The folders of a group, as /proc names it, and of those that it is in, up to where groups are mounted.
+
+    In a container that shows only its own part of the tree, the root of what it shows stands for the group.
+    """
     folder = root / path.lstrip("/")
-    return folder if folder.is_dir() and ".." not in folder.parts else root
+    if not folder.is_dir() or ".." in folder.parts:
+        folder = root
+    return (folder, *(one for one in folder.parents if one == root or root in one.parents))
 
 
 def _number(file: str) -> int | None:
-    text = _text(file).strip()
+    text = text_of(file).strip()
     return int(text) if text.isdigit() else None
 
 
 def _table(file: str) -> Mapping[str, int]:
-    pairs = (line.split() for line in _text(file).splitlines())
+    pairs = (line.split() for line in text_of(file).splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 
-def _text(file: str) -> str:
+def text_of(file: str) -> str:
     """Nothing where it is not there. Plain calls: a look per second reads ten of them."""
     try:
         descriptor = os.open(file, os.O_RDONLY)

@@ -50,8 +50,8 @@ class OpenRows:
         """The rows of these documents are no longer found."""
         for block in self._blocks:
             block.kill(documents)
-        # A block that may still be added to stays.
-        self._blocks = [block for block in self._blocks if block.num_alive or block.room]
+        # Also one with room for more: what is added next gets another.
+        self._blocks = [block for block in self._blocks if block.num_alive]
 
     def views(self) -> Sequence[View]:
         return [block.view() for block in self._blocks if block.num_alive]

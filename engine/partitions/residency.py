@@ -57,7 +57,7 @@ class Slot:
 
 
 class Residency:
-    """Slots and their use. Owned by whoever holds the store's sweep lock."""
+    """Slots and their use. Owned by whoever holds the store's sweep lock; only `budget_bytes` is set by anybody."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

@@ -8,10 +8,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from engine.own_cores import available_cores
 from engine.partitions.codes import Codes, Positions, Scores
 from engine.partitions.packed import Mask
 from engine.partitions.rows import Vectors
-from engine.yielding import available_cores, threads_allowed
+from engine.yielding import threads_allowed
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

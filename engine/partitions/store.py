@@ -6,8 +6,8 @@ whatever is written there is found here, and where something is missing or damag
 
 Threads: `search` is the retrieval thread's. The table's changes arrive on the index thread (`Following`), the files
 are looked after on a thread of their own (`Caretaker`), budget and mode may come from anywhere. `Shards` is what they
-share, under its lock; a search works on a snapshot of it. What is resident belongs to whoever holds `_sweeping`, so
-it changes between searches only.
+share, under its lock; a search works on a snapshot of it. What is resident belongs to whoever holds `_sweeping`; how
+much may be is for anybody to say, and a search heeds it whenever it comes to another partition.
 """
 
 from __future__ import annotations
@@ -97,9 +97,10 @@ class PartitionStore:
         self._table, self._folder, self._origin = table, folder, origin
         self._quantize = quantize
         self._budget_bytes, self._mode = budget_bytes, mode
-        # What partitions may take by the plan (None: by the budget), and by the one that memory was given back for.
+        # What partitions may take by the plan; None: by the budget.
         self._partition_bytes: int | None = None
-        self._heeded_bytes: int | None = None
+        # The bounds that memory was given back for.
+        self._heeded = self._bounds
         self._num_loads, self._is_closed = 0, False
         self.on_sweep: Callable[[Sweep], None] = lambda sweep: None
         self.cold_slack: float | None = None
@@ -173,7 +174,7 @@ class PartitionStore:
                     return self._table.nearest(vectors, limit, document_ids, is_exact=self._mode == "resident")
                 return self._searched(vectors, limit, document_ids, max_loads, should_pause)
         finally:
-            self._heed_plan()
+            self._heed_bounds()
 
     def _searched(
         self,
@@ -214,35 +215,33 @@ class PartitionStore:
     # --- budget and mode, from any thread ---
 
     def set_budget_bytes(self, budget_bytes: int) -> None:
-        """What the index may take in memory; a smaller budget gives memory back at once. Nothing once it is closed."""
-        if budget_bytes == self._budget_bytes:
-            return
-        with self._sweeping:
-            if self._is_closed:
-                return
-            self._budget_bytes = budget_bytes
-            self._allot(self._shards.snapshot())
-            self._residency.fit()
-            trim_heap()
-        self._heed_plan()
+        """What the index may take in memory. Waits for nobody, as `set_partition_bytes`."""
+        self._budget_bytes = budget_bytes
+        self._heed_bounds()
 
     def set_partition_bytes(self, num_bytes: int) -> None:
         """What partitions may take from now on, beside what is there in any case, whatever the budget says.
 
-        Waits for nobody: a smaller room gives memory back at once, or as soon as the sweep that is under way has ended.
-        Nothing once it is closed.
+        Waits for nobody: a smaller room gives memory back at once; while a sweep is under way, as it comes to another
+        partition, and all of it as soon as it has ended. Nothing once it is closed.
         """
         self._partition_bytes = num_bytes
-        self._heed_plan()
+        self._heed_bounds()
 
-    def _heed_plan(self) -> None:
+    @property
+    def _bounds(self) -> tuple[int, int | None]:
+        return self._budget_bytes, self._partition_bytes
+
+    def _heed_bounds(self) -> None:
         """Gives back what partitions may not take any more; whoever holds `_sweeping` does so after letting go."""
-        while not self._is_closed and self._heeded_bytes != self._partition_bytes:
+        while not self._is_closed and self._heeded != self._bounds:
             if not self._sweeping.acquire(blocking=False):
+                # Who makes room for a partition looks at it.
+                self._residency.budget_bytes = self._room_of_partitions(self._shards.snapshot())
                 return
             try:
                 if not self._is_closed:
-                    self._heeded_bytes = self._partition_bytes
+                    self._heeded = self._bounds
                     self._allot(self._shards.snapshot())
                     self._residency.fit()
                     trim_heap()
@@ -284,11 +283,13 @@ class PartitionStore:
 
     def _allot(self, snapshot: Snapshot) -> None:
         """Gives the partitions what the budget leaves beside that which is there in any case."""
-        outline_bytes = snapshot.outline_bytes + self._coding.num_bytes
-        self._outline_lease.resize(outline_bytes)
-        others = self._shards.open_bytes + outline_bytes
-        planned = self._partition_bytes
-        self._residency.budget_bytes = max(0, self._budget_bytes - others) if planned is None else planned
+        self._outline_lease.resize(snapshot.outline_bytes + self._coding.num_bytes)
+        self._residency.budget_bytes = self._room_of_partitions(snapshot)
+
+    def _room_of_partitions(self, snapshot: Snapshot) -> int:
+        budget_bytes, planned = self._bounds
+        others = self._shards.open_bytes + snapshot.outline_bytes + self._coding.num_bytes
+        return max(0, budget_bytes - others) if planned is None else planned
 
     # --- looking after the files ---
 
@@ -338,6 +339,7 @@ class PartitionStore:
             self._sweeper.forget()
             self._residency.clear()
             self._outline_lease.resize(0)
+        self._heed_bounds()
         trim_heap()
         self._upkeep.drop_unused()
         self._coding.drop_unused(())

@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import psutil
-
 from engine.core import SamplingParams
 from engine.generation.model import Model
+from engine.own_cores import physical_cores
 from tests.bench import peers, report, streamed_duel
 from tests.bench.bench_model import ONE_BILLION, QUICK, Shape, bench_model, plain_tokens
 from tests.bench.command_line import parser_of
@@ -51,7 +50,7 @@ BRIEF = Size(QUICK, answers=1, tokens=150, streamed_tokens=40)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("drafting", __doc__, quick="a small model and short answers, in about two minutes")
-    parser.add_argument("--threads", type=int, default=psutil.cpu_count(logical=False) or 1, metavar="N")
+    parser.add_argument("--threads", type=int, default=physical_cores(), metavar="N")
     parser.add_argument(
         "--busy", action="store_true", help="count the processor's time, on one thread: for a machine that does more"
     )

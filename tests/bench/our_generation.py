@@ -14,8 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import psutil
-
 from engine.core import SamplingParams
 from engine.errors import RagdollError
 from engine.generation.beam import Beams
@@ -42,13 +40,14 @@ from engine.generation.step_loop import StepLoop
 from engine.memory.ledger import Ledger
 from engine.memory.workspace import MAX_SEQUENCES
 from engine.models.gguf import read_shape
+from engine.own_cores import physical_cores
 
 N_BATCH = 512
 
 
 def num_threads() -> int:
     """As the engine takes by itself; the peers are given as many."""
-    return psutil.cpu_count(logical=False) or 1
+    return physical_cores()
 
 
 def greedy(max_tokens: int, *, num_answers: int = 1, beam_width: int = 1) -> SamplingParams:

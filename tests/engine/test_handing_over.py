@@ -21,6 +21,7 @@ MODEL = Path("/m.gguf")
 class FakeMovers:
     def __init__(self) -> None:
         self.done: list[object] = []
+        self.is_embedder_moving = False
 
     def apply(self, placement: Placement, path: Path) -> None:
         assert path == MODEL
@@ -132,6 +133,29 @@ def test_the_embedder_comes_to_the_card_when_there_is_room_and_stays_where_it_is
     assert step(over, here, movers, ledger, room(8 * GIB), 1.0 + REFUSED_SECONDS)[1] == "refused"
     assert step(over, replace(here, embedder_on_gpu=True), movers, ledger, room(8 * GIB), 2.0)[1] == "done"
     assert movers.done == ["embedder to gpu"]
+
+
+@pytest.mark.parametrize("to_gpu", [True, False])
+def test_an_embedder_on_its_way_is_waited_for_as_long_as_a_model(movers: FakeMovers, ledger: Ledger, to_gpu: bool):
+    over, here = HandOver(replace(NOW, embedder_on_gpu=to_gpu), 0.0, MODEL), Here(NOW, GIB, not to_gpu, 100 * MIB)
+    over, _ = step(over, here, movers, ledger, room(8 * GIB), 0.0)
+    movers.is_embedder_moving = True
+    over, progress = step(over, here, movers, ledger, room(8 * GIB), UNHEARD_SECONDS - 1.0)
+    assert progress == "under_way"
+    assert step(over, here, movers, ledger, room(8 * GIB), UNHEARD_SECONDS)[1] == "refused"
+    there = replace(here, embedder_on_gpu=to_gpu)
+    assert step(over, there, movers, ledger, room(8 * GIB), UNHEARD_SECONDS)[1] == "done"
+
+
+def test_an_embedder_whose_way_ended_where_it_was_is_not_waited_for(movers: FakeMovers, ledger: Ledger):
+    over, here = HandOver(replace(NOW, embedder_on_gpu=True), 0.0, MODEL), Here(NOW, GIB, False, 100 * MIB)
+    over, _ = step(over, here, movers, ledger, room(8 * GIB), 0.0)
+    movers.is_embedder_moving = True
+    over, _ = step(over, here, movers, ledger, room(8 * GIB), 30.0)
+    movers.is_embedder_moving = False
+    # It may have come since its place was looked at.
+    assert step(over, here, movers, ledger, room(8 * GIB), 30.1)[1] == "under_way"
+    assert step(over, here, movers, ledger, room(8 * GIB), 30.0 + REFUSED_SECONDS)[1] == "refused"
 
 
 def test_what_an_embedder_takes_counts_where_it_is():

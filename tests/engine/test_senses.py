@@ -153,6 +153,7 @@ def test_the_embedder_is_moved_by_a_thread_of_its_own():
     for to_gpu in (True, False):
         hands.move_embedder(to_gpu)
         hands._moving.join(30)
+        assert not hands.is_embedder_moving
     assert stores.moved == ["card", "memory"]
     EngineHands(pool(), Asked(), FakeStores(None)).move_embedder(True)
 

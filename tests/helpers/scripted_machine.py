@@ -164,6 +164,10 @@ class ScriptedMachine:
     def move_embedder(self, to_gpu: bool) -> None:
         self.acts.append(f"embedder on the card {to_gpu}")
 
+    @property
+    def is_embedder_moving(self) -> bool:
+        return False
+
     def rest_model(self) -> None:
         self.acts.append("rest")
         self.placement = None

@@ -66,7 +66,7 @@ class Packing:
                 # The last page that was written to may be the first of the next tensor.
                 self._at += int(np.flatnonzero(touched)[-1])
         except OSError as error:
-            raise NotStreamable(_sentence(error)) from error
+            raise _refusal(error) from error
 
     def finish(self) -> CopiedFile | None:
         """All is loaded: writes the rest, wherever it lies. The file is the caller's to close.
@@ -89,7 +89,7 @@ class Packing:
                 raise NotStreamable("Not all of the model's weights were seen while they were loaded.")
             self._file.leave_cache()
         except OSError as error:
-            raise NotStreamable(_sentence(error)) from error
+            raise _refusal(error) from error
         file, self._file = self._file, None
         return file
 
@@ -138,5 +138,6 @@ class Packing:
         there |= before
 
 
-def _sentence(error: OSError) -> str:
-    return f"The model's weights could not be written in the processor's order: {error.strerror or error}."
+def _refusal(error: OSError) -> NotStreamable:
+    why = f"The model's weights could not be written in the processor's order: {error.strerror or error}."
+    return NotStreamable(why, may_pass=True)

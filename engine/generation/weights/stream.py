@@ -16,6 +16,7 @@ is another by then, no decode would be right any more: `WeightsChanged` is raise
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
@@ -44,6 +45,8 @@ log = logging.getLogger(__name__)
 # A disk that has fallen asleep takes about ten seconds to wake.
 PATIENCE_SECONDS = 30.0
 _DISK_WAY_OUT = "Look whether the disk is in order, then ask again."
+# What reads tell of a drive that was pulled out, or of a network that was lost: a file that was open stays so for ever.
+_OF_DRIVES = frozenset({errno.EIO, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.ENOTCONN})
 OpenFiles = Callable[[Sequence[Path]], WeightFiles]
 
 
@@ -401,7 +404,9 @@ def _failure(error: OSError | None) -> GenerationError:
             "The model's file was changed while the model was in use, so it is loaded anew.", "Ask again."
         )
     why = (error.strerror or str(error)) if error else "the disk did not answer in time"
-    return WeightsNotRead(f"A part of the model could not be read from the disk: {why}.", _DISK_WAY_OUT)
+    drive_failed = error is not None and error.errno in _OF_DRIVES
+    sentence = f"A part of the model could not be read from the disk: {why}."
+    return WeightsNotRead(sentence, _DISK_WAY_OUT, drive_failed=drive_failed)
 
 
 def _homes(sources: Sources, options: Options) -> Homes:

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import llama_cpp.llama_cpp as llama
-import psutil
 
 from engine.errors import DecodeFailed, NotStreamable
 from engine.generation.context import Context, ContextSpec, Stretch
@@ -27,6 +26,7 @@ from engine.generation.weights.mappings import FileId, Mapping, covers, current
 from engine.generation.weights.memory_map import MappingLost, end_process, map_emptiness_over, map_file_over
 from engine.generation.weights.stages import MARK, Node, Stages, are_apart, misplaced
 from engine.models.gguf import parts_of
+from engine.own_cores import physical_cores
 
 if TYPE_CHECKING:
     from engine.generation.model import Model
@@ -99,7 +99,7 @@ def _traced(model: Model, num_layers: int, tokens: Iterable[int], spec: ContextS
     with ExitStack() as undo:
         if any(device != "CPU" for device in model.layer_devices.values()):
             undo.enter_context(emptied(model))
-            spec = replace(spec, num_threads=psutil.cpu_count(logical=False) or 1)
+            spec = replace(spec, num_threads=physical_cores())
         context = Context(model, spec, trace)
         undo.callback(context.close)
         llama.llama_set_abort_callback(context.handle, stop, None)

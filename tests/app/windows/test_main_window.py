@@ -299,17 +299,23 @@ def test_ctrl_l_goes_to_the_question(window):
     assert window.chat.prompt.field.hasFocus()
 
 
-def test_text_is_made_larger_and_smaller_by_keys(window, models):
-    QTest.keyClick(window, Qt.Key.Key_Plus, CTRL)
-    assert models.settings.settings.font_scale == 1.1
-    # Where "+" is above "=".
-    QTest.keyClick(window, Qt.Key.Key_Equal, CTRL)
-    assert models.settings.settings.font_scale == 1.2
-    for _ in range(3):
-        QTest.keyClick(window, Qt.Key.Key_Minus, CTRL)
-    assert models.settings.settings.font_scale == 0.9
-    QTest.keyClick(window, Qt.Key.Key_0, CTRL)
-    assert models.settings.settings.font_scale == 1.0
+@pytest.mark.parametrize(
+    ("keys", "scale"),
+    [
+        # Where "+" is above "=".
+        ([Qt.Key.Key_Plus, Qt.Key.Key_Equal], 1.2),
+        ([Qt.Key.Key_Plus, *[Qt.Key.Key_Minus] * 2], 0.9),
+        ([Qt.Key.Key_Minus, Qt.Key.Key_0], 1.0),
+    ],
+)
+def test_text_is_made_larger_and_smaller_by_keys_all_of_them_at_once(window, models, qtbot, keys, scale):
+    sizes = []
+    models.settings.settings_changed.connect(lambda: sizes.append(models.settings.settings.font_scale))
+    for key in keys:
+        QTest.keyClick(window, key, CTRL)
+    qtbot.waitUntil(lambda: not window.text_size._settling.isActive())
+    assert models.settings.settings.font_scale == scale
+    assert len(set(sizes)) <= 1
 
 
 @pytest.mark.parametrize(

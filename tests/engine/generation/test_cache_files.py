@@ -216,11 +216,13 @@ def test_files_of_other_models_go_first_the_longest_unused_before(make_desk, des
     again.check()
 
 
-def test_whoever_shrinks_them_finds_the_room_on_the_disk(desk):
+def test_whoever_shrinks_them_finds_the_room_on_the_disk(desk, monkeypatch):
+    delete = cache_io.delete
+    # A disk that takes its time.
+    monkeypatch.setattr(cache_io, "delete", lambda path: threading.Event().wait(0.1) or delete(path))
     files = [desk.write(header_of(number=n, root=OTHER, parent=OTHER), blob_of()) for n in (1, 2)]
     desk.files.set_budget(1 << 20)
     desk.files.shrink(0)
-    # Nobody has waited for the thread.
     assert [file.path.exists() for file in files] == [False, False]
     # And nothing grows by it.
     desk.files.shrink(1 << 20)

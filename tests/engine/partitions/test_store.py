@@ -683,6 +683,21 @@ def test_integrity_names_what_disagrees(table: FakeTable, folder: Path):
     store.close()
 
 
+def test_of_what_is_removed_nothing_stays_in_memory_before_it_is_sealed(folder: Path):
+    table, ledger = FakeTable(), Ledger()
+    store = open_store(table, folder, ledger)
+    # A part of a block, of sixteen rows here, and two blocks.
+    for removed in (document(1, 9, 0), document(2, 19, 0)):
+        table.put_documents(removed)
+        assert any(span.what == "newest passages" and span.num_bytes for span in ledger.spans("ram"))
+        table.delete_documents(list(removed))
+        assert not any(span.what == "newest passages" and span.num_bytes for span in ledger.spans("ram"))
+        assert store.index_bytes == 0
+    table.put_documents(document(3, 9, 0))
+    assert_finds_what_the_table_has(store, table)
+    store.close()
+
+
 # --- budget ---------------------------------------------------------------------------------------
 
 
@@ -777,8 +792,9 @@ def test_a_budget_that_was_waiting_for_a_search_may_come_after_the_end(table: Fa
     assert ledger.spans() == ()
 
 
-def test_a_plan_waits_for_no_sweep_and_its_bytes_are_given_back_when_that_has_ended(
-    table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("bound", [PartitionStore.set_partition_bytes, PartitionStore.set_budget_bytes])
+def test_a_bound_waits_for_no_sweep_and_its_bytes_are_given_back_when_that_has_ended(
+    bound: Callable[[PartitionStore, int], None], table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     ledger, sweeps, goes_on = Ledger(), threading.Event(), threading.Event()
     store = open_store(table, folder, ledger)
@@ -793,7 +809,7 @@ def test_a_plan_waits_for_no_sweep_and_its_bytes_are_given_back_when_that_has_en
 
     monkeypatch.setattr(store._sweeper, "sweep", slow_sweep)
     searching = threading.Thread(target=store.search, args=(queries(1), 5))
-    planning = threading.Thread(target=store.set_partition_bytes, args=(0,))
+    planning = threading.Thread(target=bound, args=(store, 0))
     searching.start()
     assert sweeps.wait(PATIENCE_SECONDS)
     planning.start()
@@ -805,6 +821,28 @@ def test_a_plan_waits_for_no_sweep_and_its_bytes_are_given_back_when_that_has_en
     assert not was_waiting
     # Not before anybody could take them.
     assert len(held_then) == 3
+    assert held(ledger) == []
+    assert_finds_what_the_table_has(store, table)
+    store.close()
+
+
+@pytest.mark.parametrize("bound", [PartitionStore.set_partition_bytes, PartitionStore.set_budget_bytes])
+def test_a_sweep_under_way_gives_back_as_it_comes_to_another_partition(
+    bound: Callable[[PartitionStore, int], None], folder: Path
+):
+    table, ledger, held_then = filled_table(8), Ledger(), list[int]()
+    store = open_store(table, folder, ledger)
+    store.maintain()
+
+    def note() -> bool:
+        held_then.append(len(held(ledger)))
+        if len(held_then) == 4:
+            bound(store, 0)
+        return False
+
+    store.search(queries(1), 5, should_pause=note)
+    # Of the two, one is looked at while the next is read.
+    assert max(held_then[:4]) >= 4 > 2 >= max(held_then[4:])
     assert held(ledger) == []
     assert_finds_what_the_table_has(store, table)
     store.close()
