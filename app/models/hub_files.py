@@ -82,7 +82,8 @@ class HubFilesModel(QObject):
         """Whether it is neither a link nor the name of a repository, of a file or of a model of the catalogue."""
         name = text.strip().casefold()
         known = (entry.model.name.casefold() for entry in self._catalogue.entries)
-        return not ("/" in name or name.endswith(".gguf") or name in known)
+        # A path of this computer is nothing to send to others.
+        return not (any(sign in name for sign in "/\\") or name.endswith(".gguf") or name in known)
 
     def _ask(self, method: Method[P, R], params: P, on_reply: Callable[[R], object]) -> None:
         self._num_wishes += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
 
@@ -28,7 +28,7 @@ from app.widgets.formula_signs import (
 )
 
 _TOKEN = re.compile(r"\\(?:[A-Za-z]+\*?|.)|[{}^_&~']|\s+|\d+(?:[.,]\d+)*|.", re.DOTALL)
-_ENVIRONMENT = re.compile(r"\\(begin|end)\s*\{(?:aligned|align|equation|gather|gathered|split)\*?\}")
+_ENVIRONMENT = re.compile(r"\\(begin|end)\s*\{(?:aligned|align|equation|gather|gathered|split)\*?\}(?:\[[tbc]\])?")
 _UPRIGHT = frozenset({"text", "textrm", "mathrm", "operatorname", "operatorname*", "textnormal", "mbox", "textit"})
 _BOLD = frozenset({"mathbf", "boldsymbol", "bm", "textbf", "boxed"})
 _FRACTIONS = frozenset({"frac", "dfrac", "tfrac", "cfrac"})
@@ -37,8 +37,9 @@ _RELATION = {"=": "=", "<": "<", ">": ">", ":": ":"}
 _ESCAPED = {"\\%": "%", "\\$": "$", "\\#": "#", "\\&": "&", "\\_": "_", "\\{": "{", "\\}": "}", "\\|": "‖"}
 _DISTANCE = re.compile(r"\[-?[\d.]+\s*(?:pt|em|ex|mm|cm)\]")
 _THIN = "\u2009"
-# What stays together below a stroke: a sign with its scripts, a number, a word, a differential, a root, a function.
-_BINDS = re.compile(r"\w[²³ⁿ₀-₉′]*|\d+(?:[.,]\d+)*|[^\W\d_]{3,}|[d∂]\w[²³]?|√\w|\w\([^()]*\)")
+# What stays together below a stroke though it is several things: a differential, a function of something.
+_BINDS = re.compile(r"[d∂]\w[²³]?|[fghFGP]′*\([^()]*\)")
+_NUMBERS = re.compile(r"\d+/\d+")
 # Deeper ones are nobody's formula.
 _MOST_DEPTH = 12
 _MOST_CHARACTERS = 4_000
@@ -50,13 +51,15 @@ class _Unknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """HTML, and the same as plain text; `kind` decides which spaces stand around it, and whether it needs brackets."""
+    """HTML, and the same as plain text; `kind` decides which spaces stand around it, and whether it needs brackets.
+
+    One of "atom", "number", "words", "fraction", "root", "function", "operator", "sign", "relation", "opening",
+    "closing", "comma", "large", "space", "break", and "compound" for what is several of them.
+    """
 
     html: str
     plain: str
-    kind: str = (
-        "atom"  # or "operator", "relation", "opening", "closing", "comma", "function", "space", "break", "large"
-    )
+    kind: str = "atom"
 
 
 @lru_cache(maxsize=256)
@@ -67,7 +70,7 @@ def html_of(source: str) -> str | None:
     try:
         tokens = _TOKEN.findall(_ENVIRONMENT.sub("", source).strip())
         return _joined(_Reader(tokens).read_all()).html or None
-    except _Unknown:
+    except (_Unknown, RecursionError):
         return None
 
 
@@ -76,6 +79,8 @@ class _Reader:
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens, self._place, self._depth = tokens, 0, 0
+        # Of the row, what begins another column.
+        self._num_marks = 0
 
     def read_all(self) -> list[_Part]:
         parts = self._read_until("")
@@ -85,19 +90,28 @@ class _Reader:
 
     def _read_until(self, end: str) -> list[_Part]:
         """Parts up to `end`, which is taken; "" for the end of all."""
-        self._depth += 1
-        if self._depth > _MOST_DEPTH:
-            raise _Unknown
+        self._go_deeper()
         parts = list[_Part]()
+        scripts = set[str]()
         while (token := self._next()) != end:
             if token == "":
                 raise _Unknown
             if token in ("^", "_", "'"):
+                # Of two in one place nobody knows what is meant.
+                if token in scripts:
+                    raise _Unknown
+                scripts |= {token} - {"'"}
                 self._put_script(parts, token)
-            elif (part := self._part(token)) is not None:
-                parts.append(part)
+            elif new := self._parts(token):
+                parts += new
+                scripts.clear()
         self._depth -= 1
         return parts
+
+    def _go_deeper(self) -> None:
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            raise _Unknown
 
     def _next(self) -> str:
         """The next token; "" at the end."""
@@ -119,8 +133,10 @@ class _Reader:
         # Of "x^10" LaTeX takes the 1, and whoever wrote it meant both.
         if token in ("", "}", "^", "_", "&", "'") or (token.isdecimal() and len(token) > 1):
             raise _Unknown
-        part = self._part(token)
-        return [part] if part is not None else []
+        self._go_deeper()
+        parts = self._parts(token)
+        self._depth -= 1
+        return parts
 
     def _split_digits(self) -> None:
         """Of two digits each is an argument: with 12 as its next token, it is a half."""
@@ -130,7 +146,7 @@ class _Reader:
 
     def _skip_distance(self) -> None:
         """That to the next line, which may stand in square brackets behind the end of one."""
-        found = _DISTANCE.match("".join(self._tokens[self._place : self._place + 5]))
+        found = _DISTANCE.match("".join(self._tokens[self._place : self._place + 8]))
         while found is not None and self._next() != "]":
             pass
 
@@ -142,12 +158,14 @@ class _Reader:
         while (token := self._next()) != "}":
             if token in ("", "{", "^", "_") or (token.startswith("\\") and token not in _ESCAPED and token != "\\ "):
                 raise _Unknown
-            words.append(_ESCAPED.get(token, " " if token == "\\ " else token))
+            words.append(_ESCAPED.get(token, {"\\ ": " ", "~": "\u00a0"}.get(token, token)))
         return "".join(words)
 
     def _put_script(self, parts: list[_Part], token: str) -> None:
         # A prime, or a script of nothing, as in "{}^{14}C".
-        before = parts.pop() if parts and parts[-1].kind in ("atom", "large", "closing", "function") else _Part("", "")
+        before = parts.pop() if parts and parts[-1].kind in _CARRIES else _Part("", "")
+        if before.kind in ("fraction", "root", "compound"):
+            before = _in_brackets(before)
         if token == "'":
             parts.append(_Part(f"{before.html}′", f"{before.plain}′", before.kind))
             return
@@ -165,18 +183,24 @@ class _Reader:
             html = plain = "°"
         parts.append(_Part(before.html + html, before.plain + plain, before.kind))
 
-    def _part(self, token: str) -> _Part | None:
-        """What a token is with its arguments; None where it is nothing to be seen."""
+    def _parts(self, token: str) -> list[_Part]:
+        """What a token is with its arguments; of a group all that is in it, for braces show nothing."""
         if token == "{":
-            inner = _joined(self._read_until("}"))
-            return _Part(inner.html, inner.plain)
-        if token in ("}", "&", "~") or token.isspace():
-            if token == "}":
-                raise _Unknown
-            return _Part(SPACES["~"], SPACES["~"], "space") if token == "~" else None
-        if token.startswith("\\"):
-            return self._command(token)
-        return _character(token)
+            parts = self._read_until("}")
+            # A sign in braces by itself is none between others: "1{,}024".
+            return [replace(parts[0], kind="atom")] if len(parts) == 1 and parts[0].kind in _SPACED else parts
+        if token == "}":
+            raise _Unknown
+        if token == "&":
+            # One in two aligns lines, and the other sets columns apart.
+            self._num_marks += 1
+            return [] if self._num_marks % 2 else [_Part(SPACES["quad"], SPACES["quad"], "space")]
+        if token == "~":
+            return [_Part(SPACES["~"], SPACES["~"], "space")]
+        if token.isspace():
+            return []
+        part = self._command(token) if token.startswith("\\") else _character(token)
+        return [] if part is None else [part]
 
     def _command(self, token: str) -> _Part | None:
         name = token[1:]
@@ -184,6 +208,7 @@ class _Reader:
             return _delimiter(_ESCAPED[token])
         if token == "\\\\":
             self._skip_distance()
+            self._num_marks = 0
             return _Part("<br />", "\n", "break")
         if name in SPACES:
             return _Part(SPACES[name], SPACES[name], "space") if SPACES[name] else None
@@ -206,7 +231,7 @@ class _Reader:
     def _with_arguments(self, name: str) -> _Part:
         if name in _FRACTIONS:
             self._split_digits()
-            return _fraction(_joined(self._argument()), _joined(self._argument()))
+            return _fraction(self._argument(), self._argument())
         if name == "sqrt":
             return self._root()
         if name in _UPRIGHT:
@@ -214,7 +239,7 @@ class _Reader:
             return _Part(escape(words), words, "function" if name.startswith("operatorname") else "words")
         if name in _BOLD:
             inner = _plain(self._words()) if name == "textbf" else _joined(self._argument())
-            return _Part(f"<b>{inner.html}</b>", inner.plain)
+            return _Part(f"<b>{inner.html}</b>", inner.plain, inner.kind)
         if name == "mathbb":
             return _only(double_struck(self._words()))
         if name in ("mathcal", "mathscr", "mathit", "mathsf"):
@@ -239,7 +264,7 @@ class _Reader:
             degree = _plain(small)
         inner = _joined(self._argument())
         whole = inner if len(inner.plain) == 1 or inner.plain.isdecimal() else _in_brackets(inner)
-        return _both(degree, "√", whole, "atom")
+        return _both(degree, "√", whole, "root")
 
     def _modulo(self, name: str) -> _Part:
         if name == "bmod":
@@ -249,6 +274,8 @@ class _Reader:
 
 
 def _character(character: str) -> _Part:
+    if character[0].isdecimal():
+        return _Part(character, character, "number")
     if character in _BINARY:
         return _Part(_BINARY[character], _BINARY[character], "operator")
     if character in _RELATION:
@@ -294,11 +321,15 @@ def _in_brackets(part: _Part) -> _Part:
     return _Part(f"({part.html})", f"({part.plain})")
 
 
-def _fraction(above: _Part, below: _Part) -> _Part:
-    if not above.plain or not below.plain:
+def _fraction(above: list[_Part], below: list[_Part]) -> _Part:
+    over, under = _joined(above), _joined(below)
+    if not over.plain or not under.plain:
         raise _Unknown
-    over = above if _is_product(above.plain) else _in_brackets(above)
-    under = below if _BINDS.fullmatch(below.plain) else _in_brackets(below)
+    if not _is_product(over.plain):
+        over = _in_brackets(over)
+    is_one = under.kind in ("atom", "number", "words", "root") and _is_product(under.plain)
+    if not is_one and not _BINDS.fullmatch(under.plain):
+        under = _in_brackets(under)
     return _both(over, "/", under, "fraction")
 
 
@@ -315,21 +346,27 @@ def _joined(parts: list[_Part], *, is_tight: bool = False) -> _Part:
         gap = "" if is_tight else _gap(before, part)
         html.append(gap + part.html)
         plain.append(gap + part.plain)
-    is_one = len(shown) == 1 and shown[0].kind in ("atom", "words")
-    return _Part("".join(html).strip(), "".join(plain).strip(), "atom" if is_one else "compound")
+    kind = shown[0].kind if len(shown) == 1 and shown[0].kind in _ONE else "compound"
+    return _Part("".join(html).strip(), "".join(plain).strip(), kind)
 
 
 def _told_apart(parts: list[_Part]) -> list[_Part]:
-    """Fractions that something stands beside, as a factor does, in brackets: "1/2mv" divides by all of it."""
-    return [
-        _in_brackets(part) if part.kind == "fraction" and _has_factor(parts, place) else part
-        for place, part in enumerate(parts)
-    ]
+    """Fractions and roots that something stands beside, as a factor does, in brackets: "1/2mv" divides by all of it."""
+    return [_in_brackets(part) if _is_open(parts, place) else part for place, part in enumerate(parts)]
 
 
-def _has_factor(parts: list[_Part], place: int) -> bool:
-    before, behind = parts[max(0, place - 1)], parts[min(place + 1, len(parts) - 1)]
-    return (place > 0 and before.kind in _FACTORS_BEFORE) or (place + 1 < len(parts) and behind.kind in _FACTORS_BEHIND)
+def _is_open(parts: list[_Part], place: int) -> bool:
+    part = parts[place]
+    before = parts[place - 1] if place else None
+    behind = parts[place + 1] if place + 1 < len(parts) else None
+    if part.kind == "fraction" and before is not None and before.kind == "number" and _NUMBERS.fullmatch(part.plain):
+        # One and a half, or once a half.
+        raise _Unknown
+    has_factor = behind is not None and behind.kind in _FACTORS_BEHIND and not behind.plain[0].isspace()
+    if part.kind == "root":
+        return has_factor
+    is_factor = before is not None and before.kind in _FACTORS_BEFORE and not before.plain[-1].isspace()
+    return part.kind == "fraction" and (has_factor or is_factor)
 
 
 def _pairs(parts: list[_Part]) -> Iterator[tuple[_Part | None, _Part]]:
@@ -343,13 +380,18 @@ def _pairs(parts: list[_Part]) -> Iterator[tuple[_Part | None, _Part]]:
         before = part
 
 
-_FACTORS_BEFORE = frozenset({"atom", "closing", "function", "fraction"})
-_FACTORS_BEHIND = frozenset({"atom", "opening", "function", "fraction", "large"})
+_CARRIES = frozenset({"atom", "number", "words", "large", "closing", "function", "fraction", "root", "compound"})
+_SPACED = frozenset({"comma", "operator", "relation"})
+_ONE = frozenset({"atom", "number", "words", "fraction", "root"})
+_FACTORS_BEFORE = frozenset({"atom", "number", "words", "closing", "function", "fraction", "root", "compound"})
+_FACTORS_BEHIND = frozenset({"atom", "number", "words", "opening", "function", "fraction", "root", "large", "compound"})
 _LEADS = frozenset({"operator", "relation", "opening", "comma", "break", "sign"})
 
 
 def _gap(before: _Part | None, part: _Part) -> str:
     if before is None or "break" in (before.kind, part.kind) or "space" in (before.kind, part.kind):
+        return ""
+    if before.kind == part.kind == "relation":
         return ""
     if "relation" in (before.kind, part.kind):
         return " "
@@ -362,7 +404,14 @@ def _gap(before: _Part | None, part: _Part) -> str:
     if before.kind == "function":
         return "" if part.kind in ("opening", "closing", "comma") else _THIN
     if part.kind == "function":
-        return _THIN if before.kind in ("atom", "closing") else ""
+        return _THIN if before.kind in _FACTORS_BEFORE else ""
+    if (before.kind == "words") != (part.kind == "words"):
+        # Units and names; a letter by itself, as of a differential, is one of the others.
+        words = before if before.kind == "words" else part
+        is_apart = before.plain[-1].isalnum() and part.plain[0] not in ".,;:!?)-′" and not part.plain[0].isspace()
+        return " " if len(words.plain) > 1 and is_apart else ""
+    if before.kind == part.kind == "number":
+        return _THIN
     if before.kind == "large":
         return _THIN
     return ""

@@ -51,7 +51,8 @@ def are_said(said: Mapping[str, Any]) -> bool:
 
 def _by_another_name(said: Mapping[str, Any]) -> str:
     prompts = said.get("prompts")
-    if not isinstance(prompts, dict) or prompts.get("query"):
+    # Of one that says what passages want, too, all is left as it is said.
+    if not isinstance(prompts, dict) or any(map(prompts.get, ("query", "document", "passage", "corpus"))):
         return ""
     return next((prompt for name in _QUESTIONS if isinstance(prompt := prompts.get(name), str)), "")
 

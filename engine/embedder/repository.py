@@ -70,11 +70,12 @@ def require_plain(repo: str, folder: Path) -> None:
 def say_prompts(folder: Path, prompts: Mapping[str, str]) -> None:
     """Writes them to where sentence-transformers looks for them, unless the model has prompts of its own.
 
-    They are of the files that make its identity then: vectors that were made with others are not compared.
+    They are of the files that make its identity then: vectors that were made with others are not compared. Of what is
+    wanted before questions alone that would be wrong, so it is left to whoever knows the model by its name.
     """
     file = folder / PROMPTS_FILE
     said = _read(folder.name, file)
-    if prompts and not are_said(said):
+    if prompts.get("document") and not are_said(said):
         file.write_text(json.dumps({**said, "prompts": dict(prompts)}, indent=2), encoding="utf-8")
 
 

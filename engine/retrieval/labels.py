@@ -107,13 +107,14 @@ def label_of(name: str, around: Mapping[str, LabelTerm]) -> dict[str, LabelTerm]
     """The terms of a file by its name without ending, and those of the folders around it."""
     own = words_of(name)
     each = 1.0 / max(1, len(own.parts))
-    label = dict.fromkeys(own.parts, LabelTerm(1.0, each))
-    for term, count in own.wholes.items():
+    label = dict.fromkeys(sorted(own.parts), LabelTerm(1.0, each))
+    for term, count in sorted(own.wholes.items()):
         label.setdefault(term, LabelTerm(1.0, each * count))
-    for number in own.numbers:
+    for number in sorted(own.numbers):
         is_long = len(number) >= _MIN_DIGITS
         label.setdefault(number, LabelTerm(1.0, float(not own.parts)) if is_long else _NUMBER)
-    label = {**around, **label}
+    # Its own come first: folders with long names are many files' folders.
+    label |= {term: of_folder for term, of_folder in around.items() if term not in label}
     return label if len(label) <= _MOST_TERMS else dict(list(label.items())[:_MOST_TERMS])
 
 
@@ -121,8 +122,8 @@ def folders_label(names: Iterable[str]) -> dict[str, LabelTerm]:
     """The terms of folders, for what lies in them."""
     label: dict[str, LabelTerm] = {}
     for words in map(words_of, names):
-        label |= dict.fromkeys(words.numbers, _NUMBER_OF_FOLDER)
-        label |= dict.fromkeys((*words.parts, *words.wholes), _OF_FOLDER)
+        label |= dict.fromkeys(sorted((*words.parts, *words.wholes)), _OF_FOLDER)
+        label |= {number: _NUMBER_OF_FOLDER for number in sorted(words.numbers) if number not in label}
     return label
 
 

@@ -1,7 +1,7 @@
 """Named files: which documents a question may mean by words of their names, as the catalogue has these now.
 
-Made of all paths when it is first asked, and kept up by those that change: these lie in a small table of their own
-until they are so many that both become one.
+Made of all paths when it is first asked (of very many on a thread of its own, while questions do without), and kept up
+by those that change: these lie in a small table of their own until they are so many that both become one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from engine.retrieval.labels import NO_LABELS, LabelTable, labels_of, strengths
 MOST_DOCUMENTS = 64
 # Less than this is chance.
 _MIN_STRENGTH = 0.1
+# So many are labelled within a second, which a question may wait for; more are on a thread of their own meanwhile.
+_MOST_AT_ONCE = 20_000
 # Two tables become one where the small one has more than this, and more than that share of the large one.
 _MOST_RECENT, _LARGEST_SHARE = 1000, 0.05
 
@@ -37,6 +39,7 @@ class NamedFiles:
         self._mark: int | None = None
         # What is in `recent`, or gone, is in `table` as it was before.
         self._table, self._recent, self._changed = NO_LABELS, NO_LABELS, frozenset[int]()
+        self._is_labelling = False
         self._lock = threading.Lock()
 
     def matching(self, text: str, document_ids: Collection[int] | None = None) -> dict[int, float]:
@@ -53,12 +56,20 @@ class NamedFiles:
         return {document_id: strength for document_id, strength in found.items() if strength >= _MIN_STRENGTH}
 
     def load(self) -> None:
-        """Reads what is not read yet, so that no question waits for that."""
+        """Reads what is not read yet, so that no question waits for that, or has to do without."""
         self._now()
 
     def _now(self) -> tuple[LabelTable, LabelTable, frozenset[int]]:
         with self._lock:
+            # Until all are labelled anew, names are as they were.
+            if self._is_labelling:
+                return self._table, self._recent, self._changed
             news = self._known.changed_paths(self._mark)
+            if news.document_ids is None and len(news.paths) > _MOST_AT_ONCE:
+                self._is_labelling = True
+                roots = self._known.root_folders()
+                threading.Thread(target=self._label, args=(news, roots), name="names of files", daemon=True).start()
+                return self._table, self._recent, self._changed
             if news.document_ids is None:
                 self._table, self._recent, self._changed = self._labels(news), NO_LABELS, frozenset()
             elif news.document_ids:
@@ -69,6 +80,16 @@ class NamedFiles:
                 self._recent, self._changed = NO_LABELS, frozenset()
             self._mark = news.mark
             return self._table, self._recent, self._changed
+
+    def _label(self, news: ChangedPaths, root_folders: frozenset[str]) -> None:
+        table = None
+        try:
+            table = LabelTable.of(labels_of(news.paths, root_folders))
+        finally:
+            with self._lock:
+                self._is_labelling = False
+                if table is not None:
+                    self._table, self._recent, self._changed, self._mark = table, NO_LABELS, frozenset(), news.mark
 
     def _labels(self, news: ChangedPaths) -> LabelTable:
         return LabelTable.of(labels_of(news.paths, self._known.root_folders()))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Larger than any scanner makes them: 4 bytes of each pixel are held at once.
 _MAX_PIXELS = 120_000_000
+# Of those in documents there are many, and several documents are read at once.
+_MAX_EMBEDDED_PIXELS = 40_000_000
 # Letters of a page are about 30 pixels high at this size; more makes Tesseract slow and no better.
 _MAX_SIDE_PX = 3500
 # Icons and thumbnails hold nothing to read.
@@ -102,6 +104,8 @@ def embedded(data: bytes) -> Picture | None:
                 return None
             # Of a JPEG no more is unpacked than helps.
             image.draft("L", (_MAX_SIDE_PX, _MAX_SIDE_PX))
+            if image.width * image.height > _MAX_EMBEDDED_PIXELS:
+                return None
             return _picture(image, "L")
     except (DocumentUnreadable, MemoryError):
         return None

@@ -55,8 +55,11 @@ def _texts(element: etree._Element) -> Iterator[str]:
     elif name in _FLAT:
         yield _flat(element)
     elif name not in _UNSHOWN:
-        # Of a switch's alternatives the first is shown; others say the same to programs that know less.
-        shown = [*elements(element)][: 1 if name == "switch" else None]
+        shown = [*elements(element)]
+        if name == "switch":
+            # Of its alternatives the first is shown that is for everybody; others say the same to programs that know
+            # less, or something to the one that wrote them.
+            shown = [one for one in shown if not attribute(one, "requiredExtensions")][:1]
         for one in shown:
             yield from _texts(one)
 

@@ -43,6 +43,7 @@ _PARAGRAPHS_PER_BLOCK = 10_000
 # It hardly ever hangs; what it gives up on is told as the page's fault, which a busy machine is not.
 _MAX_STRETCH = 60.0
 _RECALLED_PER_PAGE = 20
+_ASKED_AGAIN_SECONDS = 10
 _CACHE_BYTES = 256 * 2**20
 _PR_SET_PDEATHSIG = 1
 # Tesseract's languages are called by three letters; what systems call them by two.
@@ -126,16 +127,20 @@ def installed_languages() -> tuple[str, ...]:
     program = shutil.which(_PROGRAM)
     if program is None:
         return ()
+    # Once for many files; a language may be installed meanwhile.
+    period = int(monotonic() // _ASKED_AGAIN_SECONDS)
     try:
-        listed = subprocess.run(
-            [program, "--list-langs"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_ASKING_SECONDS,
-            check=True,
-        )
+        return _languages_of(program, period)
     except (OSError, subprocess.SubprocessError):
         return ()
+
+
+@functools.lru_cache(maxsize=1)
+def _languages_of(program: str, _period: int) -> tuple[str, ...]:
+    """What a program says. Raises OSError or SubprocessError where it does not."""
+    listed = subprocess.run(
+        [program, "--list-langs"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASKING_SECONDS, check=True
+    )
     names = listed.stdout.decode(errors="replace").splitlines()[1:]
     return tuple(name.strip() for name in names if name.strip() not in ("", "osd", "equ"))
 

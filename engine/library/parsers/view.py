@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from engine.core import PageView, ParsedDocument
 from engine.errors import DocumentUnreadable
 from engine.library.parsers import families, pdf, pdf_pictures, pictures
 from engine.library.parsers.limits import Limits
-from engine.library.parsers.pdfium import PdfFile, PdfPage, PdfRefused, opened
+from engine.library.parsers.pdfium import PdfFile, PdfPage, PdfRefused, Shown, opened
 from engine.library.parsers.shapes import Mark, Picture
 
 MAX_PICTURE_PX = 4000
@@ -28,6 +29,8 @@ _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
 _COMPRESSION_LEVEL = 3
 # Two marks on one line whose gap is narrower than this (in fractions of the page) become one.
 _JOINED_GAP = 0.02
+# Of the words of a passage, so many are read again by another version of what recognises them.
+_ALIKE = 0.5
 
 
 def view(
@@ -49,7 +52,7 @@ def view(
     if families.FAMILIES.get(family) == pictures.__name__:
         picture, marks, num_pages = pictures.view(path, page, start, end, limits)
         return PageView(page, num_pages, image_png=png(picture), marks=merged(marks))
-    if limits.ocr is not None and (cited or end <= start):
+    if limits.ocr is not None and limits.can_ocr and (cited or end <= start):
         # Nobody waits for what would first have to be recognised, if the passage is found without it.
         recalling = replace(limits, ocr=limits.ocr.recalling())
         with suppress(DocumentUnreadable):
@@ -145,8 +148,8 @@ def _marks_in_pdf(file: PdfFile, page: PdfPage, place: _Place, limits: Limits) -
 def _place_in_pdf(file: PdfFile, cited: str, number: int, start: int, end: int, limits: Limits) -> _Place | None:
     """The page and the span that were cited, a few pages before or after where they were.
 
-    Of a page that is a picture, or a picture on it, its place alone counts: what is recognised there depends on what
-    recognises it.
+    Of a page that is a picture its place alone counts: what is recognised there depends on what recognises it. Of a
+    picture on a page it does where what is read in it now says much the same.
     """
     holds_picture = False
     near = sorted(range(number - NEAR_PAGES, number + NEAR_PAGES + 1), key=lambda other: abs(other - number))
@@ -162,9 +165,22 @@ def _place_in_pdf(file: PdfFile, cited: str, number: int, start: int, end: int, 
         if span := place_of(cited, reading.layout.text, start, end):
             return _Place(other, *span)
         holds_picture |= other == number and end > reading.num_own
-    if holds_picture and pdf_pictures.to_read(file, number - 1, limits):
-        return _Place(number, start, end, is_recognised=True)
-    return None
+    pictures = pdf_pictures.to_read(file, number - 1, limits) if holds_picture else ()
+    return _place_in_pictures(file, cited, number, start, end, limits, pictures) if pictures else None
+
+
+def _place_in_pictures(
+    file: PdfFile, cited: str, number: int, start: int, end: int, limits: Limits, pictures: Sequence[Shown]
+) -> _Place | None:
+    with file.page(number - 1) as page:
+        reading = pdf.read_page(page, limits, pictures) if page is not None else None
+    if reading is None:
+        return None
+    if span := place_of(cited, reading.layout.text, start, end):
+        return _Place(number, *span, is_recognised=True)
+    words, there = cited.split(), set(reading.layout.text[reading.num_own :].split())
+    is_alike = sum(word in there for word in words) >= _ALIKE * len(words)
+    return _Place(number, start, end, is_recognised=True) if is_alike else None
 
 
 def merged(marks: list[Mark]) -> tuple[Mark, ...]:

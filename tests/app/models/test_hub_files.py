@@ -96,7 +96,7 @@ def test_words_are_told_from_what_names_a_model(client, found):
         protocol.MODELS_CATALOGUE,
         protocol.CatalogueReply(models=(A.model_copy(update={"model": ModelEntry(path="/a", name="Qwen3 4B")}),)),
     )
-    for text in ("owner/name", "https://huggingface.co", "m.gguf", "qwen3 4b"):
+    for text in ("owner/name", "https://huggingface.co", "m.gguf", "qwen3 4b", "c:\\my models\\a"):
         found.look_up(text)
     assert client.asked(protocol.MODELS_SEARCH) == []
     found.look_up("qwen3 4b instruct")

@@ -182,3 +182,10 @@ def test_a_model_that_is_given_prompts_is_no_plain_one(tmp_path: Path):
     assert embedder.setup is not None
     assert embedder.setup.backend != "numpy"
     embedder.unload()
+
+
+@pytest.mark.parametrize("name", ["document", "passage", "corpus"])
+def test_what_files_say_of_passages_is_left_as_it_is(tmp_path: Path, name: str):
+    folder = write_small_model(tmp_path / "mine")
+    says(folder, "config_sentence_transformers.json", prompts={"s2p_query": "Q: ", name: "passage: "})
+    assert spec_of(folder).prompts == {}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.retrieval.labels import LabelTable, label_of, labels_of, strengths, words_of
+from engine.retrieval.labels import LabelTable, folders_label, label_of, labels_of, strengths, words_of
 
 ROOT = "/home/anna/Documents"
 PATHS = {
@@ -130,3 +130,11 @@ def test_a_name_out_of_measure_makes_a_label_of_few_terms() -> None:
     name = " ".join(f"wort{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(100))
 
     assert len(label_of(name, {})) <= 24
+
+
+def test_long_names_of_folders_leave_room_for_the_file() -> None:
+    around = folders_label(["关于进一步加强校园安全管理工作的通知", "二零二四年度第一学期教学工作计划总结"])
+    assert len(around) >= 24
+    label = label_of("王小明", around)
+    assert set(label_of("王小明", {})) < set(label)
+    assert list(label) == list(label_of("王小明", around))

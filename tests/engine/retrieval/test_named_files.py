@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,3 +121,25 @@ def test_only_what_a_search_is_confined_to_is_found(names: NamedFiles, catalog: 
 
     assert list(names.matching("telekom", frozenset({april}))) == [april]
     assert names.matching("telekom", frozenset()) == {}
+
+
+def test_very_many_names_are_read_while_questions_do_without(
+    names: NamedFiles, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(named_files, "_MOST_AT_ONCE", 3)
+    may_go_on, labels_of = threading.Event(), named_files.labels_of
+
+    def slow(*arguments: Any) -> Any:
+        may_go_on.wait()
+        return labels_of(*arguments)
+
+    monkeypatch.setattr(named_files, "labels_of", slow)
+    assert found(names, catalog, "telekom invoice") == []
+    add(catalog, "vodafone.pdf")
+    may_go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "names of files":
+            thread.join()
+    assert found(names, catalog, "telekom invoice") == NAMES[:2]
+    # What came meanwhile is not lost.
+    assert found(names, catalog, "vodafone") == ["vodafone.pdf"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -483,3 +484,27 @@ def test_tesseract_reads_a_page_of_a_pdf(reader: Tesseract, tmp_path: Path):
 
 def test_tesseract_gives_up_on_what_is_no_picture(reader: Tesseract):
     assert reader.words(Picture(10, 10, 1, (b"",))) is None
+
+
+def test_a_program_is_asked_once_for_many_files_and_again_where_it_said_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[Sequence[str]] = []
+
+    def run(command: Sequence[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        asked.append(command)
+        if len(asked) == 1:
+            raise subprocess.CalledProcessError(1, command)
+        return subprocess.CompletedProcess(command, 0, b"List of available languages (2):\neng\nosd\n")
+
+    tesseract._languages_of.cache_clear()
+    monkeypatch.setattr(shutil, "which", lambda name: "/somewhere/tesseract")
+    monkeypatch.setattr(tesseract, "monotonic", lambda: 5.0)
+    monkeypatch.setattr(subprocess, "run", run)
+    assert not Tesseract().is_ready
+    assert [Tesseract().languages for _ in range(3)] == [("eng",)] * 3
+    assert len(asked) == 2
+    monkeypatch.setattr(tesseract, "monotonic", lambda: 50.0)
+    assert Tesseract().languages == ("eng",)
+    assert len(asked) == 3
+    tesseract._languages_of.cache_clear()

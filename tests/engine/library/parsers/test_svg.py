@@ -59,3 +59,9 @@ def test_nothing_is_fetched_and_no_entity_grows(parsed, tmp_path):
     prologue = f'<!DOCTYPE svg [<!ENTITY s SYSTEM "{(tmp_path / "secret.txt").as_uri()}"><!ENTITY t "grown">]>'
     document = parsed("a.svg", prologue + SVG.format("<text>Wheel &s; &t;</text>"))
     assert document.pages[0].text == "Wheel"
+
+
+def test_what_is_only_for_the_program_that_wrote_it_is_left_out(parsed):
+    own = '<foreignObject requiredExtensions="http://example.org/ours"><p>packed</p></foreignObject>'
+    document = parsed("a.svg", SVG.format(f"<switch>{own}<g><text>Wheel</text></g><text>Less</text></switch>"))
+    assert texts(document) == ["Wheel"]

@@ -17,6 +17,7 @@ from engine.library.parsers.limits import Limits
 from engine.library.parsers.shapes import Picture
 from engine.library.parsers.view import MAX_PICTURE_PX, merged, place_of, png, text_view, view
 from tests.helpers.pdf import Line, Page, pdf
+from tests.helpers.recognising import FakeRecogniser, words
 
 
 def pixels(image: bytes) -> tuple[int, int, list[bytes]]:
@@ -225,3 +226,27 @@ def test_what_was_cited_of_a_pdf_is_found_on_another_page(tmp_path: Path):
     path.write_bytes(pdf(["Something else."]))
     page = view(path, 2, start, end, 600, Limits(), words)
     assert (page.page, page.num_pages, page.marks, page.is_changed) == (1, 1, (), True)
+
+
+SENTENCES = [f"Sentence number {number} says something about the lease and its end." for number in range(12)]
+
+
+def viewed_after(tmp_path: Path, cited: str, start: int, recognised: str) -> PageView:
+    """How a passage is shown of a page of which one sentence and a picture are left."""
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf([Page([Line(SENTENCES[0])], shades=(90,))]))
+    return view(path, 1, start, start + len(cited), 400, Limits(ocr=FakeRecogniser([words(recognised)])), cited)
+
+
+def test_what_a_page_no_longer_says_is_not_taken_for_what_its_picture_says(tmp_path: Path):
+    text = "\n".join(SENTENCES)
+    start = text.index(SENTENCES[9])
+    seen = viewed_after(tmp_path, SENTENCES[9], start, "Opening hours of the museum in winter")
+    assert (seen.is_changed, seen.marks) == (True, ())
+
+
+def test_what_a_picture_says_is_marked_though_a_word_is_recognised_otherwise(tmp_path: Path):
+    start = len(SENTENCES[0]) + 2
+    seen = viewed_after(tmp_path, "Opening hours of the museum", start, "Opening h0urs of the museum")
+    assert not seen.is_changed
+    assert seen.marks
