@@ -7,6 +7,7 @@ theme to ask everywhere (`setColorScheme` then does nothing), so we choose the t
 
 from __future__ import annotations
 
+import gc
 from dataclasses import asdict, dataclass
 from functools import cache
 from string import Template
@@ -191,9 +192,23 @@ class Appearance(QObject):
         self._app.setPalette(palette(theme))
         if self._has_sheet:
             self._app.setStyleSheet(style_sheet(theme, self._scale))
-        for widget in QApplication.allWidgets():
+        for widget in _all_widgets():
             _redress(widget)
         self.changed.emit()
+
+
+def _all_widgets() -> list[QWidget]:
+    """All there are, with no collection of garbage meanwhile: it would delete some of those that are just being listed.
+
+    Qt lists addresses first, and PySide makes objects of them one by one; the process ends by the first that is gone.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return QApplication.allWidgets()
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def appearance(choice: ThemeChoice = "system", font_scale: float = 1.0, *, has_sheet: bool = True) -> Appearance:

@@ -164,3 +164,38 @@ assert theme.LIGHT.accent in application.styleSheet()
 def test_a_window_is_dressed_once_and_in_the_theme_of_its_user():
     done = subprocess.run([sys.executable, "-c", DRESSES], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+
+
+# Ends by SIGSEGV where objects are made for widgets of Qt's own while garbage is collected.
+LISTS = """
+import gc
+from PySide6.QtWidgets import QApplication, QComboBox, QScrollArea, QWidget
+from app import theme
+
+application = QApplication([])
+theme.appearance()
+
+class Forgotten(QWidget):
+    def __init__(self):
+        super().__init__()
+        self.me = self
+        self.parts = QComboBox(self), QScrollArea(self)
+
+def put(self, text):
+    # What comes next is the list.
+    gc.enable()
+    gc.set_threshold(1, 1, 1)
+
+type(application).setStyleSheet = put
+for number in range(20):
+    gc.disable()
+    for _ in range(50):
+        Forgotten()
+    theme.appearance().choose("dark" if number % 2 else "light")
+    gc.set_threshold(700, 10, 10)
+"""
+
+
+def test_what_is_thrown_away_while_a_theme_is_put_on_ends_nobody():
+    ended = subprocess.run([sys.executable, "-c", LISTS], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr

@@ -243,7 +243,7 @@ def test_a_chat_is_answered_as_its_own_instructions_and_settings_say(person: Per
     QTest.keyClicks(dialog.control("instructions"), "Answer in German, in three sentences at most.")
     QTest.keyClick(dialog, Qt.Key.Key_Escape)
     own = timings()
-    assert (usual.generated_tokens, own.generated_tokens) == (512, 16)
+    assert (usual.generated_tokens, own.generated_tokens) == (1024, 16)
     assert own.prompt_tokens > usual.prompt_tokens
 
 

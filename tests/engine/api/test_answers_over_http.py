@@ -16,7 +16,7 @@ from engine.core import SamplingParams
 from engine.engine import Engine
 from tests.helpers.tiny_gguf import write_tiny_model
 
-CONTEXT_TOKENS = 1024
+CONTEXT_TOKENS = 1280
 TEXT = "Threads share state through a mutex. The lease ends in May. Rent is due on the third."
 
 

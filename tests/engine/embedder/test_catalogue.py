@@ -26,6 +26,6 @@ def test_models_of_the_e5_family_want_a_word_before_each_text(repo: str):
     assert prompts_of(repo) == {"query": "query: ", "document": "passage: "}
 
 
-@pytest.mark.parametrize("repo", ["BAAI/bge-m3", "intfloat/multilingual-e5-large-instruct", "owner/e5-small"])
+@pytest.mark.parametrize("repo", ["BAAI/bge-m3", "intfloat/e5-mistral-7b-instruct", "owner/e5-small"])
 def test_others_want_nothing_or_say_it_themselves(repo: str):
     assert prompts_of(repo) == {}
