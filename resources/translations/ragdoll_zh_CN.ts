@@ -373,10 +373,6 @@
 <context>
     <name>CollectionNameDialog</name>
     <message>
-        <source>Cancel</source>
-        <translation>取消</translation>
-    </message>
-    <message>
         <source>Chats that ask this collection go on asking it. Its files and folders keep their names.</source>
         <translation>向此合集提问的对话会继续向它提问。其中的文件和文件夹名称不变。</translation>
     </message>
@@ -2272,6 +2268,13 @@
     </message>
 </context>
 <context>
+    <name>NameDialog</name>
+    <message>
+        <source>Cancel</source>
+        <translation>取消</translation>
+    </message>
+</context>
+<context>
     <name>NeedsCard</name>
     <message>
         <source>%1 files failed.</source>
@@ -2596,10 +2599,6 @@
 </context>
 <context>
     <name>PresetNameDialog</name>
-    <message>
-        <source>Cancel</source>
-        <translation>取消</translation>
-    </message>
     <message>
         <source>It can be chosen in every chat, or be what new chats begin with.</source>
         <translation>每个对话都可以选用，也可以作为新对话的初始预设。</translation>

@@ -1,0 +1,64 @@
+"""Asks for a name: one line, what is to be said of it, and a button that is there once it is one that can be had."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QDialog, QLineEdit, QWidget
+
+from app.widgets import bits
+
+_WIDTH_PX = 420
+
+
+class NameDialog(QDialog):
+    """`given` carries the name; who is of this class says in `_show_name` what is to be said of what is written."""
+
+    given = Signal(str)
+
+    def __init__(
+        self, title: str, name: str, spoken: str, use: str, longest_chars: int, parent: QWidget | None = None
+    ) -> None:
+        """Prepares; `_show_name` is for whoever is of this class to call, once it is made.
+
+        Args:
+            title: Of the dialog.
+            name: What is written at first.
+            spoken: What the field is called for those who hear it.
+            use: The button's words.
+            longest_chars: A longer name cannot be typed; the one that is there is not cut.
+            parent: As Qt's.
+        """
+        super().__init__(parent)
+        self.setWindowTitle(title)
+        self.setMinimumWidth(_WIDTH_PX)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.field = QLineEdit(name)
+        # Qt counts as UTF-16 does.
+        self.field.setMaxLength(max(longest_chars, len(name.encode("utf-16-le")) // 2))
+        self.field.setAccessibleName(spoken)
+        self.field.setAcceptDrops(False)
+        self.field.selectAll()
+        self.words = bits.label("", "small", wraps=True)
+        self.use = bits.button(use, "primary", clicked=self.accept)
+        self.use.setDefault(True)
+        self.field.textChanged.connect(lambda _: self._show_name())
+        cancel = bits.button(self.tr("Cancel"), clicked=self.reject)
+        layout = bits.column(bits.label(title, "heading", wraps=True), self.field, self.words, spacing=12)
+        layout.addSpacing(4)
+        layout.addLayout(bits.row(None, cancel, self.use))
+        layout.setContentsMargins(24, 20, 24, 20)
+        self.setLayout(layout)
+        self.field.setFocus()
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.field.text().split())
+
+    def accept(self) -> None:
+        if self.use.isEnabled():
+            self.given.emit(self.name)
+            super().accept()
+
+    def _show_name(self) -> None:
+        """Says in `words` what would come of this name, and whether it can be used."""
+        raise NotImplementedError
