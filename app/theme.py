@@ -8,6 +8,8 @@ theme to ask everywhere (`setColorScheme` then does nothing), so we choose the t
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from string import Template
@@ -188,24 +190,27 @@ class Appearance(QObject):
             return
         self._applied = (theme, self._scale)
         _in_force = theme
-        self._app.setFont(font(self._scale))
-        self._app.setPalette(palette(theme))
-        if self._has_sheet:
-            self._app.setStyleSheet(style_sheet(theme, self._scale))
-        for widget in _all_widgets():
-            _redress(widget)
+        with _garbage_kept():
+            self._app.setFont(font(self._scale))
+            self._app.setPalette(palette(theme))
+            if self._has_sheet:
+                self._app.setStyleSheet(style_sheet(theme, self._scale))
+            for widget in QApplication.allWidgets():
+                _redress(widget)
         self.changed.emit()
 
 
-def _all_widgets() -> list[QWidget]:
-    """All there are, with no collection of garbage meanwhile: it would delete some of those that are just being listed.
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Holds Python's collection of garbage, which deletes widgets that nobody has any more.
 
-    Qt lists addresses first, and PySide makes objects of them one by one; the process ends by the first that is gone.
+    Qt goes through a list of all widgets here, and so do we: the process ends by the first that is gone, or by one that
+    has lost its attributes.
     """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        return QApplication.allWidgets()
+        yield
     finally:
         if was_enabled:
             gc.enable()

@@ -183,16 +183,14 @@ class Forgotten(QWidget):
 
 def put(self, text):
     # What comes next is the list.
-    gc.enable()
     gc.set_threshold(1, 1, 1)
 
 type(application).setStyleSheet = put
 for number in range(20):
-    gc.disable()
+    gc.set_threshold(1_000_000, 10, 10)
     for _ in range(50):
         Forgotten()
     theme.appearance().choose("dark" if number % 2 else "light")
-    gc.set_threshold(700, 10, 10)
 """
 
 
