@@ -36,16 +36,13 @@ The environment is .venv in the checkout; removing that folder undoes everything
   CMAKE_ARGS       how llama.cpp is built, e.g. CMAKE_ARGS=-DGGML_CUDA=on (needs the CUDA toolkit)
   PIP_*            pip's own settings"""
 
-# Files of tests on each core, a few at a time, as models that tests load take memory and threads of their own. Where a
-# process of them ends, all of it has failed: what would be begun in its place waits for ever.
-AT_ONCE = ("-n", "logical", "--maxprocesses", "4", "--dist", "loadfile", "--max-worker-restart", "0")
 # pytest is last: its closing line closes the output.
 CHECKS: tuple[tuple[str, ...], ...] = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
     ("mypy",),
     ("lint-imports",),
-    ("python", "-m", "pytest", *AT_ONCE),
+    ("python", "-m", "pytest"),
 )
 
 
