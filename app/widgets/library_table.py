@@ -262,7 +262,8 @@ class LibraryTable(QTableView):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange and self._documents is not None:
+        # While a window is taken apart, what it shows may have gone before it.
+        if event.type() == QEvent.Type.FontChange and self._documents is not None and self.model() is not None:
             self._fit()
 
     # --- inside ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 
 from app import theme
@@ -47,6 +48,13 @@ def test_no_state_no_figure_and_no_title_is_cut(table, client, scale):
     for column in (STATE, CHUNKS, SIZE):
         assert table.columnWidth(column) >= table.sizeHintForColumn(column)
         assert table.columnWidth(column) >= table.horizontalHeader().sectionSizeHint(column)
+
+
+def test_a_table_whose_documents_have_gone_takes_another_font(table, client):
+    show(table, client, LARGE)
+    table.setModel(None)
+    QApplication.sendEvent(table, QEvent(QEvent.Type.FontChange))
+    assert table.model() is None
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.5, 2.0])
