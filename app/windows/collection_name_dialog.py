@@ -20,6 +20,7 @@ class CollectionNameDialog(NameDialog):
         spoken, use = self.tr("Name of the collection"), self.tr("Rename")
         super().__init__(title, name, spoken, use, _LONGEST_CHARS, parent)
         self._name, self._taken = name, {other.casefold() for other in taken}
+        self.field.textChanged.connect(self._show_name)
         self._show_name()
 
     def _show_name(self) -> None:

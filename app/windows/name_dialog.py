@@ -11,14 +11,14 @@ _WIDTH_PX = 420
 
 
 class NameDialog(QDialog):
-    """`given` carries the name; who is of this class says in `_show_name` what is to be said of what is written."""
+    """`given` carries the name. Who is of this class says in `words` what would come of it, and has `use` follow."""
 
     given = Signal(str)
 
     def __init__(
         self, title: str, name: str, spoken: str, use: str, longest_chars: int, parent: QWidget | None = None
     ) -> None:
-        """Prepares; `_show_name` is for whoever is of this class to call, once it is made.
+        """Prepares.
 
         Args:
             title: Of the dialog.
@@ -41,7 +41,6 @@ class NameDialog(QDialog):
         self.words = bits.label("", "small", wraps=True)
         self.use = bits.button(use, "primary", clicked=self.accept)
         self.use.setDefault(True)
-        self.field.textChanged.connect(lambda _: self._show_name())
         cancel = bits.button(self.tr("Cancel"), clicked=self.reject)
         layout = bits.column(bits.label(title, "heading", wraps=True), self.field, self.words, spacing=12)
         layout.addSpacing(4)
@@ -58,7 +57,3 @@ class NameDialog(QDialog):
         if self.use.isEnabled():
             self.given.emit(self.name)
             super().accept()
-
-    def _show_name(self) -> None:
-        """Says in `words` what would come of this name, and whether it can be used."""
-        raise NotImplementedError

@@ -21,6 +21,7 @@ class PresetNameDialog(NameDialog):
         self.field.setPlaceholderText(self.tr("Translator"))
         self._taken = {other.casefold() for other in taken}
         self._is_new = is_new
+        self.field.textChanged.connect(self._show_name)
         self._show_name()
 
     def _show_name(self) -> None:
