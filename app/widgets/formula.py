@@ -69,7 +69,7 @@ def html_of(source: str) -> str | None:
         return None
     try:
         tokens = _TOKEN.findall(_ENVIRONMENT.sub("", source).strip())
-        return _joined(_Reader(tokens).read_all()).html or None
+        return _joined(_Reader(tokens).read_until("")).html or None
     except (_Unknown, RecursionError):
         return None
 
@@ -82,13 +82,7 @@ class _Reader:
         # Of the row, what begins another column.
         self._num_marks = 0
 
-    def read_all(self) -> list[_Part]:
-        parts = self._read_until("")
-        if self._place < len(self._tokens):
-            raise _Unknown
-        return parts
-
-    def _read_until(self, end: str) -> list[_Part]:
+    def read_until(self, end: str) -> list[_Part]:
         """Parts up to `end`, which is taken; "" for the end of all."""
         self._go_deeper()
         parts = list[_Part]()
@@ -129,7 +123,7 @@ class _Reader:
         while token.isspace():
             token = self._next()
         if token == "{":
-            return self._read_until("}")
+            return self.read_until("}")
         # Of "x^10" LaTeX takes the 1, and whoever wrote it meant both.
         if token in ("", "}", "^", "_", "&", "'") or (token.isdecimal() and len(token) > 1):
             raise _Unknown
@@ -186,7 +180,7 @@ class _Reader:
     def _parts(self, token: str) -> list[_Part]:
         """What a token is with its arguments; of a group all that is in it, for braces show nothing."""
         if token == "{":
-            parts = self._read_until("}")
+            parts = self.read_until("}")
             # A sign in braces by itself is none between others: "1{,}024".
             return [replace(parts[0], kind="atom")] if len(parts) == 1 and parts[0].kind in _SPACED else parts
         if token == "}":
@@ -257,7 +251,7 @@ class _Reader:
         degree = _Part("", "")
         if self._peek() == "[":
             self._next()
-            degree = _joined(self._read_until("]"), is_tight=True)
+            degree = _joined(self.read_until("]"), is_tight=True)
             small = degree.plain.translate(SUPERSCRIPTS)
             if any(sign in small for sign in degree.plain):
                 raise _Unknown
