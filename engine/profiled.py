@@ -70,11 +70,15 @@ class ProfiledPlanner:
 
     def should_change(self, current: Placement, wanted: Placement, now: float, *, must: bool = False) -> bool:
         """Whether to leave a placement for what was planned last, at `now` in seconds."""
-        num_questions = 1
-        if self._newest is not None:
-            backlog, _ = self._newest
-            num_questions = backlog.waiting + backlog.running
-        return self._hysteresis.should_change(current, wanted, now, must=must, num_questions=num_questions)
+        backlog = self._newest[0] if self._newest is not None else Backlog(running=1)
+        return self._hysteresis.should_change(
+            current,
+            wanted,
+            now,
+            must=must,
+            num_questions=backlog.waiting + backlog.running,
+            is_waited_for=backlog.waiting > 0 and backlog.running > 0,
+        )
 
     def _renewed(self, placement: Placement) -> Placement:
         """With what it is expected to give at the backlog of now."""

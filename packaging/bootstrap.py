@@ -36,13 +36,15 @@ The environment is .venv in the checkout; removing that folder undoes everything
   CMAKE_ARGS       how llama.cpp is built, e.g. CMAKE_ARGS=-DGGML_CUDA=on (needs the CUDA toolkit)
   PIP_*            pip's own settings"""
 
+# The files of tests side by side, each in one process; a worker that dies ends the run instead of hanging it.
+_SIDE_BY_SIDE = ("-n", "logical", "--maxprocesses", "4", "--dist", "loadfile", "--max-worker-restart", "0")
 # pytest is last: its closing line closes the output.
 CHECKS: tuple[tuple[str, ...], ...] = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
     ("mypy",),
     ("lint-imports",),
-    ("python", "-m", "pytest"),
+    ("python", "-m", "pytest", *_SIDE_BY_SIDE),
 )
 
 

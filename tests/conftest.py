@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 # Qt and huggingface_hub look at these once, when they are first imported.
@@ -36,6 +36,14 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "expects_warnings: our loggers may warn in this test; it provokes what they warn of"
     )
     config.addinivalue_line("markers", "slow: takes minutes; left out unless asked for by -m slow")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Names of files that are not UTF-8 may have been logged, and no worker can send these to who reports on tests."""
+    report = yield
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 @pytest.fixture(autouse=True)

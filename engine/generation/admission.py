@@ -11,6 +11,7 @@ from pathlib import Path
 
 from engine.config import MIB
 from engine.errors import NoCells
+from engine.generation.answers_kept import keep_written
 from engine.generation.cells import Cells
 from engine.generation.counters import Tally
 from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
@@ -83,9 +84,10 @@ class Admission:
         self._free_slots()
         if self._cells.num_free >= max_tokens:
             return None
-        self._free_kept(min(max_tokens, sum(self._due()) + len(self._groups.closing)))
-        if not self._cells.num_free:
-            self.drop_closing()
+        wanted = min(max_tokens, sum(self._due()) + len(self._groups.closing))
+        self._free_kept(wanted)
+        if not self._cells.num_free and self.drop_closing():
+            self._free_kept(wanted)
         while self._cells.num_free < (needed := self._num_needed()):
             if self.drop_closing() or self._queue.let_go_of_all():
                 self._free_kept(needed)
@@ -260,12 +262,17 @@ class Admission:
         return self._queue.let_go(group)
 
     def drop_closing(self) -> bool:
-        """Gives up keeping the last tokens of answers that have ended."""
-        for group in self._groups.closing:
-            self._residence.forget(group)
-        dropped = len(self._groups.closing)
+        """Gives up computing the last tokens of answers that have ended, and their cells; the rest of them is kept.
+
+        False where there were none.
+        """
+        closing = self._groups.closing[:]
         self._groups.closing.clear()
-        return dropped > 0
+        for group in closing:
+            # Where a disk or memory has room for it: a copy that stays in cells leaves them for whoever needs these.
+            keep_written(self._keeper, group, group.lead)
+            self._residence.forget(group)
+        return bool(closing)
 
     def _due(self) -> list[int]:
         return [num_tokens for group in self._groups.running for _, num_tokens in group.due()]
@@ -349,7 +356,7 @@ class Admission:
                 return False
             if self._lacks_turn(group) and less_urgent:
                 self._preempt_one(less_urgent)
-            elif self._keeper.free_cells(max(1, lack)):
+            elif self._keeper.free_cells(lack) if lack > 0 else self._keeper.free_slots(1):
                 # What left the cells may have been what was found for this one; perhaps it is on disk now.
                 self.let_go(group)
                 self._queue.find(group)
@@ -423,7 +430,7 @@ class Admission:
     def _free_slots(self) -> None:
         """What is kept in cells may have taken sequence numbers that somebody who was let in is about to need."""
         while self._cells.num_free_slots < self._num_slots_due() + 1:
-            if self._keeper.free_cells(1) or self.drop_closing() or self._queue.let_go_of_all():
+            if self._keeper.free_slots(1) or self.drop_closing() or self._queue.let_go_of_all():
                 continue
             if len(self._groups.running) <= 1:
                 break

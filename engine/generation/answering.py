@@ -152,7 +152,9 @@ class Answering:
     def _note_reading(self, event: PromptRead) -> None:
         self.begin()
         timeline = self.in_flight.timeline
-        timeline.marks["prefill_started"] = time.monotonic() - event.seconds
+        # What of it was read ahead took none of this question's time.
+        since = time.monotonic() - event.seconds
+        timeline.marks["prefill_started"] = max(since, timeline.marks.get("retrieval_ended", since))
         # What was read ahead for this very question was not there before.
         timeline.cached_tokens = event.cached_tokens if self.cached_ahead is None else self.cached_ahead
         timeline.prompt_tokens = event.cached_tokens + event.computed_tokens

@@ -2,7 +2,7 @@
 
 Where there is room for two contexts, the new one is made first, and a failure changes nothing. Else all that was
 computed is saved first and the old one closed; if the new one cannot be had then, neither the one before nor a smaller
-one has gone for good: the ways down are tried in turn (memory.md, sections 2 to 4).
+one has gone for good: the ways down are tried in turn.
 """
 
 from __future__ import annotations

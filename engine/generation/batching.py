@@ -16,13 +16,16 @@ from engine.generation.pass_times import PassTimes
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.rows import Extent, Filling
 from engine.generation.scheduler import (
-    ANSWERS_SHARE,
     MIN_ALONE_TOKENS,
+    SCRIPT_STALL_SECONDS,
+    STALL_SECONDS,
     Demand,
-    are_answers_owed,
+    answers_share,
+    are_scripts_read,
     chunk_tokens,
     pack,
     rank,
+    reading_order,
     whose_turn,
 )
 from engine.generation.sequence import Guess, TokenSequence
@@ -143,12 +146,11 @@ class Batching:
         is_faster_apart = self._are_faster_apart(_halves(works, demands, granted))
         if self._filling is None and not is_faster_apart:
             return granted
-        is_owed = are_answers_owed(demands)
-        self._owed_share = ANSWERS_SHARE if is_owed else 0.0
+        self._owed_share = answers_share(demands)
         turns = whose_turn(
             demands,
             granted,
-            answers_first=is_owed and self._answers_first,
+            answers_first=self._owed_share > 0 and self._answers_first,
             is_faster_apart=self._filling is not None and is_faster_apart,
         )
         sides = {demand.num_tokens > 1 for demand, its in zip(demands, turns, strict=True) if its}
@@ -205,7 +207,9 @@ class Batching:
         num_watched = sum(demand.is_watched for demand in writing)
         if not num_watched and (self._costs_a_pass or not self._profile.is_measured):
             return self._room
-        chunk = chunk_tokens(self._room, num_watched, self._profile.seconds(0, self._room) / self._room)
+        stall_seconds = SCRIPT_STALL_SECONDS if are_scripts_read(demands) else STALL_SECONDS
+        seconds_per_token = self._profile.seconds(0, self._room) / self._room
+        chunk = chunk_tokens(self._room, num_watched, seconds_per_token, stall_seconds)
         # While layers are read from the disk, some tokens more are computed for nothing.
         return max(chunk, min(MIN_ALONE_TOKENS, self._room)) if self._costs_a_pass else chunk
 
@@ -221,12 +225,12 @@ def _hidden_tokens(times: PassTimes, works: Sequence[_Asked], demands: Sequence[
 
 
 def _halves(works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequence[int]) -> Halves:
-    prompts, answers, both = list[tuple[tuple[int, int], Extent]](), list[Extent](), list[Extent]()
+    prompts, answers, both = list[tuple[tuple[int, bool, int], Extent]](), list[Extent](), list[Extent]()
     for (_, sequence), demand, num_tokens in zip(works, demands, granted, strict=True):
         if num_tokens:
             both.append(Extent(num_tokens, sequence.num_computed + num_tokens))
             if demand.num_tokens > 1:
-                prompts.append(((demand.rank, demand.arrival), both[-1]))
+                prompts.append((reading_order(demand), both[-1]))
             else:
                 answers.append(both[-1])
     return Halves([extent for _, extent in sorted(prompts, key=itemgetter(0))], answers, both)

@@ -1,7 +1,7 @@
 """What differs between two placements of a model decides what has to be done: a pure function, and the words for it.
 
 From what costs least to what costs most: bounds of what is kept, layers moved in the background, a new context that
-all answers move to, and weights that are read again (memory.md, sections 2 and 3).
+all answers move to, and weights that are read again.
 """
 
 from __future__ import annotations

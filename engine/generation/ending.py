@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from engine.errors import NoCells, RagdollError
 from engine.generation.admission import Admission
+from engine.generation.answers_kept import keep_written
 from engine.generation.branching import Branching
 from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 from engine.generation.keeping import Keeper
@@ -84,7 +85,7 @@ class Ending:
 
     def close_answer(self, group: SequenceGroup) -> None:
         """The last token of an answer that has ended was computed: now all of it can be kept."""
-        self._keep_written(group, group.lead)
+        keep_written(self._keeper, group, group.lead)
         self._residence.forget(group)
         self._groups.closing.remove(group)
         self._admission.look_again()
@@ -124,13 +125,4 @@ class Ending:
             sequence.held = None
             self._groups.closing.append(replace(group, sequences=[rest], found=None, status=SequenceStatus.FINISHED))
         else:
-            self._keep_written(group, sequence)
-
-    def _keep_written(self, group: SequenceGroup, sequence: TokenSequence) -> None:
-        """Leaves the prompt and the answer to the keeper; nothing of it was missed, whatever it took to write."""
-        # The tokens of a stop string may have been computed, and are none of the answer.
-        end = min(sequence.num_computed, len(sequence.tokens) - sequence.num_of_stop)
-        written = sequence.behind_prompt(end)
-        # After a preemption even the prompt may not be in cells again.
-        if sequence.held is not None and written:
-            self._keeper.keep(group.request.followed_by(written), sequence.held, 0.0, 0)
+            keep_written(self._keeper, group, sequence)

@@ -64,6 +64,11 @@ class SequenceGroup:
         """Whether somebody may be looking at the answer being written."""
         return self.request.priority == "interactive"
 
+    def can_go_on_with(self, other: SequenceGroup) -> bool:
+        """Whether both read their prompt for a single answer."""
+        is_single = len(self.sequences) == len(other.sequences) == 1
+        return is_single and self.beams is None and other.beams is None
+
     def go_on_with(self, other: SequenceGroup) -> None:
         """Reads the prompt of another, which begins with all that was read so far, and writes what that would."""
         for sequence, successor in zip(self.sequences, other.sequences, strict=True):
@@ -164,9 +169,16 @@ class Groups:
         return [group for group in self.running if not group.has_read_prompt]
 
     def exchange(self, group: SequenceGroup, other: SequenceGroup) -> None:
-        """One that waits stands for another of the same id, in the same place."""
-        self._by_id[group.request_id] = other
+        """One that waits makes way for another, which takes its place."""
+        del self._by_id[group.request_id]
+        self._by_id[other.request_id] = other
         self.waiting[self.waiting.index(group)] = other
+
+    def go_on_with(self, group: SequenceGroup, other: SequenceGroup) -> None:
+        """One that reads its prompt becomes another, and is found by that one's id."""
+        del self._by_id[group.request_id]
+        group.go_on_with(other)
+        self._by_id[group.request_id] = group
 
     def add(self, group: SequenceGroup) -> None:
         """It waits, behind all others."""

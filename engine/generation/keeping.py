@@ -81,6 +81,10 @@ class Keeper(Protocol):
         """Moves kept KV out of cells (and gives sequence numbers back); returns how many cells became free."""
         ...
 
+    def free_slots(self, num_slots: int) -> int:
+        """Gives sequence numbers back, also of what shares all its cells with others; returns how many."""
+        ...
+
     def spare_cells(self) -> None:
         """Moves kept KV that no prompt needs just now from cells to memory, where that has much more room."""
         ...
@@ -124,6 +128,9 @@ class KeepsNothing:
         return
 
     def free_cells(self, num_cells: int) -> int:
+        return 0
+
+    def free_slots(self, num_slots: int) -> int:
         return 0
 
     def spare_cells(self) -> None:

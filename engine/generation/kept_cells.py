@@ -52,6 +52,11 @@ class KeptCells:
         """Free cells of the whole context."""
         return self._cells.num_free
 
+    @property
+    def num_free_slots(self) -> int:
+        """Free sequence numbers of the whole context."""
+        return self._cells.num_free_slots
+
     def has_room(self, num_tokens: int) -> bool:
         """Whether a node of so many tokens may be held without another's leaving."""
         return (

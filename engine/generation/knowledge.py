@@ -187,6 +187,12 @@ class KnowledgeKeeper:
             pass
         return self._cells.num_free - before
 
+    def free_slots(self, num_slots: int) -> int:
+        before = self._cells.num_free_slots
+        while self._cells.num_free_slots < before + num_slots and self._leave_cells():
+            pass
+        return self._cells.num_free_slots - before
+
     def spare_cells(self) -> None:
         if self._slabs.budget_bytes <= ROOM_TO_SPARE * self._cells.shelf.num_tokens * self._saving.cell_bytes:
             # Cells hold much of what can be kept at all.

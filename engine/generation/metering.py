@@ -42,11 +42,18 @@ class Metering:
         self._tally.note_step(seconds)
 
     def _note_idle(self, batch: Sequence[Work], seconds: float) -> None:
-        """Whoever has cells has waited where its kind got nothing computed, and becomes more urgent by it."""
+        """Whoever has cells has waited where its kind got nothing computed, and becomes more urgent by it.
+
+        A prompt stays so until it has been read. An answer that goes on by a token does not starve: with all passes for
+        others added up, a script's long answer would in the end be as urgent as that of somebody who sits in front of
+        it, and nobody could go before it any more.
+        """
         served = {work.group.request.priority for work in batch}
         for group in self._groups.running:
             if group.request.priority not in served:
                 group.waited_seconds += seconds
+            elif group.has_read_prompt:
+                group.waited_seconds = 0.0
 
 
 def _note_reading(work: Work, seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 A chat may name any model. Models that fit beside each other stay side by side. Of others, all keep their file mapped,
 their vocabulary and, while there is room, their context with all keys and values; only weights leave memory and come
-back, read ahead of the first pass (Aegaeon, SOSP'25; generation.md, section 4). Who is in the pool, members.py knows.
+back, read ahead of the first pass (Aegaeon, SOSP'25). Who is in the pool, members.py knows.
 Whose turn it is, and for how long, is decided in rounds.py, and carried out in switching.py; who leaves memory for whom
 in making_way.py. What lies on a graphics card, or in the order that the processor reads fastest, cannot leave so: such
 a model is closed, and read again from the system's cache of files.

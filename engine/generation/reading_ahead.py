@@ -92,6 +92,12 @@ class ReadingAhead:
             del self._guesses[question_id]
         return guess
 
+    def hand_over(self, loop: StepLoop, request: Request) -> None:
+        """Has the question itself go on with what is being read for it, where that can be: there is no guess then."""
+        guess = self._guesses.get(request.request_id)
+        if guess is not None and not guess.has_ended and loop.amend(request, guess.request_id):
+            del self._guesses[request.request_id]
+
     def drop(self, loop: StepLoop, question_id: str) -> None:
         """Ends the reading of a guess that nobody needs; harmless where there is none."""
         if (guess := self._guesses.pop(question_id, None)) is not None:

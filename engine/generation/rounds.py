@@ -1,6 +1,6 @@
 """Whose turn it is of several models, and for how long: pure functions over frozen snapshots.
 
-Models that do not fit into memory together take turns, between tokens (Aegaeon, SOSP'25; generation.md, section 4). A
+Models that do not fit into memory together take turns, between tokens (Aegaeon, SOSP'25). A
 turn reads the prompts of one group of questions, and then writes for so long that the tokens written ahead last until
 the next turn: readers get them at the pace they are promised, although their model is away meanwhile.
 """

@@ -28,6 +28,8 @@ from engine.generation.model import Model
 
 # What means a fresh seed to llama.cpp; those below are seeds.
 ANY_SEED = 0xFFFFFFFF
+# Of the likeliest token's; what has less is never drawn.
+_LEAST_CHANCE = 1e-12
 
 
 class Decoded(Protocol):
@@ -238,6 +240,8 @@ def _cuts(params: SamplingParams, seed: int) -> list[Any]:
     if params.top_k > 0:
         steps.append(llama.llama_sampler_init_top_k(params.top_k))
     if params.typical_p < 1:
+        # The step computes p * log(p), which is no number where a grammar or a bias has left a token no chance at all.
+        steps.append(llama.llama_sampler_init_min_p(_LEAST_CHANCE, 1))
         steps.append(llama.llama_sampler_init_typical(params.typical_p, 1))
     if params.top_p < 1:
         steps.append(llama.llama_sampler_init_top_p(params.top_p, 1))

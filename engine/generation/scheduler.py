@@ -31,6 +31,10 @@ MIN_CHUNK_TOKENS = 32
 # were read for: a few tokens in one go instead of one. What has been written gives its cells back, and attention looks
 # at fewer.
 ANSWERS_SHARE = 1 / 4
+# The same where nobody waits for these prompts as much as for the answers: a script's, or the every-file page's.
+ANSWERS_SHARE_BEFORE_SCRIPTS = 4.0
+# Answers that somebody watches pause at most about this long for such a prompt, within a batch that has both.
+SCRIPT_STALL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +78,12 @@ def rank(priority: Priority, waited_seconds: float) -> int:
     return max(0, _RANKS[priority] - int(waited_seconds / AGEING_SECONDS))
 
 
-def chunk_tokens(n_ubatch: int, num_watched: int, seconds_per_token: float) -> int:
+def chunk_tokens(
+    n_ubatch: int, num_watched: int, seconds_per_token: float, stall_seconds: float = STALL_SECONDS
+) -> int:
     """The most prompt tokens of a step: what llama.cpp computes in one go, so that a cancel waits for no more.
 
-    While `num_watched` answers are being written it is as much as fits into the pause that a reader hardly notices,
+    While `num_watched` answers are being written it is as much as fits into `stall_seconds`, which a reader may wait,
     else into the one that whoever cancels does, or comes with something more urgent. Whole tiles where possible: one
     tile at least, unless it alone takes longer than that second pause.
     """
@@ -87,7 +93,7 @@ def chunk_tokens(n_ubatch: int, num_watched: int, seconds_per_token: float) -> i
     if not num_watched:
         return min(n_ubatch, max(MIN_ALONE_TOKENS, _whole_tiles(patient)))
     least = TILE_TOKENS if patient >= TILE_TOKENS else MIN_CHUNK_TOKENS
-    return min(n_ubatch, max(least, _whole_tiles(int(STALL_SECONDS / seconds_per_token))))
+    return min(n_ubatch, max(least, _whole_tiles(int(stall_seconds / seconds_per_token))))
 
 
 def _whole_tiles(num_tokens: int) -> int:
@@ -117,14 +123,24 @@ def whose_turn(
     return [num_tokens > 0 and reads != answers_first for reads, num_tokens in zip(is_reading, granted, strict=True)]
 
 
-def are_answers_owed(demands: Sequence[Demand]) -> bool:
-    """Whether answers go on while prompts are read: only where somebody may watch one of them being written.
+def are_scripts_read(demands: Sequence[Demand]) -> bool:
+    """Whether all prompts that are read are less urgent than an answer that somebody watches being written."""
+    watched = (demand.rank for demand in demands if demand.num_tokens == 1 and demand.is_watched)
+    prompts = (demand.rank for demand in demands if demand.num_tokens > 1)
+    most_urgent = min(watched, default=None)
+    return most_urgent is not None and most_urgent < min(prompts, default=most_urgent)
 
-    For all others it counts when they end, and a step takes hardly longer with the answers to the prompts that are
-    being read: so these come first, and answers are written in steps of many. It saves a backlog 15 to 35 % of its
-    mean latency, by tests/bench/simulate.py.
+
+def answers_share(demands: Sequence[Demand]) -> float:
+    """For how much of the time that prompts are read for, answers are written for: 0 where they come second.
+
+    They do where nobody watches any: for all others it counts when they end, and a step takes hardly longer with the
+    answers to the prompts that are being read. So these come first, and answers are written in steps of many. It saves
+    a backlog 15 to 35 % of its mean latency, by tests/bench/simulate.py.
     """
-    return any(demand.is_watched for demand in demands if demand.num_tokens == 1)
+    if not any(demand.is_watched for demand in demands if demand.num_tokens == 1):
+        return 0.0
+    return ANSWERS_SHARE_BEFORE_SCRIPTS if are_scripts_read(demands) else ANSWERS_SHARE
 
 
 def pack(
@@ -181,7 +197,16 @@ def _prompts(demands: Sequence[Demand]) -> list[int]:
         for index, demand in enumerate(demands)
         if demand.num_tokens > 1 and (demand.rank < idle or most_urgent >= idle)
     ]
-    return sorted(reading, key=lambda index: (demands[index].rank, demands[index].arrival))
+    return sorted(reading, key=lambda index: reading_order(demands[index]))
+
+
+def reading_order(demand: Demand) -> tuple[int, bool, int]:
+    """By urgency, then by arrival; but a prompt of which a tile or less is left is not kept waiting for a long one.
+
+    It has ended with the pass that takes it along, which delays the others by that much: a question of 39 tokens came
+    14 s later where it was read behind one of 572 (issue 6). Its first token then comes first.
+    """
+    return demand.rank, demand.num_tokens > TILE_TOKENS, demand.arrival
 
 
 def next_admission(candidates: Sequence[Candidate], window: int) -> Candidate | None:
@@ -217,7 +242,7 @@ def victim(residents: Sequence[Resident]) -> Resident | None:
 
 def is_read_soon(num_to_read: int, num_unread: int, step_tokens: int) -> bool:
     """Whether a request whose turn it is would be read in the next steps, behind `num_unread` tokens of others."""
-    return num_to_read <= MIN_CHUNK_TOKENS or num_unread < READ_AHEAD_STEPS * step_tokens
+    return num_to_read <= TILE_TOKENS or num_unread < READ_AHEAD_STEPS * step_tokens
 
 
 def watermark(num_cells: int, num_writing: int) -> int:

@@ -210,9 +210,12 @@ class StepLoop:
         group = self._groups.find(request_id)
         return tuple(other.request.segments for other in self._steps.admission.being_read(group)) if group else ()
 
-    def replace(self, request: Request) -> bool:
-        """Has another prompt read in place of one that has not begun; False where that cannot be."""
-        group = self._groups.find(request.request_id)
+    def replace(self, request: Request, of: str | None = None) -> bool:
+        """Has another prompt read in place of one that has not begun; False where that cannot be.
+
+        `of` is the id of that one, where it is not the request's own.
+        """
+        group = self._groups.find(request.request_id if of is None else of)
         if group is None or group.status is not SequenceStatus.WAITING:
             return False
         try:
@@ -230,28 +233,32 @@ class StepLoop:
         group = self._groups.find(request_id)
         return ReadSoFar(group.request.segments, group.lead.num_computed) if group is not None else ReadSoFar()
 
-    def amend(self, request: Request) -> bool:
-        """Has one whose prompt is being read go on with this prompt; what it has read stays, a half passage as well.
+    def amend(self, request: Request, of: str | None = None) -> bool:
+        """Has one whose prompt is being read go on as this request; what it has read stays, a half passage as well.
+
+        Nothing of it has been written yet, so it may be sampled otherwise, and be another request from now on: `of` is
+        the id that it had, where that is not the request's own.
 
         False where that cannot be: it has read what the two prompts do not have in common, or all of its own, or is
-        not being read; or where more of the other is kept. Where it has not begun, the other is read in its place.
+        not being read; or where more of the other is kept, or several answers begin. Where it has not begun, the other
+        is read in its place.
         """
-        group = self._groups.find(request.request_id)
+        group = self._groups.find(request.request_id if of is None else of)
         if group is None or group.status is SequenceStatus.WAITING:
-            return self.replace(request)
-        read = self.read_so_far(request.request_id)
+            return self.replace(request, of)
+        read = self.read_so_far(group.request_id)
         is_reading = group.status is SequenceStatus.RUNNING and not group.has_read_prompt
         stays = read.is_of_use_to(request.segments) and read.num_tokens < request.num_tokens
-        if not is_reading or not stays or group.request.sampling != request.sampling:
-            return False
-        if self._steps.num_kept(request.segments) > read.num_tokens:
-            # Begun anew, it has less to read.
+        if not is_reading or not stays or self._steps.num_kept(request.segments) > read.num_tokens:
+            # What is kept of more than was read is there at once, for one that begins anew.
             return False
         try:
             other = self._intake.take(request, group.waiting_since)
         except RagdollError:
             return False
-        group.go_on_with(other)
+        if not group.can_go_on_with(other):
+            return False
+        self._groups.go_on_with(group, other)
         # Who waited for what it was going to read may not have to.
         self._steps.admission.look_again()
         return True

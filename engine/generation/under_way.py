@@ -105,9 +105,12 @@ class UnderWay:
         if guess is not None:
             answering.cached_ahead = guess.cached_tokens
         self._refreshes.begin(answering, loaded)
+        # Last of all that can fail: the loop has nothing that nobody waits for.
         if guess is None or guess.has_ended:
-            # Last of all that can fail: the loop has nothing that nobody waits for.
             loaded.loop.submit(answering.request)
+        else:
+            # Else it waits until the guess has been read, and reads its last token once more: a pass over all weights.
+            self._ahead.hand_over(loaded.loop, answering.request)
         self._answering[question.question_id] = answering
         self.num_moves += 1
         self._publish(PromptMade(question.question_id, prompt.num_tokens))
@@ -453,6 +456,8 @@ class UnderWay:
             end = answering.take(event)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
             end = AnswerFailed(event.request_id, reported_as(error))
+            # Nobody waits for what the loop still computes of it.
+            self._withdrawn.add(event.request_id)
         if end is not None:
             self._end(end)
 

@@ -21,6 +21,8 @@ from engine.memory.room import Room
 # Of the expected latency; of less than a large one, the last change that may be made is left to a larger.
 LEAST_GAIN, LARGE_GAIN = 0.03, 0.10
 HELD_SECONDS = 3.0
+# The same where more cells are wanted, and a question waits: it hears nothing until it has some.
+WAITED_FOR_SECONDS = 1.0
 # The same while nobody has asked anything for so long.
 IDLE_GAIN, IDLE_HELD_SECONDS = 0.002, 10.0
 # Room for what was lost must have been there for so long: else a model would be read again and again.
@@ -88,6 +90,7 @@ def judged(
     *,
     must: bool = False,
     num_questions: int = 1,
+    is_waited_for: bool = False,
 ) -> tuple[Patience, bool]:
     """Whether to change now, and the patience from then on.
 
@@ -99,6 +102,7 @@ def judged(
         pause_s: How long answers stand still for the change.
         must: What is in force does not fit any more.
         num_questions: That wait or run; where there are none, nobody would pause.
+        is_waited_for: Some of these have not begun, although others run.
     """
     if must:
         return patience.after(now, num_questions), True
@@ -111,7 +115,10 @@ def judged(
     patience = patience.with_gain(max(0.0, gain), now)
     since = now if patience.better_since is None else patience.better_since
     is_earned = is_idle or patience.lost_s >= pause_s
-    held_s = REGAINED_SECONDS if regained else IDLE_HELD_SECONDS if is_idle else HELD_SECONDS
+    lacks_cells = is_waited_for and wanted.num_cells > current.num_cells
+    held_s = WAITED_FOR_SECONDS if lacks_cells else HELD_SECONDS
+    if is_idle or regained:
+        held_s = REGAINED_SECONDS if regained else IDLE_HELD_SECONDS
     is_held = now - since >= held_s
     if is_earned and is_held and patience.may_change(now, num_questions, is_large=is_idle or gain >= LARGE_GAIN):
         return patience.after(now, num_questions), True
@@ -170,9 +177,16 @@ class Hysteresis:
         self._patience = Patience()
 
     def should_change(
-        self, current: Placement, wanted: Placement, now: float, *, must: bool = False, num_questions: int = 1
+        self,
+        current: Placement,
+        wanted: Placement,
+        now: float,
+        *,
+        must: bool = False,
+        num_questions: int = 1,
+        is_waited_for: bool = False,
     ) -> bool:
-        """Whether to leave `current` for `wanted` at `now` (seconds), where so many questions wait or run.
+        """Whether to leave `current` for `wanted` at `now` (seconds), by this load; see `judged`.
 
         Where they are the same, staying has cost nothing by then.
         """
@@ -181,6 +195,13 @@ class Hysteresis:
             return False
         pause_s, here, there = self._pause_seconds(current, wanted), self._renewed(current), self._renewed(wanted)
         self._patience, is_time = judged(
-            self._patience, here, there, now, pause_s, must=must, num_questions=num_questions
+            self._patience,
+            here,
+            there,
+            now,
+            pause_s,
+            must=must,
+            num_questions=num_questions,
+            is_waited_for=is_waited_for,
         )
         return is_time

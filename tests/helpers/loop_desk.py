@@ -269,11 +269,21 @@ class FakeKeeper:
 
     def free_cells(self, num_cells: int) -> int:
         before = self._cells.num_free
-        for path in sorted(self.nodes, key=len, reverse=True):
+        for path in self.leaving():
             if self._cells.num_free - before >= num_cells:
                 break
             self.give_back(path)
         return self._cells.num_free - before
+
+    def free_slots(self, num_slots: int) -> int:
+        leaving = self.leaving()[:num_slots]
+        for path in leaving:
+            self.give_back(path)
+        return len(leaving)
+
+    def leaving(self) -> list[tuple[Segment, ...]]:
+        """What may leave the cells, in that order."""
+        return sorted(self.nodes, key=len, reverse=True)
 
     def spare_cells(self) -> None:
         self.num_spared += 1

@@ -173,14 +173,9 @@ class DiskKeeper(FakeKeeper):
                 break
         return sequence.end
 
-    def free_cells(self, num_cells: int) -> int:
-        before = self._cells.num_free
+    def leaving(self) -> list[Path]:
         pinned = {node for found in self.pins for node in found.path}
-        for node in sorted(self.nodes.keys() - pinned, key=len, reverse=True):
-            if self._cells.num_free - before >= num_cells:
-                break
-            self.give_back(node)
-        return self._cells.num_free - before
+        return sorted(self.nodes.keys() - pinned, key=len, reverse=True)
 
     def give_back(self, path: Path) -> None:
         super().give_back(path)

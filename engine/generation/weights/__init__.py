@@ -1,1 +1,1 @@
-"""Weights that are larger than memory: each layer pinned there, or read again at every pass (memory.md, section 3)."""
+"""Weights that are larger than memory: each layer pinned there, or read again at every pass."""

@@ -4,8 +4,7 @@ llama.cpp maps the model's file and computes from there, or from memory in which
 order, and which was written to a file (packing.py). We lay memory of our own over those addresses: a home for each
 layer that stays, and for those that are streamed a few slots that their stages (stages.py) share; of one of these, some
 stages may have a home as well. Readers fill a slot as soon as what it held was computed, so a pass reads exactly what
-is not pinned, as fast as the disk gives it (memory.md, section 3; the idea is FlexGen's and RAGDoll's, without a change
-to llama.cpp).
+is not pinned, as fast as the disk gives it (the idea is FlexGen's and RAGDoll's, without a change to llama.cpp).
 
 Beside a device, stages are copied there for large batches, each when its turn comes (copying.py: `can_copy`).
 

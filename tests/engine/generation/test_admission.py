@@ -131,6 +131,18 @@ def test_what_is_kept_gives_up_sequence_numbers_that_answers_are_about_to_need()
     parts.check()
 
 
+def test_nobody_leaves_for_a_sequence_number_that_is_kept_for_what_shares_all_its_cells() -> None:
+    parts = Parts(num_sequences=8)
+    answers = [parts.running(prompt(100 * number, 20), ((7,),)) for number in range(1, 4)]
+    for group in answers:
+        parts.keeper.hold(group.request.segments, group.lead.held)
+    twins = parts.waiting(prompt(900, 20), ((), ()))
+    assert parts.cells.num_free_slots == 2
+    parts.admission.admit()
+    assert parts.groups.running == [*answers, twins]
+    parts.check()
+
+
 def test_nobody_is_admitted_on_sequence_numbers_that_others_are_about_to_need() -> None:
     parts = Parts(num_sequences=8)
     first = parts.waiting(prompt(1, 20), ((), (), (), ()))
@@ -515,6 +527,16 @@ def test_answers_that_only_wait_to_be_kept_give_their_cells_to_those_who_write()
     assert parts.groups.closing == []
     assert parts.groups.running == [running]
     assert not parts.admission.drop_closing()
+
+
+def test_of_an_answer_that_makes_way_all_that_was_computed_is_kept() -> None:
+    parts = Parts(num_cells=64)
+    close_later(parts, 40)
+    parts.running(prompt(100, 23), ((7,),))
+    parts.admission.make_room(32)
+    assert parts.keeper.kept == [(41, 0.0, 0)]
+    assert parts.cells.num_free > 0
+    parts.check()
 
 
 def test_with_nobody_to_preempt_the_sentence_says_that_the_context_is_full() -> None:

@@ -10,7 +10,13 @@ from engine.generation.batching import Batching, Work
 from engine.generation.groups import SequenceGroup
 from engine.generation.pass_times import PassTimes
 from engine.generation.rows import Filling
-from engine.generation.scheduler import ANSWERS_SHARE, STALL_SECONDS, STOP_SECONDS
+from engine.generation.scheduler import (
+    ANSWERS_SHARE,
+    ANSWERS_SHARE_BEFORE_SCRIPTS,
+    SCRIPT_STALL_SECONDS,
+    STALL_SECONDS,
+    STOP_SECONDS,
+)
 from engine.generation.sequence import Guess
 from tests.helpers.loop_parts import Parts, prompt
 
@@ -124,6 +130,33 @@ def test_prompts_and_answers_take_turns_and_answers_have_a_share_of_the_time() -
     assert [took(0.6), took(owed / 2), took(owed), took(0.6)] == [read, wrote, wrote, read]
     # However little time it took, each answer goes on by a token.
     assert [took(owed), took(0.0), took(0.0)] == [wrote, read, wrote]
+
+
+def test_a_script_reads_for_a_fifth_of_the_time_beside_an_answer_that_somebody_watches() -> None:
+    parts = Parts(num_cells=2048)
+    parts.profile.note(0, 256, 256 * STALL_SECONDS / 48.5)
+    parts.running(prompt(1, 500), lacks=500, priority="batch")
+    parts.running(prompt(900, 5), ((7,),))
+    turns, seconds = batching(parts, 64, filling=Filling()), {64: 0.0, 1: 0.0}
+    for _ in range(100):
+        (work,) = turns.next()
+        # Nothing is computed here: the same prompt is there to be read all the time.
+        turns.note(0.5 if work.num_tokens > 1 else 0.02)
+        seconds[work.num_tokens] += 0.5 if work.num_tokens > 1 else 0.02
+    assert seconds[1] >= 0.9 * ANSWERS_SHARE_BEFORE_SCRIPTS * seconds[64] > 0
+
+
+def test_a_script_reads_less_at_once_beside_an_answer_that_somebody_watches() -> None:
+    parts = Parts(num_cells=4096)
+    # As a graphics card reads: both fit into one batch.
+    parts.profile.note(0, 1024, 1024 * SCRIPT_STALL_SECONDS / 150)
+    script = parts.running(prompt(1, 2000), lacks=2000, priority="batch")
+    parts.running(prompt(9_000, 5), ((7,),))
+    assert [work.num_tokens for work in batching(parts, 1024).next()] == [128, 1]
+    person = parts.running(prompt(20_000, 1500), lacks=1500)
+    chunk = {work.group.request_id: work.num_tokens for work in batching(parts, 2048).next()}
+    assert chunk[person.request_id] > 128
+    assert script.request_id not in chunk
 
 
 # A token of .6 B parameters with heads of 64: measured where 58 of a prompt and three answers took 1.57 s together.

@@ -526,6 +526,21 @@ def test_pins_are_counted(room):
     assert room.keeper.free_cells(32) == 32
 
 
+def test_a_sequence_number_is_given_back_by_what_shares_all_its_cells_with_a_prompt(room):
+    room.ask([A, B])
+    found, sequence = room.keeper.find([A, B]), room.cells.open()
+    room.keeper.restore(found, sequence)
+    room.keeper.let_go(found)
+    assert room.keeper.free_cells(1) == 0
+    num_free = room.cells.num_free_slots
+    assert room.keeper.free_slots(1) == 1
+    assert room.cells.num_free_slots == num_free + 1
+    assert room.keeper.free_slots(5) == 1
+    room.release(sequence)
+    # It lies in memory by now.
+    assert room.ask([A, B]) == 64
+
+
 def test_what_was_not_found_is_harmless_to_let_go_of(room):
     nothing = room.keeper.find([A])
     assert nothing == Found()

@@ -8,6 +8,7 @@ from engine.generation.batching import Work
 from engine.generation.counters import PromptPasses
 from engine.generation.groups import SequenceGroup
 from engine.generation.metering import Metering
+from engine.generation.scheduler import AGEING_SECONDS
 from tests.helpers.loop_parts import Parts, prompt
 
 
@@ -109,6 +110,19 @@ def test_who_has_cells_has_waited_where_its_kind_got_nothing_computed() -> None:
     script = parts.running(prompt(40, 5), ((7,),), priority="batch")
     Metering(parts.groups, parts.profile, parts.tally, None).note([Work(served, served.lead, 1)], 2.0)
     assert [group.waited_seconds for group in (served, beside, script)] == [0.0, 0.0, 2.0]
+
+
+def test_who_is_served_in_between_has_not_waited_for_all_the_passes_of_others_together() -> None:
+    parts = Parts()
+    person = parts.running(prompt(1, 5), ((7,),))
+    script = parts.running(prompt(40, 5), ((7,),), priority="batch")
+    metering = Metering(parts.groups, parts.profile, parts.tally, None)
+    for _ in range(3):
+        metering.note([Work(person, person.lead, 1)], 0.4 * AGEING_SECONDS)
+        assert parts.admission.rank(script) == 1
+        metering.note([Work(person, person.lead, 1), Work(script, script.lead, 1)], 0.1)
+    metering.note([Work(person, person.lead, 1)], AGEING_SECONDS)
+    assert parts.admission.rank(script) == 0
 
 
 def test_somebody_else_is_told_of_every_batch() -> None:

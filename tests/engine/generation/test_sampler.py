@@ -262,6 +262,28 @@ def test_a_grammar_draws_from_what_it_leaves(desk: Desk):
         assert abs(found[token] / 600 - share) < 0.07
 
 
+@pytest.mark.parametrize("banned_by", ["grammar", "bias"])
+def test_the_typical_are_chosen_among_tokens_of_which_others_have_no_chance(desk: Desk, banned_by: str):
+    fitting = [token for token in range(desk.model.num_tokens) if desk.model.piece(token) in (b"a", b"b", b"c")][-3:]
+    logits = desk.logits()
+    logits[:] = -200.0
+    logits[fitting] = np.log([0.7, 0.2, 0.1])
+    # Would be written by itself.
+    logits[desk.model.tokenize("x")[-1]] = 30.0
+    if banned_by == "grammar":
+        params = replace(PLAIN, typical_p=0.5, grammar='root ::= "a" | "b" | "c"')
+    else:
+        others = sorted({*range(desk.model.num_tokens)} - {*fitting})
+        params = replace(PLAIN, typical_p=0.5, logit_bias=tuple((token, -math.inf) for token in others))
+    found: Counter[int] = Counter()
+    for seed in range(60):
+        sampler = ChainSampler(desk.model, replace(params, seed=seed))
+        found[sampler.sample(desk.context, len(desk.prompt) - 1)] += 1
+        sampler.close()
+    # The nearest to what is to be expected of all three makes up half, alone: the rest is cut.
+    assert set(found) == {fitting[0]}
+
+
 def test_samplers_that_share_a_list_of_candidates_choose_as_with_their_own(desk: Desk):
     first, second = replace(PLAIN, grammar='root ::= "yes, " [a-c]{3} "."'), replace(PLAIN, grammar="root ::= [x-z]+")
     alone = [desk.write(params, 4) for params in (first, second)]

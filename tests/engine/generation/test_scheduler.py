@@ -9,6 +9,8 @@ import pytest
 from engine.generation.rows import TILE_TOKENS
 from engine.generation.scheduler import (
     AGEING_SECONDS,
+    ANSWERS_SHARE,
+    ANSWERS_SHARE_BEFORE_SCRIPTS,
     MIN_ALONE_TOKENS,
     MIN_CHUNK_TOKENS,
     STALL_SECONDS,
@@ -16,7 +18,7 @@ from engine.generation.scheduler import (
     Candidate,
     Demand,
     Resident,
-    are_answers_owed,
+    answers_share,
     chunk_tokens,
     is_read_soon,
     next_admission,
@@ -103,11 +105,20 @@ def test_prompts_and_answers_take_turns_where_they_would_share_a_tile() -> None:
 
 def test_answers_go_on_beside_prompts_only_where_somebody_watches_one_of_them() -> None:
     unwatched = replace(WRITING, rank=1, is_watched=False)
-    assert are_answers_owed([WRITING, READING])
-    assert are_answers_owed([WRITING, unwatched, READING])
-    assert not are_answers_owed([unwatched, READING])
+    assert answers_share([WRITING, READING]) == ANSWERS_SHARE
+    assert answers_share([WRITING, unwatched, READING]) == ANSWERS_SHARE
+    assert answers_share([unwatched, READING]) == 0
     # Long waiting makes more urgent, and nobody watch.
-    assert not are_answers_owed([replace(unwatched, rank=0), READING])
+    assert answers_share([replace(unwatched, rank=0), READING]) == 0
+
+
+def test_prompts_of_scripts_have_little_of_the_time_while_somebody_watches_an_answer() -> None:
+    script = replace(READING, rank=1, is_watched=False)
+    assert answers_share([WRITING, script]) == ANSWERS_SHARE_BEFORE_SCRIPTS
+    assert answers_share([WRITING, script, READING]) == ANSWERS_SHARE
+    # One that has waited for long is as urgent as anybody's.
+    assert answers_share([WRITING, replace(script, rank=0)]) == ANSWERS_SHARE
+    assert answers_share([WRITING]) == ANSWERS_SHARE
 
 
 def test_waiting_makes_everything_urgent_in_the_end() -> None:
@@ -168,7 +179,18 @@ def test_a_prompt_gets_cells_when_it_is_read_soon_or_hardly_needs_reading() -> N
     assert is_read_soon(1000, 0, 512)
     assert is_read_soon(1000, 1023, 512)
     assert not is_read_soon(1000, 1024, 512)
-    assert is_read_soon(MIN_CHUNK_TOKENS, 100_000, 512)
+    assert is_read_soon(TILE_TOKENS, 100_000, 512)
+    assert not is_read_soon(TILE_TOKENS + 1, 100_000, 512)
+
+
+def test_a_prompt_that_one_tile_ends_goes_before_a_long_one_that_came_first() -> None:
+    long, short = Demand(572, 0, 1), Demand(39, 0, 2)
+    assert pack([long, short], 128, 128, 1000) == [89, 39]
+    # What is left of the long one goes first as well when it is no more than that.
+    assert pack([replace(long, num_tokens=TILE_TOKENS), short], 64, 64, 1000) == [64, 0]
+    # One that is more urgent is not kept waiting by a short one.
+    assert pack([long, replace(short, rank=1)], 128, 128, 1000) == [128, 0]
+    assert pack([long, replace(short, num_tokens=TILE_TOKENS + 1)], 128, 128, 1000) == [128, 0]
 
 
 @pytest.mark.parametrize(("num_cells", "num_writing", "cells"), [(10_000, 0, 100), (1_000, 20, 40), (256, 0, 2)])

@@ -921,6 +921,47 @@ def test_a_prompt_that_is_being_read_goes_on_with_another_end(make_desk: MakeDes
     assert desk.cells.num_free + desk.cells.num_used == desk.cells.num_cells
 
 
+@pytest.mark.parametrize("has_more", [False, True])
+def test_what_is_read_ahead_becomes_the_request_that_it_was_read_for(make_desk: MakeDesk, has_more: bool) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper, n_ubatch=32)
+    _, segments = reading_a_half(desk, "Once upon a time ", "there was a dog. " * 12)
+    more = segments_of(desk, "The dog was sad. " * 3) if has_more else ()
+    question = Request("question", (*segments, *more), GREEDY)
+    assert desk.loop.amend(question, "ahead")
+    assert desk.loop.running == ["question"]
+    assert desk.loop.read_so_far("ahead").num_tokens == 0
+    desk.run()
+    # Its last token is computed once, and written on behind: where layers are streamed that is a pass of its own.
+    assert desk.reading("question").computed_tokens == question.num_tokens
+    assert not [event for event in desk.events if event.request_id == "ahead"]
+    alone = make_desk("stories", n_ubatch=32)
+    alone.ask("question", question.segments)
+    alone.run()
+    assert desk.finished("question").answers == alone.finished("question").answers
+    assert desk.cells.num_free + desk.cells.num_used == desk.cells.num_cells
+
+
+def test_what_is_to_be_read_ahead_makes_way_for_the_request_that_it_was_for(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper, n_ubatch=32)
+    segments = segments_of(desk, "Once upon a time ", "there was a dog. " * 12)
+    desk.ask("ahead", segments, sampling=replace(GREEDY, max_tokens=0))
+    assert desk.loop.amend(Request("question", tuple(segments), GREEDY), "ahead")
+    desk.loop.cancel("ahead")
+    desk.run()
+    alone = make_desk("stories", n_ubatch=32)
+    alone.ask("question", segments)
+    alone.run()
+    assert desk.finished("question").answers == alone.finished("question").answers
+    assert not [event for event in desk.events if event.request_id == "ahead"]
+
+
+def test_what_is_read_ahead_stays_where_the_request_wants_several_answers(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper, n_ubatch=32)
+    _, segments = reading_a_half(desk, "Once upon a time ", "there was a dog. " * 12)
+    assert not desk.loop.amend(Request("question", segments, replace(GREEDY, num_answers=2)), "ahead")
+    assert desk.loop.running == ["ahead"]
+
+
 def test_a_prompt_goes_on_as_no_other_that_begins_otherwise(make_desk: MakeDesk) -> None:
     desk = make_desk("stories", keeper=FakeKeeper, n_ubatch=32)
     request, segments = reading_a_half(desk, "Once upon a time ", "there was a dog. " * 12)
@@ -928,7 +969,8 @@ def test_a_prompt_goes_on_as_no_other_that_begins_otherwise(make_desk: MakeDesk)
     assert not desk.loop.amend(replace(request, segments=(segments[0], *other)))
     # Nothing would be left to read, where another has asked for the end of what was read.
     assert not desk.loop.amend(replace(request, segments=(segments[0],)))
-    assert not desk.loop.amend(replace(request, segments=(*segments, *other), sampling=GREEDY))
+    several = replace(GREEDY, num_answers=2)
+    assert not desk.loop.amend(replace(request, segments=(*segments, *other), sampling=several))
     assert not desk.loop.amend(replace(request, segments=(*segments, *other * 40)))
     assert not desk.loop.amend(replace(request, request_id="nobody"))
     desk.run()

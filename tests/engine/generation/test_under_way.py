@@ -12,6 +12,7 @@ from engine.core import Evidence, Question, Scope
 from engine.generation.answering import Answering
 from engine.generation.prompt import Prompt
 from engine.generation.reading_ahead import Guess
+from engine.generation.request import TextWritten
 from engine.generation.under_way import FLAGS_LOOKED_AT, UnderWay
 from engine.inflight import QuestionInFlight
 
@@ -119,6 +120,13 @@ def test_who_ends_while_another_model_is_loaded_keeps_nothing_of_what_was_remove
 def test_nobody_is_gone_through_for_what_was_removed_while_nothing_was(crowd, monkeypatch):
     monkeypatch.setattr(crowd.under_way, "_ids", lambda: pytest.fail("went through all"))
     assert not crowd.under_way.has_kept_removed()
+
+
+def test_of_a_question_that_has_failed_here_nothing_is_computed_on(crowd, monkeypatch):
+    monkeypatch.setattr(Answering, "take", lambda self, event: 1 / 0)
+    crowd.under_way._tell(TextWritten("q7", "word", 1))
+    assert not crowd.under_way.answers("q7")
+    assert crowd.step() == ["q7"]
 
 
 def test_nobody_is_gone_through_for_looks_while_nothing_is_looked_for(crowd):

@@ -322,14 +322,16 @@ def test_a_prompt_is_read_while_the_search_goes_on(ahead_desk, tiny_model: Path,
     assert computed.prompt_tokens - computed.cached_tokens < read + 10
 
 
-def test_a_question_that_comes_while_its_prompt_is_being_read_waits_for_that(ahead_desk):
+def test_a_question_that_comes_while_its_prompt_is_being_read_goes_on_with_it(ahead_desk):
     in_flight = expected(ahead_desk, EVIDENCE.passages)
     ahead_desk.worker.submit(in_flight, EVIDENCE)
     end = ahead_desk.end_of()
     ahead_desk.ask("How?", "again", max_tokens=8)
     assert end.answer.text == ahead_desk.end_of("again").answer.text
     counters = ahead_desk.loader.loaded_now.loop.counters()
-    assert counters.cached_tokens >= 2 * (end.timings.prompt_tokens - 1)
+    # All of the prompt was read once, and that was the question's own: nothing of it was there when it came.
+    assert end.timings.cached_tokens == 0
+    assert counters.prompt_tokens - counters.cached_tokens == end.timings.prompt_tokens + 1
 
 
 def test_a_guess_that_was_held_back_while_the_model_was_loaded_is_not_begun_for_an_answer(
@@ -362,7 +364,8 @@ def test_a_guess_that_comes_again_is_not_begun_again(ahead_desk, monkeypatch):
     ahead_desk.worker.expect(in_flight, EVIDENCE.passages)
     ahead_desk.worker.submit(in_flight, EVIDENCE)
     assert isinstance(ahead_desk.end_of(), AnswerFinished)
-    assert submitted == ["q\x001\0ahead", "q"]
+    # The question became what was being read for it, or came when that had been read.
+    assert submitted in (["q\x001\0ahead"], ["q\x001\0ahead", "q"])
 
 
 def test_the_prompt_of_a_guess_that_was_replaced_is_read_once_as_well(ahead_desk, monkeypatch):
@@ -374,12 +377,12 @@ def test_the_prompt_of_a_guess_that_was_replaced_is_read_once_as_well(ahead_desk
     ahead_desk.worker.submit(in_flight, EVIDENCE)
     end = ahead_desk.end_of()
     assert isinstance(end, AnswerFinished)
-    *ahead, question = submitted
-    assert question == "q"
-    # Where the first was still being read, it went on with what the second has more.
+    # Where the first was still being read, it went on with what the second has more, and so did the question.
+    ahead = [request_id for request_id in submitted if request_id != "q"]
     assert ahead in (["q\x001\0ahead"], ["q\x001\0ahead", "q\x002\0ahead"])
     counters = loop.counters()
-    assert counters.cached_tokens >= end.timings.prompt_tokens - 1
+    num_read = counters.prompt_tokens - counters.cached_tokens
+    assert num_read <= end.timings.prompt_tokens + submitted.count("q") + (len(ahead) - 1)
 
 
 def test_what_was_removed_since_it_was_found_is_not_read_ahead(ahead_desk):

@@ -15,6 +15,7 @@ from engine.memory.hysteresis import (
     LEAST_GAIN,
     MOST_CHANGES,
     REGAINED_SECONDS,
+    WAITED_FOR_SECONDS,
     WITHIN_SECONDS,
     Hysteresis,
     Patience,
@@ -61,6 +62,25 @@ def test_a_small_gain_leaves_the_last_change_of_a_minute_to_a_large_one():
 def test_a_gain_must_hold_for_a_while():
     looks = [(now / 2, placed(10.0), placed(8.0)) for now in range(20)]
     assert times_changed(Hysteresis(), looks)[0] == HELD_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("is_waited_for", "num_cells", "held_s"),
+    [(True, 512, WAITED_FOR_SECONDS), (True, 256, HELD_SECONDS), (False, 512, HELD_SECONDS)],
+)
+def test_cells_that_a_question_waits_for_come_sooner(is_waited_for: bool, num_cells: int, held_s: float):
+    hysteresis, current, more = Hysteresis(), placed(10.0, num_cells=256), placed(8.0, num_cells=num_cells)
+    load = {"num_questions": 2, "is_waited_for": is_waited_for}
+    looks = [now / 2 for now in range(20)]
+    assert next(now for now in looks if hysteresis.should_change(current, more, now, **load)) == held_s
+
+
+def test_cells_that_a_question_waits_for_cost_no_pause_that_waiting_does_not():
+    hysteresis = Hysteresis(pause_seconds=lambda current, wanted: 1.0)
+    current, more = placed(10.0, num_cells=256), placed(8.0, num_cells=512)
+    load = {"num_questions": 2, "is_waited_for": True}
+    looks = [now / 2 for now in range(40)]
+    assert next(now for now in looks if hysteresis.should_change(current, more, now, **load)) == 5.0
 
 
 def test_a_gain_that_comes_and_goes_begins_anew():
