@@ -104,6 +104,14 @@ class ModelPool:
         return self.front.has_work or any(member.wants_turn for member in self.members)
 
     @property
+    def only_closes(self) -> bool:
+        """Whether last tokens of answers that have ended are all there is to compute, and each takes a long pass."""
+        loaded = self.front.loaded
+        if loaded is None or not loaded.context.is_streamed or self.front.under_way.is_busy:
+            return False
+        return loaded.loop.only_closes and not any(one.wants_turn for one in self.members)
+
+    @property
     def is_stalled(self) -> bool:
         """Whether all that can be done is being read from the disk."""
         return self.front.under_way.is_stalled and not any(

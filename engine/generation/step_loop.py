@@ -118,6 +118,11 @@ class StepLoop:
         return bool(groups.running or groups.waiting or groups.closing or self._events)
 
     @property
+    def only_closes(self) -> bool:
+        """Whether the last tokens of answers that have ended are all that is to be computed or told."""
+        return bool(self._groups.closing) and not (self.is_asked or self._events)
+
+    @property
     def is_asked(self) -> bool:
         """Whether a request has not ended."""
         return bool(self._groups.running or self._groups.waiting)

@@ -66,6 +66,9 @@ from engine.spinning import Spinning
 # With nothing to compute, but kept KV on its way from the disk, it is looked for so often.
 WAITING_FOR_DISK_SECONDS = 0.002
 COUNTERS_SECONDS = 0.5
+# So long the last token of an answer waits to be computed and kept, where that takes a pass over streamed layers. Who
+# asks right behind an answer is searched for meanwhile, and that pass would have the disk and the cores.
+CLOSING_SECONDS = 1.0
 # So soon somebody who cancels a question hears of it while a model is being loaded.
 CANCELLED_SECONDS = 0.2
 # So often it is looked whether models that nobody asks are to leave, and whether anybody wants their room.
@@ -126,7 +129,7 @@ class GenerationWorker:
         loader.while_loading = self._let_wait_no_longer
         # What came during a load and is not for the questions' turns.
         self._held: deque[AtOnce] = deque()
-        self._let_go_at = float("-inf")
+        self._let_go_at = self._stepped_at = float("-inf")
         self._counted_at = self._let_idle_go_at = float("-inf")
         self.counters: Mapping[str, float] = {}
         self._thread = threading.Thread(target=self._run, name="generation", daemon=True)
@@ -343,6 +346,8 @@ class GenerationWorker:
 
     def _patience(self) -> float | None:
         """How many seconds to wait for something to come; None for as long as it takes."""
+        if self.models.only_closes and not self._turns:
+            return max(0.0, CLOSING_SECONDS - (time.monotonic() - self._stepped_at))
         if self.models.has_work:
             return WAITING_FOR_DISK_SECONDS if self.models.is_stalled else 0
         if self._turns or self.models.is_home_due or self._unasked.awaits_load:
@@ -398,6 +403,7 @@ class GenerationWorker:
             instance.note_needs()
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
             self.models.start_over(front, error)
+        self._stepped_at = time.monotonic()
         self._idle_time.note_step()
         self._count()
 

@@ -124,6 +124,14 @@ class OurGeneration:
         """Has one that is being read go on with another prompt; False where that cannot be."""
         return self._exchange(request_id, segments, self.loop.amend)
 
+    def go_on_as(self, request_id: str, of: str, segments: Sequence[Segment], sampling: SamplingParams) -> bool:
+        """Has what is being read become another request, which writes; False where that cannot be."""
+        request = Request(request_id, tuple(segments), sampling)
+        if not self.loop.amend(request, of):
+            return False
+        self.answered[request_id], self._requests[request_id] = Answered(time.perf_counter()), request
+        return True
+
     def _exchange(self, request_id: str, segments: Sequence[Segment], exchanged: Callable[[Request], bool]) -> bool:
         anew = replace(self._requests[request_id], segments=tuple(segments))
         if anew == self._requests[request_id] or not exchanged(anew):
@@ -140,6 +148,10 @@ class OurGeneration:
     def ask(self, request_id: str, segments: Sequence[Segment], sampling: SamplingParams) -> Answered:
         """Answers one request, with nobody else there."""
         self.submit(request_id, segments, sampling)
+        return self.answer(request_id)
+
+    def answer(self, request_id: str) -> Answered:
+        """Computes all that there is to compute."""
         while self.loop.has_work:
             self.step()
         return self.answered[request_id]

@@ -111,7 +111,7 @@ class Ours:
         """Seconds from the start of a search to the first token; what it has found so far is read meanwhile or not.
 
         As reading_ahead.py does it: a guess is the whole prompt with nothing to write. The next one goes on with what
-        it has read where both begin alike; else it is given up.
+        it has read where both begin alike, and so does the question; else it is given up.
         """
         begun, name, guess = time.perf_counter(), "", list[Segment]()
         for stage in search.stages:
@@ -124,10 +124,12 @@ class Ours:
                 name = self._name()
                 self.generation.submit(name, wanted, greedy(0))
             guess = wanted
+        asked, segments = self._asked(replace(ask, passages=search.stages[-1].passages))
+        if guess and self.generation.go_on_as(asked, name, guess, greedy(1)):
+            return self.generation.answer(asked).token_times[0] - begun
         while self.generation.loop.has_work:
             self.generation.step()
-        final = replace(ask, passages=search.stages[-1].passages)
-        return self.generation.ask(*self._asked(final), greedy(1)).token_times[0] - begun
+        return self.generation.ask(asked, segments, greedy(1)).token_times[0] - begun
 
     def _pass_time(self, until: float) -> None:
         while (left := until - time.perf_counter()) > 0:

@@ -20,6 +20,7 @@ from engine.events import (
 )
 from engine.generation import idle_time, worker
 from engine.generation.commands import UseModel
+from engine.generation.context import Context
 from engine.generation.ending import Ending
 from engine.generation.evidence import EvidencePassage
 from engine.generation.load_planner import LoadPlanner
@@ -609,3 +610,27 @@ def test_of_questions_that_come_together_each_reads_what_the_one_before_has_not(
     assert read[0] == read[1]
     assert read[2] == [passage for passage in read[0] if passage in orders[2]]
     assert {len(set(each)) for each in read[:2]} == {3}
+
+
+def test_the_last_token_of_an_answer_is_no_pass_of_its_own_while_somebody_may_ask(model_desk, monkeypatch):
+    # Where layers are streamed it would have the disk and the cores that the next search wants.
+    monkeypatch.setattr(Context, "is_streamed", property(lambda self: True))
+    monkeypatch.setattr(worker, "CLOSING_SECONDS", 600.0)
+    loop = model_desk.loader.loaded_now.loop
+    model_desk.ask("How?", max_tokens=4)
+    assert isinstance(model_desk.end_of(), AnswerFinished)
+    model_desk.wait_until(lambda: model_desk.worker.models.only_closes)
+    num_steps = loop.num_steps
+    assert loop.closing == {"q"}
+    model_desk.ask("Why?", "next", max_tokens=4)
+    assert isinstance(model_desk.end_of("next"), AnswerFinished)
+    assert loop.num_steps > num_steps
+    assert loop.closing == {"next"}
+
+
+def test_the_last_token_of_an_answer_is_computed_when_nobody_asks(model_desk, monkeypatch):
+    monkeypatch.setattr(Context, "is_streamed", property(lambda self: True))
+    monkeypatch.setattr(worker, "CLOSING_SECONDS", 0.01)
+    model_desk.ask("How?", max_tokens=4)
+    assert isinstance(model_desk.end_of(), AnswerFinished)
+    model_desk.wait_until(lambda: not model_desk.loader.loaded_now.loop.closing)

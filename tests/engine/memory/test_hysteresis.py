@@ -76,7 +76,7 @@ def test_cells_that_a_question_waits_for_come_sooner(is_waited_for: bool, num_ce
 
 
 def test_cells_that_a_question_waits_for_cost_no_pause_that_waiting_does_not():
-    hysteresis = Hysteresis(pause_seconds=lambda current, wanted: 1.0)
+    hysteresis = Hysteresis(pause_seconds=lambda current, wanted: 0.95)
     current, more = placed(10.0, num_cells=256), placed(8.0, num_cells=512)
     load = {"num_questions": 2, "is_waited_for": True}
     looks = [now / 2 for now in range(40)]
