@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractSlider, QScrollArea, QVBoxLayout, QWidget
 
-from app.widgets import bits
+from app.widgets.turn_column import MAX_TURN_WIDGETS, TurnColumn
 
 if TYPE_CHECKING:
     from app.models.standings import Standing
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from app.widgets.turn_widget import TurnWidget
     from engine.protocol import Passage
 
-MAX_TURN_WIDGETS = 40
 # Few at a time, and few at first, until the view is full: each costs some 40 ms of the one thread there is.
 _STEP = 3
 _NUM_AT_FIRST = 3
@@ -61,17 +60,10 @@ class ConversationView(QScrollArea):
         # A click leaves the keyboard in the question.
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._turns: list[TurnView] = []
         self._standing_of: Callable[[Passage], Standing] | None = None
         self._has_model = True
         self.has_files: Callable[[], bool] = lambda: True
         self.collection: Callable[[], str | None] = lambda: None
-        self._first = 0
-        self._views: list[TurnWidget] = []
-        # Those far from what is shown in which a question is being edited: what was written stays, as in a prompt.
-        self._put_by: dict[str, TurnWidget] = {}
-        # What was being written in the place of questions of other conversations and branches, by their turns.
-        self._drafts: dict[str, str] = {}
         self._follows = True
         self._is_moving = self._is_switching = False
         self._held: _Held | None = None
@@ -80,6 +72,7 @@ class ConversationView(QScrollArea):
         self._column = QVBoxLayout(self._content)
         self._column.setSpacing(28)
         self._column.addStretch(1)
+        self._turns = TurnColumn(self._column, self, self._new_view, self._mark, self._on_leaving)
         self.setWidget(self._content)
         self._content.installEventFilter(self)
         self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
@@ -98,33 +91,29 @@ class ConversationView(QScrollArea):
         return self._follows
 
     def turn_views(self) -> tuple[TurnWidget, ...]:
-        return tuple(self._views)
+        return tuple(self._turns.views)
 
     def widget_of(self, turn_id: str) -> TurnWidget | None:
         """The widget that shows a turn; None for turns out of sight that have none."""
-        return next((view for view in reversed(self._views) if view.turn.turn_id == turn_id), None)
+        return self._turns.widget_of(turn_id)
 
     def show_turns(self, turns: Sequence[TurnView]) -> None:
         """Shows a conversation from its end; views of turns that are the same as before stay.
 
         Who has just gone to another answer in its middle stays there.
         """
-        old = self._turns
-        self._turns = list(turns)
-        same = _common_length(old, self._turns)
-        stays = self._is_switching and self._held is not None and self._held.number + 1 < len(self._turns)
+        stays = self._is_switching and self._held is not None and self._held.number + 1 < len(turns)
         if stays:
             self._follows = False
-        self._drop(max(0, same - self._first))
-        num_missing = len(self._turns) - self._first - len(self._views)
+        same = self._turns.replace(turns)
         if stays:
-            self._append_some(_STEP)
-        elif same < self._first or not self._views or num_missing > _STEP:
+            self._turns.append(_STEP)
+        elif same < self._turns.first or not self._turns.views or self._turns.num_missing > _STEP:
             self._begin_at_end()
         else:
-            self._append_some(num_missing)
-        self._trim_front()
-        self._forget_others()
+            self._turns.append(self._turns.num_missing)
+        self._turns.trim_front()
+        self._turns.forget_others()
         if stays:
             self._lay_out()
             self._stay()
@@ -135,34 +124,34 @@ class ConversationView(QScrollArea):
     def show_standings(self, standing_of: Callable[[Passage], Standing]) -> None:
         """How the documents of passages stand from now on; called again when that has changed."""
         self._standing_of = standing_of
-        for view in self._views:
+        for view in self._turns.views:
             view.show_standings()
 
     def show_model(self, has_model: bool) -> None:
         """Whether a model answers here from now on, so that answers that broke off can go on."""
         self._has_model = has_model
-        for view in self._views:
+        for view in self._turns.views:
             view.show_outcome()
 
     def update_turn(self, turn: TurnView) -> None:
         """Shows a turn that has changed."""
-        self._keep(turn)
+        self._turns.note(turn)
         view = self.widget_of(turn.turn_id)
         if view is not None:
             view.show_turn(turn)
             # What has been found and written has links and buttons of its own.
-            self._put_in_tab_order(self._views.index(view))
+            self._turns.put_in_tab_order(self._turns.views.index(view))
 
     def append_text(self, turn: TurnView, piece: str) -> None:
         """Shows a turn whose text has grown by `piece` and that is otherwise the same."""
-        self._keep(turn)
+        self._turns.note(turn)
         view = self.widget_of(turn.turn_id)
         if view is not None:
             view.append_text(turn, piece)
 
     def append_thoughts(self, turn: TurnView, piece: str) -> None:
         """The same of a turn whose thoughts have grown."""
-        self._keep(turn)
+        self._turns.note(turn)
         view = self.widget_of(turn.turn_id)
         if view is not None:
             view.append_thoughts(turn, piece)
@@ -179,7 +168,7 @@ class ConversationView(QScrollArea):
         `at` is the match that one is at: the id of its turn, and which one it is in there.
         """
         self._sought, self._at = sought, at
-        for view in self._views:
+        for view in self._turns.views:
             self._mark(view)
 
     def show_match(self, sought: str, at: tuple[str, int]) -> None:
@@ -194,8 +183,8 @@ class ConversationView(QScrollArea):
     def first_in_sight(self) -> int:
         """The index of the first turn that is seen, or the number of turns where there is none."""
         top = self.verticalScrollBar().value()
-        seen = (n for n, view in enumerate(self._views) if view.y() + view.height() > top)
-        return self._first + next(seen, len(self._views))
+        seen = (n for n, view in enumerate(self._turns.views) if view.y() + view.height() > top)
+        return self._turns.first + next(seen, len(self._turns.views))
 
     def scroll_to_end(self) -> None:
         self._follows, self._held = True, None
@@ -237,7 +226,7 @@ class ConversationView(QScrollArea):
     def _on_blank_pressed(self, event: QMouseEvent) -> None:
         # Whatever is pressed on its own account does not hand the press on.
         if event.button() == Qt.MouseButton.LeftButton:
-            for view in self._views:
+            for view in self._turns.views:
                 view.clear_selection()
 
     def _mark(self, view: TurnWidget) -> None:
@@ -246,11 +235,9 @@ class ConversationView(QScrollArea):
 
     def _bring(self, turn_id: str) -> None:
         """Has a turn that is far from what is shown, and its neighbours, in the place of these."""
-        index = next((n for n, turn in enumerate(self._turns) if turn.turn_id == turn_id), None)
+        index = next((n for n, turn in enumerate(self._turns.turns) if turn.turn_id == turn_id), None)
         if index is not None:
-            self._drop(0)
-            self._first = max(0, index - 1)
-            self._append_some(index + _STEP - self._first)
+            self._turns.begin_at(index - 1, index + _STEP - max(0, index - 1))
             self._lay_out()
             self._shift.start()
 
@@ -281,60 +268,17 @@ class ConversationView(QScrollArea):
         else:
             self._held = None
 
-    def _keep(self, turn: TurnView) -> None:
-        # The turn that changes is nearly always the last.
-        for index in range(len(self._turns) - 1, -1, -1):
-            if self._turns[index].turn_id == turn.turn_id:
-                self._turns[index] = turn
-                return
-
     def _begin_at_end(self) -> None:
-        self._drop(0)
-        self._first = max(0, len(self._turns) - _NUM_AT_FIRST)
-        self._append_some(_NUM_AT_FIRST)
-
-    def _append_some(self, number: int) -> None:
-        """That many of the turns that follow those which are widgets, if there are so many."""
-        start = self._first + len(self._views)
-        for index in range(start, min(start + number, len(self._turns))):
-            self._append(index)
-
-    def _append(self, index: int) -> None:
-        self._views.append(self._view_of(index))
-        # The stretch stays last.
-        self._column.insertWidget(self._column.count() - 1, self._views[-1])
-        # Qt would show it later, and until then it would count for nothing in the layout.
-        self._views[-1].show()
-        self._put_in_tab_order(len(self._views) - 1)
-
-    def _prepend(self, index: int) -> None:
-        self._views.insert(0, self._view_of(index))
-        self._column.insertWidget(0, self._views[0])
-        self._views[0].show()
-        self._put_in_tab_order(0)
-
-    def _put_in_tab_order(self, place: int) -> None:
-        """The Tab key goes through the turns as they follow each other, not as they became widgets."""
-        before = [*bits.tab_stops(self._views[place - 1])][-1] if place else self
-        bits.chain_tabs((before, *bits.tab_stops(self._views[place])))
-
-    def _view_of(self, index: int) -> TurnWidget:
-        view = self._put_by.pop(self._turns[index].turn_id, None)
-        if view is None:
-            return self._new_view(index)
-        # Also what has changed of it meanwhile.
-        view.show_turn(self._turns[index])
-        self._mark(view)
-        return view
+        self._turns.begin_at(len(self._turns.turns) - _NUM_AT_FIRST, _NUM_AT_FIRST)
 
     def _new_view(self, index: int) -> TurnWidget:
         # The first turn comes after the first paint, which needs none of what a turn is made of.
         from app.widgets.turn_widget import TurnWidget
 
         view = TurnWidget(
-            self._turns[index],
+            self._turns.turns[index],
             self._standing_of,
-            follows_sources=lambda: any(turn.passages for turn in self._turns[:index]),
+            follows_sources=lambda: any(turn.passages for turn in self._turns.turns[:index]),
             has_model=lambda: self._has_model,
             has_files=lambda: self.has_files(),
             collection=lambda: self.collection(),
@@ -348,10 +292,6 @@ class ConversationView(QScrollArea):
         view.edited.connect(lambda text: self.edited.emit(turn_id, text))
         view.everything_wanted.connect(lambda: self.everything_wanted.emit(turn_id))
         view.branch_wanted.connect(lambda step: self._switch_branch(view, step))
-        if (draft := self._drafts.pop(turn_id, None)) is not None:
-            view.bubble.edit(draft)
-        if self._sought:
-            self._mark(view)
         return view
 
     def _go_on(self, view: TurnWidget) -> None:
@@ -361,14 +301,15 @@ class ConversationView(QScrollArea):
         self.go_on_wanted.emit(view.turn.turn_id)
 
     def _switch_branch(self, view: TurnWidget, step: int) -> None:
-        had_keyboard, number = self._has_keyboard(view), self._first + self._views.index(view)
+        had_keyboard, number = self._has_keyboard(view), self._turns.first + self._turns.views.index(view)
         self._held = _Held(number, self._top_of_switch(view) - self.verticalScrollBar().value())
         self._is_switching = True
         self.branch_wanted.emit(view.turn.turn_id, step)
         self._is_switching = False
         if self._held is not None:
             self._look_again()
-        after = self.widget_of(self._turns[number].turn_id) if number < len(self._turns) else None
+        turns = self._turns.turns
+        after = self.widget_of(turns[number].turn_id) if number < len(turns) else None
         if had_keyboard and after is not None:
             after.focus_branches(step)
 
@@ -377,50 +318,23 @@ class ConversationView(QScrollArea):
         focused = self.window().focusWidget()
         return focused is not None and view.isAncestorOf(focused)
 
-    def _drop(self, keep: int) -> None:
-        while len(self._views) > keep:
-            self._discard(self._views.pop())
-
-    def _discard(self, view: TurnWidget) -> None:
+    def _on_leaving(self, view: TurnWidget) -> None:
         # Qt would give it to whatever comes next in the window, which is the first button of the rail.
         if self._has_keyboard(view):
             self.keyboard_left.emit()
-        if view.bubble.draft is not None:
-            self._column.removeWidget(view)
-            view.hide()
-            self._put_by[view.turn.turn_id] = view
-        else:
-            bits.drop(self._column, (view,))
 
     def drafts(self) -> dict[str, str]:
         """What is being written in the place of questions, by their turns, also of chats that are not shown."""
-        views = (*self._put_by.values(), *self._views)
-        edited = {view.turn.turn_id: view.bubble.draft for view in views if view.bubble.draft != view.turn.question}
-        return {**self._drafts, **{turn_id: draft for turn_id, draft in edited.items() if draft is not None}}
+        return self._turns.drafts()
 
     def take_drafts(self, drafts: Mapping[str, str]) -> None:
         """Goes on with what `drafts` gave, as soon as these turns are shown."""
-        self._drafts.update(drafts)
-
-    def _forget_others(self) -> None:
-        """Of another conversation, or another branch, only the words are kept."""
-        here = {turn.turn_id for turn in self._turns} if self._put_by else set()
-        for turn_id in self._put_by.keys() - here:
-            view = self._put_by.pop(turn_id)
-            draft = view.bubble.draft
-            if draft is not None and draft != view.turn.question:
-                self._drafts[turn_id] = draft
-            bits.drop(self._column, (view,))
-
-    def _trim_front(self) -> None:
-        while len(self._views) > MAX_TURN_WIDGETS:
-            self._discard(self._views.pop(0))
-            self._first += 1
+        self._turns.take_drafts(drafts)
 
     def _on_scrolled(self, value: int) -> None:
         bar = self.verticalScrollBar()
         if not self._is_moving:
-            self._follows = value >= bar.maximum() - _AT_END_PX and self._shows_last()
+            self._follows = value >= bar.maximum() - _AT_END_PX and self._turns.shows_last
             self._let_go()
         if value < _NEAR_EDGE_PX or value > bar.maximum() - _NEAR_EDGE_PX:
             self._shift.start()
@@ -429,29 +343,23 @@ class ConversationView(QScrollArea):
         # The content tells of its new height before the bar knows of it.
         self._stay()
 
-    def _shows_last(self) -> bool:
-        return self._first + len(self._views) >= len(self._turns)
-
     def _shift_window(self) -> None:
         """Makes older turns near the top, newer ones near the bottom; what leaves at the other end is dropped."""
-        bar = self.verticalScrollBar()
-        if self._first > 0 and bar.value() < _NEAR_EDGE_PX:
-            anchor = self._views[0]
+        bar, turns = self.verticalScrollBar(), self._turns
+        if turns.first > 0 and bar.value() < _NEAR_EDGE_PX:
+            anchor = turns.views[0]
             offset = bar.value() - anchor.y()
-            for _ in range(min(_STEP, self._first)):
-                self._first -= 1
-                self._prepend(self._first)
-            self._drop(MAX_TURN_WIDGETS)
+            turns.prepend(_STEP)
             self._keep_in_place(anchor, offset)
             if bar.maximum() < _NEAR_EDGE_PX:
                 self._shift.start()
-        elif not self._shows_last() and bar.value() > bar.maximum() - _NEAR_EDGE_PX:
-            anchor, offset = self._views[-1], bar.value() - self._views[-1].y()
-            self._append_some(_STEP)
-            self._trim_front()
+        elif not turns.shows_last and bar.value() > bar.maximum() - _NEAR_EDGE_PX:
+            anchor, offset = turns.views[-1], bar.value() - turns.views[-1].y()
+            turns.append(_STEP)
+            turns.trim_front()
             self._keep_in_place(anchor, offset)
             # Where nothing can be scrolled, nothing else would have more of them made.
-            if bar.maximum() < _NEAR_EDGE_PX and len(self._views) < MAX_TURN_WIDGETS:
+            if bar.maximum() < _NEAR_EDGE_PX and len(turns.views) < MAX_TURN_WIDGETS:
                 self._shift.start()
 
     def _keep_in_place(self, anchor: TurnWidget, offset: int) -> None:
@@ -469,9 +377,9 @@ class ConversationView(QScrollArea):
             self._hold(self._held)
 
     def _hold(self, held: _Held) -> None:
-        place = held.number - self._first
-        if 0 <= place < len(self._views):
-            self._move_to(self._top_of_switch(self._views[place]) - held.top_px)
+        place = held.number - self._turns.first
+        if 0 <= place < len(self._turns.views):
+            self._move_to(self._top_of_switch(self._turns.views[place]) - held.top_px)
 
     def _let_go(self) -> None:
         if self._held is not None:
@@ -488,13 +396,13 @@ class ConversationView(QScrollArea):
     def _go_to_beginning(self) -> None:
         self._keep_keyboard()
         self._follows, self._held = False, None
-        if self._first > 0:
-            self._bring(self._turns[0].turn_id)
+        if self._turns.first > 0:
+            self._bring(self._turns.turns[0].turn_id)
         self.verticalScrollBar().setValue(0)
 
     def _go_to_end(self) -> None:
         self._keep_keyboard()
-        if not self._shows_last():
+        if not self._turns.shows_last:
             self._begin_at_end()
         self.scroll_to_end()
         self._shift.start()
@@ -512,12 +420,3 @@ class ConversationView(QScrollArea):
         self._is_moving = True
         self.verticalScrollBar().setValue(value)
         self._is_moving = False
-
-
-def _common_length(old: Sequence[TurnView], new: Sequence[TurnView]) -> int:
-    same = 0
-    for before, after in zip(old, new, strict=False):
-        if before != after:
-            break
-        same += 1
-    return same

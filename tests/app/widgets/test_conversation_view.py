@@ -14,8 +14,9 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app import theme
 from app.models.standings import HERE, Standing
 from app.models.turns import going_on
-from app.widgets.conversation_view import MAX_TURN_WIDGETS, ConversationView
+from app.widgets.conversation_view import ConversationView
 from app.widgets.prompt_edit import LONG_CHARACTERS, MAX_CHARACTERS
+from app.widgets.turn_column import MAX_TURN_WIDGETS
 from app.widgets.turn_sentences import scope_sentence, timing_sentence
 from engine.protocol import Filters, Scope
 from tests.helpers.shown_values import passage, quote, turn
@@ -559,14 +560,14 @@ def test_a_selection_ends_where_another_answer_is_clicked(view):
 
 @pytest.fixture
 def made(monkeypatch) -> list[int]:
-    """The numbers of the turns for which a widget was made, which takes long."""
+    """The numbers of the turns for which a widget was made, which takes long; of views that come after this."""
     numbers: list[int] = []
     new_view = ConversationView._new_view
     monkeypatch.setattr(ConversationView, "_new_view", lambda self, n: (numbers.append(n), new_view(self, n))[1])
     return numbers
 
 
-def test_a_question_far_from_what_is_read_makes_widgets_of_the_newest_turns_alone(view, made):
+def test_a_question_far_from_what_is_read_makes_widgets_of_the_newest_turns_alone(made, view):
     turns = [turn(number) for number in range(100)]
     view.show_turns(turns)
     settle()
@@ -601,7 +602,7 @@ def top_of_switch(view, turn_id: str) -> int:
     return view.widget_of(turn_id).branch_switch.mapTo(view.viewport(), QPoint()).y()
 
 
-def test_who_goes_to_another_answer_in_the_middle_of_a_chat_stays_there(view, made):
+def test_who_goes_to_another_answer_in_the_middle_of_a_chat_stays_there(made, view):
     view.show_turns(long_branch(0))
     settle()
     scroll_to(view, "top", lambda: shown(view)[0] == "t0")
