@@ -34,7 +34,7 @@ import numpy as np
 
 from engine.generation.load_plan import UBATCH_OF_PROCESSOR
 from engine.generation.segment import Segment
-from tests.bench import azure, peers, report
+from tests.bench import azure, ending, peers, report
 from tests.bench.azure import Length
 from tests.bench.bench_model import BOS, ONE_BILLION, QUICK, Shape, bench_model, plain_tokens
 from tests.bench.command_line import parser_of
@@ -229,4 +229,4 @@ def _measure(options: argparse.Namespace, server: Path | None) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

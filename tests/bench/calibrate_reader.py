@@ -11,6 +11,7 @@ The threshold keeps the quotes of 95 of 100 positives. About 20 minutes on two c
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from engine.retrieval.query import Query
 from engine.retrieval.reader import Reader, signs
 from engine.retrieval.search import Searcher
 from engine.retrieval.sentence_vectors import SentenceVectors
+from tests.bench import ending
 from tests.bench.question_sets import QuestionSet, SetQuestion, read_paragraphs, sample, unanswered
 from tests.helpers.shared_data import SHARED_DATA
 
@@ -163,4 +165,4 @@ def _tell(name: str, calibration: Calibration, of: Sequence[Example]) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(ending.run(main))

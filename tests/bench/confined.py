@@ -85,8 +85,8 @@ def confined(limit_bytes: int, parent: Group) -> Iterator[Group]:
     Raises:
         CannotConfine: The group cannot be made or limited.
     """
-    _remove_left_behind(parent)
-    group = Group(parent.folder / f"{_PREFIX}{os.getpid()}-{time.monotonic_ns()}", parent.version)
+    remove_left_behind(parent.folder)
+    group = Group(new_name(parent.folder), parent.version)
     try:
         group.folder.mkdir()
     except OSError as error:
@@ -95,7 +95,7 @@ def confined(limit_bytes: int, parent: Group) -> Iterator[Group]:
         limit(group, limit_bytes)
         yield group
     finally:
-        _remove(group)
+        remove(group.folder)
 
 
 def forget_pages(file: Path) -> None:
@@ -156,21 +156,30 @@ def limit(group: Group, limit_bytes: int) -> None:
         raise CannotConfine(f"Memory cannot be limited here: {error}.") from error
 
 
-def _remove_left_behind(parent: Group) -> None:
-    """Groups of benches that were killed; their processes ended with them."""
-    for folder in parent.folder.glob(f"{_PREFIX}*"):
+def new_name(above: Path) -> Path:
+    """Of a group that is to be made there, by which it is known whose it was."""
+    return above / f"{_PREFIX}{os.getpid()}-{time.monotonic_ns()}"
+
+
+def remove_left_behind(above: Path) -> None:
+    """Removes groups of benches that were killed; their processes ended with them."""
+    for folder in above.glob(f"{_PREFIX}*"):
         process = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if not Path("/proc", process).exists():
             with suppress(OSError):
                 folder.rmdir()
 
 
-def _remove(group: Group) -> None:
-    """A process that was just killed is in its group for a moment longer."""
+def remove(group: Path) -> None:
+    """A process that was just killed is in its group for a moment longer.
+
+    Raises:
+        OSError: It is still there after that.
+    """
     deadline = time.monotonic() + _MAX_EMPTYING_SECONDS
     while True:
         try:
-            group.folder.rmdir()
+            group.rmdir()
         except OSError:
             if time.monotonic() > deadline:
                 raise

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.bench.confined import CONTROL_GROUPS, CannotConfine
+from tests.bench.confined import CONTROL_GROUPS, CannotConfine, new_name, remove, remove_left_behind
 
 BLOCK_DEVICES = Path("/sys/block")
 _BYTES_PER_MB = 1_000_000
@@ -37,7 +37,8 @@ def held_reads(
         yield
         return
     above = groups / "blkio"
-    group = above / f"ragdoll-bench-{os.getpid()}"
+    remove_left_behind(above)
+    group = new_name(above)
     try:
         group.mkdir()
         for device in _disks(devices):
@@ -53,9 +54,9 @@ def held_reads(
         yield
     finally:
         (above / "cgroup.procs").write_text(str(os.getpid()))
-        # A process that was just killed is in its group for a moment longer.
+        # Whoever stays in it is held on; the next bench removes what is left of it.
         with suppress(OSError):
-            group.rmdir()
+            remove(group)
 
 
 def _disks(devices: Path) -> list[str]:

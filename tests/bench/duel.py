@@ -9,7 +9,7 @@ from functools import partial
 
 from engine.core import SamplingParams
 from engine.generation.cells import Cells
-from engine.generation.context import Context, ContextSpec
+from engine.generation.context import Context, ContextSpec, Streaming
 from engine.generation.drafting import MAX_DRAFT_TOKENS, PassCosts, PromptLookup
 from engine.generation.model import Model
 from engine.generation.request import PromptRead, Request, RequestFinished
@@ -19,6 +19,8 @@ from engine.generation.step_loop import StepLoop
 from engine.generation.steps import Timing
 from tests.bench.given_tokens import GivenTokens
 from tests.bench.quoting import Recorded
+
+NUM_CELLS, N_UBATCH = 8192, 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,10 @@ class Pace:
 class Side:
     """One of the two that write: with drafts or without."""
 
-    def __init__(self, model: Model, has_drafts: bool, pace: Pace) -> None:
-        self.context = Context(model, ContextSpec(8192, 128, 128, pace.num_threads, num_sequences=8))
+    def __init__(self, model: Model, has_drafts: bool, pace: Pace, stream: Streaming | None = None) -> None:
+        """`stream` reads the layers that are not in memory; both sides may have the same, one pass after the other."""
+        spec = ContextSpec(NUM_CELLS, N_UBATCH, N_UBATCH, pace.num_threads, num_sequences=8)
+        self.context = Context(model, spec, stream)
         self._clock = pace.clock
         self._model = model
         # By the seed of what chooses their tokens.
@@ -134,9 +138,13 @@ def duel(
     pace: Pace,
     at_once: int = 1,
     when_ready: Callable[[], object] = lambda: None,
+    stream: Streaming | None = None,
 ) -> Duel:
-    """Has both sides write all answers, so many at once; `when_ready` is called before they begin."""
-    drafting, plain = (Side(model, has_drafts, pace) for has_drafts in (True, False))
+    """Has both sides write all answers, so many at once; `when_ready` is called before they begin.
+
+    `stream` is of a model that does not fit into memory (see `Side`).
+    """
+    drafting, plain = (Side(model, has_drafts, pace, stream) for has_drafts in (True, False))
     when_ready()
     are_same = True
     for start in range(0, len(answers), at_once):

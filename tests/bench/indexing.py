@@ -34,7 +34,7 @@ from engine.library.chunker import indexed_text
 from engine.library.parsers.pool import ParserPool
 from engine.memory.heap import lean_heap
 from engine.memory.ledger import Ledger
-from tests.bench import peer_environment, report, stages
+from tests.bench import ending, peer_environment, report, stages
 from tests.bench.warm_embedder import warm_at_once
 from tests.helpers.parsing import pool_of
 from tests.helpers.shared_data import SHARED_DATA
@@ -261,4 +261,4 @@ def chunks_of(pool: ParserPool, file: Path, tokenizer: Path | None, limits: Libr
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

@@ -39,7 +39,7 @@ from engine.config import Home
 from engine.memory.bandwidth import measured
 from engine.memory.profile import Profile
 from engine.memory.profile_file import profile_file, save_profile
-from tests.bench import heat_map, joint_figures, peers, report
+from tests.bench import ending, heat_map, joint_figures, peers, report
 from tests.bench.bench_model import ONE_BILLION, SIX_HUNDRED_MILLION, Shape, bench_model
 from tests.bench.command_line import parser_of, within_group
 from tests.bench.confined import Group, forget_pages
@@ -237,4 +237,4 @@ def tell(bench: Bench, options: argparse.Namespace) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

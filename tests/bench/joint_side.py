@@ -24,7 +24,7 @@ from engine.core import Question
 from engine.engine import Engine
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Event
 from engine.memory.demand import Backlog, Demand
-from engine.memory.gangs import Sharing
+from engine.memory.gangs import QueueSharing as Sharing
 from engine.memory.hardware import Hardware
 from engine.memory.heap import lean_heap
 from engine.memory.placement import Placement

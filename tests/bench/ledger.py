@@ -20,6 +20,7 @@ from statistics import median
 from engine import protocol
 from engine.core import SamplingParams
 from engine.protocol import MemoryReply, Notice
+from tests.bench import ending
 from tests.bench.bench_model import ONE_BILLION, QUICK, SIX_HUNDRED_MILLION, bench_model
 from tests.bench.confined import CannotConfine, Group, confined, find
 from tests.bench.report import show, write
@@ -183,4 +184,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

@@ -37,7 +37,7 @@ from app.windows.memory_page import MemoryPage
 from engine import protocol
 from engine.config import Home
 from engine.settings_file import SettingsStore as EngineSettings
-from tests.bench import peers, report
+from tests.bench import ending, peers, report
 from tests.bench.bench_model import ONE_BILLION, bench_model
 from tests.bench.window import ROOT, corpus, environment, percentile
 from tests.helpers.fake_engine_client import FakeEngineClient
@@ -172,4 +172,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

@@ -30,7 +30,7 @@ from random import Random
 from engine import Engine
 from engine.config import Home
 from engine.settings_file import SettingsStore
-from tests.bench import peers, report
+from tests.bench import ending, peers, report
 from tests.bench.bench_model import ONE_BILLION, QUICK, bench_model
 from tests.bench.command_line import parser_of
 from tests.bench.ledger import WORDS
@@ -115,4 +115,4 @@ def write_files(folder: Path, name: str, count: int) -> Path:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

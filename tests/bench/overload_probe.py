@@ -89,7 +89,7 @@ class OverloadProbe(QObject):
         assert self._models is not None
         if self._stage == "idle" and len(self.seen["idle"]) == NUM_IDLE:
             self._stage = "overload"
-            self._models.each_file.begin("What is said here, and of what?", "Documents")
+            self._models.each_file.begin("What is said here, and of what?", ("Documents",))
         if self._stage == "later" and len(self.seen["later"]) == NUM_LATER:
             self._session.window.close()
         elif self._stage != "resting":

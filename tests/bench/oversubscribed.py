@@ -50,7 +50,7 @@ from engine.generation.weights.readers import READS_AT_ONCE
 from engine.memory.bandwidth import measured
 from engine.memory.profile import Profile
 from engine.memory.profile_file import save_profile
-from tests.bench import accelerate_peer, peers, report
+from tests.bench import accelerate_peer, ending, peers, report
 from tests.bench.batching import prompts
 from tests.bench.bench_model import ONE_BILLION, THREE_BILLION, Shape, bench_model, plain_tokens
 from tests.bench.command_line import parser_of, within_group
@@ -396,4 +396,4 @@ def _written(side: SideProcess, asked: dict[str, Any]) -> MeasuredAnswers:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

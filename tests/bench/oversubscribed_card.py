@@ -43,7 +43,7 @@ from engine.memory.device_rates import device_rates
 from engine.memory.devices import probe_devices
 from engine.memory.profile import Profile
 from engine.memory.profile_file import save_profile
-from tests.bench import confined, peers, report
+from tests.bench import confined, ending, peers, report
 from tests.bench.batching import prompts
 from tests.bench.bench_model import ONE_BILLION, THIRTY_TWO_BILLION, Shape, bench_model
 from tests.bench.command_line import parser_of
@@ -310,4 +310,4 @@ def _written(side: SideProcess, asked: Asked) -> MeasuredAnswers:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

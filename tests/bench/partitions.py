@@ -30,7 +30,7 @@ import psutil
 from engine.memory.heap import trim_heap
 from engine.memory.ledger import Ledger
 from engine.partitions.store import PartitionStore
-from tests.bench import partition_library, partition_peers, report, vectors
+from tests.bench import ending, partition_library, partition_peers, report, vectors
 from tests.bench.partition_peers import Search
 from tests.bench.vectors import Vectors
 from tests.helpers.shared_data import SHARED_DATA
@@ -303,4 +303,4 @@ def _told(what: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

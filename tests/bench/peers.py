@@ -24,6 +24,8 @@ from pathlib import Path
 
 import platformdirs
 
+from tests.bench import ending
+
 FOLDER_VARIABLE = "RAGDOLL_BENCH_CACHE"
 PACKAGE = "llama-cpp-python"
 TARGET = "llama-server"
@@ -205,4 +207,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

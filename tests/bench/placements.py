@@ -29,7 +29,7 @@ from engine.memory.hardware import Hardware
 from engine.memory.placement import Placement
 from engine.models.gguf import read_shape
 from engine.profiled import ProfiledPlanner
-from tests.bench import report
+from tests.bench import ending, report
 from tests.bench.model_headers import HEADERS, write_header
 from tests.helpers.machines import DESKTOP, machine, wanted
 
@@ -123,4 +123,4 @@ def rates_of(all_rows: dict[str, list[Row]]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

@@ -42,7 +42,7 @@ from typing import Any
 import resources
 from engine.memory.bandwidth import measured
 from engine.memory.profile import Profile
-from tests.bench import azure, peers, report
+from tests.bench import azure, ending, peers, report
 from tests.bench.azure import CONVERSATIONS, Length, Scale, read_lengths
 from tests.bench.batching import prompts
 from tests.bench.bench_model import LEAN, LEANER, ONE_BILLION, SEED, Shape, bench_model
@@ -446,4 +446,4 @@ def _of_load(loads: Sequence[Sequence[Reply]], targets: Targets) -> dict[str, fl
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

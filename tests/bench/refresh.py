@@ -39,7 +39,7 @@ from pathlib import Path
 from engine.events import AnswerFinished
 from engine.generation.refresh_policy import RefreshPolicy
 from engine.yielding import switch_often
-from tests.bench import peers, report
+from tests.bench import ending, peers, report
 from tests.bench.bench_model import ONE_BILLION, QUICK, Shape, bench_model
 from tests.bench.command_line import parser_of
 from tests.bench.given_text import Application, vocabulary_of
@@ -189,4 +189,4 @@ def named_ratios(found: dict[str, Outcome]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

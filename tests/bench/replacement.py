@@ -33,9 +33,10 @@ import numpy as np
 
 from engine.generation.knowledge_tree import KnowledgeTree, Node, Piece
 from engine.generation.ordering import along_kept
-from engine.generation.replacement import POLICIES, Policy, Shelf
-from tests.bench import report
+from engine.generation.replacement import Policy, Shelf
+from tests.bench import ending, report
 from tests.bench.command_line import parser_of
+from tests.bench.replacement_policies import POLICIES
 from tests.bench.request_traces import QUESTIONS, TRACE, Trace, traces
 
 CAPACITIES = (0.05, 0.1, 0.2)
@@ -189,4 +190,4 @@ def _figures(outcome: Outcome) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

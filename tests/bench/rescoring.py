@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from engine.partitions.kernels import NumpyKernel, quantize
-from tests.bench import partition_library, partition_peers, vectors
+from tests.bench import ending, partition_library, partition_peers, vectors
 from tests.bench.partitions import DIMENSIONS, LIMIT, gathered, recall
 from tests.bench.vectors import Vectors
 
@@ -146,4 +146,4 @@ def _forget(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

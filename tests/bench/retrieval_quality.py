@@ -24,7 +24,7 @@ from engine import Engine
 from engine.config import EmbedderSettings, Home
 from engine.embedder import Embedder, resolve
 from engine.memory.ledger import Ledger
-from tests.bench import report, retrieval_peers
+from tests.bench import ending, report, retrieval_peers
 from tests.bench.question_sets import (
     QuestionSet,
     SetQuestion,
@@ -211,4 +211,4 @@ def _mean(facts: Sequence[bool]) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

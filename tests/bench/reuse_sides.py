@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from engine.config import GenerationSettings
-from engine.generation.in_reading import ReadingTrail
 from engine.generation.keeping import Found
 from engine.generation.ordering import along_kept
 from engine.generation.segment import Segment, tokens_of
+from engine.generation.shared_prefill import ReadingTrail
 from engine.generation.trail import Trail, after, whole
 from tests.bench.llama_peer import LlamaProcess
 from tests.bench.llama_server import DEFAULT_SLOTS, LlamaServer

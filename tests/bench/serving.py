@@ -1,8 +1,8 @@
 """Whole questions that come over time, answered by our engine and by others: what two pipelines and one plan are for.
 
     python -m tests.bench.serving [--quick] [--json FILE] [--csv FILE] [--plot FOLDER] [--peers FOLDER]
-                                  [--regime NAME…] [--only NAME…] [--questions N] [--seeds N] [--all-ablations]
-                                  [--disk-rate MB] [--runs FILE [--resume]]
+                                  [--regime NAME…] [--only NAME…] [--load NAME…] [--questions N] [--seeds N]
+                                  [--all-ablations] [--disk-rate MB] [--runs FILE [--resume]]
 
 The same model file, documents, questions, moments of arrival and lengths for everybody, and the same passages to read:
 those that our search finds. A peer searches in its own way, as long as that takes it, and is handed those. Documents
@@ -41,12 +41,15 @@ of the same differ), `no_drafting` (see above).
 
 Ratios are mean latencies, theirs ÷ ours, paired seed by seed and the median; `<name>_fits` where all has room,
 `<name>_scarce` where least has. And `one_at_a_time`: the serial peer's ÷ ours when each question comes after the answer
-before; `<name>_azure`, `<name>_code`: at a trace's moments, where those of the conversations are bound as well. Of
+before; `<name>_azure`, `<name>_code`: at a trace's moments, where those of the conversations are bound as well. With
+`--load poisson_own`, which is asked only by its name, `serial_batched_own_rate`: of questions that come at .9 of what
+`serial_batched` manages itself in its gangs (RAGDoll's own comparison), which binds nothing. Of
 ablations it is told between which values the ratio lies in 95 of 100 samples (bootstrap), and that nothing is shown
 where that may be 1 or less, which where memory is short binds all but the last two. Of the peers that bounds are for,
 p95 and the longest latency may be no shorter than ours; at 1.2 our waiting is at most .15 of the serial peer's, and the
 busier of both stages idle for at most .3 of the time.
 
+A peer that cannot be had is left out, and so is a load at which the serial peer or ours fails; all the rest is told.
 Exit code 1 when a bound does not hold, or nothing was measured of a side that it is for; `--quick` (a small model that
 fits, one seed, few short answers and sides) binds nothing. With `--quick --regime oversubscribed` an hour of the other
 regime is measured, by a smaller library. It is 2 where memory cannot be limited, or there are no documents. What was
@@ -74,7 +77,7 @@ from engine.memory.measured import table_key
 from engine.memory.profile import Profile
 from engine.memory.profile_file import load_profile, profile_file
 from engine.models.gguf import read_shape
-from tests.bench import accelerate_peer, peer_environment, peers, report, serving_langchain_side, serving_plot
+from tests.bench import accelerate_peer, ending, peer_environment, peers, report, serving_langchain_side, serving_plot
 from tests.bench.azure import CODE, CONVERSATIONS, read_lengths
 from tests.bench.bench_model import LEAN, SIX_HUNDRED_MILLION, THREE_BILLION, Shape, bench_model
 from tests.bench.command_line import parser_of, within_group
@@ -90,11 +93,15 @@ from tests.bench.real_library import DOCUMENTS, Library, read_library
 from tests.bench.serving_evidence import CONTEXT_TOKENS, with_evidence
 from tests.bench.serving_figures import (
     ALONE,
+    AT_ONCE,
+    BATCHED,
     BOUNDS,
     ENDS,
     JUDGED,
     MOST,
     OURS,
+    OWN_RATE,
+    RECORDED,
     REGIMES,
     SERIAL,
     Found,
@@ -105,6 +112,7 @@ from tests.bench.serving_figures import (
     bounds_of,
     by_side,
     capacity_per_s,
+    gang_capacity_per_s,
     in_overload,
     named_ratios,
     promised,
@@ -118,7 +126,7 @@ from tests.bench.serving_load import Arrivals, Asked, Extent, Load, arrivals_of,
 from tests.bench.serving_ways import SCARCE_CACHE_MIB, WAYS
 from tests.bench.side_process import Limit, SideProcess
 from tests.bench.simulated_runs import SIDES as SIMULATED
-from tests.bench.simulated_runs import Steps, resumed, write_runs
+from tests.bench.simulated_runs import Planned, Steps, resumed, write_runs
 
 # How many times the limit the model is, and its budget the index.
 MODEL_FACTORS: Mapping[Regime, float] = {"oversubscribed": 1.2, "scarce": 1.7}
@@ -129,7 +137,7 @@ _PLENTY = 64 * 2**30
 QUICK_REGIMES: tuple[Regime, ...] = ("fits",)
 NUM_PLACES = 100
 
-PEERS = ("serial_batched", SERIAL, "llama_server", "llama_server_with_ring", "langchain", "accelerate", "ondisk_index")
+PEERS = (BATCHED, SERIAL, "llama_server", "llama_server_with_ring", "langchain", "accelerate", "ondisk_index")
 ABLATIONS = (
     "no_pipeline",
     "static_batch",
@@ -174,6 +182,10 @@ class Size:
 
 _EVERYBODY = (OURS, *PEERS, *ABLATIONS)
 _CURVE = (0.5, 0.7, 0.9, 1.2, 1.5)
+# What `--load` can name. That of the serial peer in gangs at its own rate is asked only so.
+LOADS = (*(Load("poisson", factor).name for factor in _CURVE), *RECORDED.values(), OWN_RATE)
+# Of its own capacity, as the judged rate is of the serial peer's.
+OWN_FACTOR = 0.9
 # Of a model five times as large, whose prompts are read as much slower.
 _OF_THREE_BILLION = Extent(prompt_tokens_per_passage=1024, most_passages=2, answer_divisor=8, most_answer_tokens=32)
 FULL = Size(
@@ -232,11 +244,22 @@ class Step:
     seed: int
 
 
-def steps(size: Size, regime: Regime, sides: Sequence[str]) -> Iterator[Step]:
-    """All that is measured there, in order: first what the rates are made of; all sides of a load together."""
+def steps(size: Size, regime: Regime, sides: Sequence[str], loads: Sequence[str] = ()) -> Iterator[Step]:
+    """All that is measured there, in order: first what the rates are made of; all sides of a load together.
+
+    Where `loads` are named, only these; else all but the one that is asked by its name alone.
+    """
     alone = [SERIAL, OURS, *(side for side in sides if side in SIMULATED and side not in (SERIAL, OURS))]
     for seed in size.seeds:
         yield from (Step(side, Load("alone"), seed) for side in alone)
+    yield from (step for step in _under_load(size, regime, sides) if not loads or step.load.name in loads)
+    if OWN_RATE in loads:
+        yield from (Step(BATCHED, Load("at_once"), seed) for seed in size.seeds)
+        own = Load("poisson_own", OWN_FACTOR)
+        yield from (Step(side, own, seed) for seed in size.seeds for side in (OURS, BATCHED))
+
+
+def _under_load(size: Size, regime: Regime, sides: Sequence[str]) -> Iterator[Step]:
     for factor in sorted(size.factors[regime], key=lambda factor: Load("poisson", factor).name != JUDGED):
         load = Load("poisson", factor)
         for place, seed in enumerate(size.seeds):
@@ -291,19 +314,25 @@ class Bench:
     step_times: dict[Regime, Steps]
 
     def run(self, regime: Regime) -> None:
+        """Raises PeerFailed where nothing is known of what rates are made of."""
         self._rehearse(regime)
         sides = [side for side in sides_of(self.size, regime, self.options.only) if self._is_there(side)]
-        failed: set[str] = set()
-        for step in left(steps(self.size, regime, sides), regime, self.found):
-            if step.side in failed:
+        failed, dropped = set[str](), set[tuple[str, str]]()
+        for step in left(steps(self.size, regime, sides, self.options.load), regime, self.found):
+            if step.side in failed or (step.side, step.load.name) in dropped or not self._has_rate(regime, step.load):
                 continue
             try:
                 self._measure(regime, step)
             except PeerFailed as error:
-                if step.side in (OURS, SERIAL):
+                if step.side not in (OURS, SERIAL):
+                    print(f"\n  {step.side} is left out from here on: {error}", file=sys.stderr)
+                    failed.add(step.side)
+                elif step.load.name == ALONE:
                     raise
-                print(f"\n  {step.side} is left out from here on: {error}", file=sys.stderr)
-                failed.add(step.side)
+                else:
+                    print(f"\n  {step.side} is left out at {step.load.name}: {error}", file=sys.stderr)
+                    # With all further seeds: runs are paired with others' by their places.
+                    dropped.add((step.side, step.load.name))
             write(self)
 
     def limit_bytes(self, regime: Regime) -> int:
@@ -316,6 +345,14 @@ class Bench:
         alone = self.found[Key(regime, SERIAL, ALONE)]
         return statistics.median(capacity_per_s(run) for run in alone)
 
+    def own_capacity_per_s(self, regime: Regime) -> float:
+        """Of the serial peer in gangs, for which all questions wait."""
+        return statistics.median(map(gang_capacity_per_s, self.found[Key(regime, BATCHED, AT_ONCE)]))
+
+    def _has_rate(self, regime: Regime, load: Load) -> bool:
+        """Whether that is known which its rate is made of."""
+        return load.name != OWN_RATE or bool(self.found.get(Key(regime, BATCHED, AT_ONCE)))
+
     def _is_there(self, side: str) -> bool:
         if side == "llama_server":
             return self.server is not None
@@ -327,7 +364,10 @@ class Bench:
             side.ask(measures=True)
         home = Home.under(self.libraries.home(is_on_disk=False))
         self.profile = load_profile(profile_file(home.data)) or self.profile
-        self.step_times[regime] = Steps.of(self.profile.table(table_key(read_shape(self.models[regime]))))
+        steps_now = Steps.of(self.profile.table(table_key(read_shape(self.models[regime]))))
+        # What was planned for loads that are known already stays as it was known then.
+        before = self.step_times.get(regime, steps_now)
+        self.step_times[regime] = replace(steps_now, planned=before.planned)
 
     def _measure(self, regime: Regime, step: Step) -> None:
         asked = self._asked(regime, step)
@@ -340,18 +380,24 @@ class Bench:
             self._opened(regime, step.side) as side,
         ):
             heard = side.ask(asked=[one.told() for one in asked], is_alone=step.load.arrivals == "alone")
-        self.found.setdefault(Key(regime, step.side, step.load.name), []).append(Run.heard(heard))
+            self.found.setdefault(Key(regime, step.side, step.load.name), []).append(Run.heard(heard))
+            if step.load.name == ALONE and step.side in WAYS:
+                planned = Planned.heard(side.ask(plans=True))
+                self.step_times[regime] = self.step_times[regime].with_planned(step.side, planned)
 
     def _asked(self, regime: Regime, step: Step) -> list[Asked]:
-        is_alone = step.load.arrivals == "alone"
-        count = self.size.alone if is_alone else self.size.questions[regime]
+        sets_rate = step.load.name in (ALONE, AT_ONCE)
+        count = self.size.alone if sets_rate else self.size.questions[regime]
         trace = CODE if step.load.arrivals == "code" else CONVERSATIONS
         stamps, lengths = read_stamps(trace), read_lengths(trace)
-        rate = 1.0 if is_alone else self.capacity_per_s(regime)
+        rate = 1.0 if sets_rate else self._capacity_for(regime, step.load)
         arrivals = arrivals_of(step.load, count, rate, stamps, step.seed)
         about = places(self.library, NUM_PLACES)
         asked = list(questions(self.library, about, arrivals, lengths, self.size.extents[regime], step.seed))
         return asked[: self.size.few] if step.side == "accelerate" else asked
+
+    def _capacity_for(self, regime: Regime, load: Load) -> float:
+        return self.own_capacity_per_s(regime) if load.name == OWN_RATE else self.capacity_per_s(regime)
 
     def _opened(self, regime: Regime, side: str) -> AbstractContextManager[SideProcess]:
         if side in WAYS:
@@ -440,6 +486,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--regime", nargs="+", choices=REGIMES, help="only these; all, or with --quick `fits`")
     names = sorted({*PEERS, *ABLATIONS} - {SERIAL})
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="beside ours and serial, only these")
+    parser.add_argument("--load", nargs="+", choices=LOADS, default=(), metavar="NAME", help="only these loads")
     parser.add_argument("--questions", type=int, metavar="N", help="so many in each load, instead of the size's own")
     parser.add_argument("--all-ablations", action="store_true", help="ask ablations with every seed, not with one")
     parser.add_argument("--seeds", type=int, metavar="N", help="only the first N of the size's own")
@@ -448,6 +495,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.resume and options.runs is None:
         parser.error("--resume goes on with what is in the file of --runs, so name that file too")
+    if options.only and OWN_RATE in options.load:
+        options.only = [*options.only, BATCHED]
     options.regime = options.regime or (QUICK_REGIMES if options.quick else REGIMES)
     if not DOCUMENTS.is_dir() or not (CONVERSATIONS.exists() and CODE.exists()):
         print(f"There are no documents at {DOCUMENTS}, or no traces at {CODE.parent}.", file=sys.stderr)
@@ -517,7 +566,11 @@ def _server(options: argparse.Namespace, size: Size) -> Path | None:
     if options.quick and not peers.built(options.peers).exists():
         print("llama-server has not been built, so it is left out: `python -m tests.bench.peers` builds it.")
         return None
-    return peers.llama_server(options.peers)
+    try:
+        return peers.llama_server(options.peers)
+    except PeerFailed as error:
+        print(f"llama-server is left out: {error}", file=sys.stderr)
+        return None
 
 
 def write(bench: Bench) -> None:
@@ -553,6 +606,8 @@ def tell(bench: Bench) -> bool:
     loads = dict.fromkeys(key.load for key in bench.found)
     for regime in bench.options.regime:
         print(f"{regime}: the serial peer answers {60 * bench.capacity_per_s(regime):.1f} questions a minute")
+        if bench.found.get(Key(regime, BATCHED, AT_ONCE)):
+            print(f"{regime}: in gangs {60 * bench.own_capacity_per_s(regime):.1f}")
         for load in loads:
             print(*table(bench.found, regime, load), sep="\n")
     named = named_ratios(bench.found)
@@ -580,7 +635,8 @@ def tell(bench: Bench) -> bool:
 
 def _promised(bench: Bench) -> dict[str, float]:
     options = bench.options
-    return promised({regime: sides_of(bench.size, regime, options.only) for regime in options.regime})
+    asked = {regime: sides_of(bench.size, regime, options.only) for regime in options.regime}
+    return promised(asked, options.load)
 
 
 def _holds(regime: Regime, name: str, value: float, bound: float, is_kept: bool) -> bool:
@@ -589,4 +645,4 @@ def _holds(regime: Regime, name: str, value: float, bound: float, is_kept: bool)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

@@ -14,7 +14,7 @@ Regime = Literal["fits", "oversubscribed", "scarce"]
 # What names of ratios end with.
 ENDS: Mapping[Regime, str] = {"fits": "_fits", "oversubscribed": "", "scarce": "_scarce"}
 REGIMES: tuple[Regime, ...] = tuple(ENDS)
-OURS, SERIAL = "ours", "serial"
+OURS, SERIAL, BATCHED = "ours", "serial", "serial_batched"
 # At least; the others are told and bind nothing.
 BOUNDS = {
     "serial_batched": 2.5,
@@ -41,6 +41,8 @@ _RESAMPLINGS = 2_000
 # Loads by which ratios are taken: of most sides, of the serial peer, with one question at a time, and as recorded.
 JUDGED, OVERLOAD, ALONE = "poisson_0.9", "poisson_1.2", "alone"
 RECORDED = {"azure": "azure_0.9", "code": "code_0.9"}
+# A peer in gangs near what it manages itself, as RAGDoll compares; and by what that is known.
+OWN_RATE, AT_ONCE = "poisson_own", "at_once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,12 @@ def capacity_per_s(alone: Run) -> float:
     return 1 / alone.mean_latency_s
 
 
+def gang_capacity_per_s(at_once: Run) -> float:
+    """Questions a second that somebody answers for whom all of them wait."""
+    served = at_once.served
+    return len(served) / (max(one.ended_s for one in served) - min(one.arrival_s for one in served))
+
+
 def ratio(found: Found, regime: Regime, side: str, load: str) -> float | None:
     """Their mean latency ÷ ours, seed by seed and the median of these; None where not both were measured.
 
@@ -273,6 +281,7 @@ def named_ratios(found: Found) -> dict[str, float]:
             named |= {f"{side}_{trace}{end}": ratio(found, regime, side, load) for side in others}
         named[f"serial_overload{end}"] = ratio(found, regime, SERIAL, OVERLOAD)
         named[f"one_at_a_time{end}"] = ratio(found, regime, SERIAL, ALONE)
+        named[f"{BATCHED}_own_rate{end}"] = ratio(found, regime, BATCHED, OWN_RATE)
     return {name: value for name, value in named.items() if value is not None}
 
 
@@ -287,13 +296,16 @@ def bound(named: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in named.items() if name in BOUNDS}
 
 
-def promised(sides: Mapping[Regime, Sequence[str]]) -> dict[str, float]:
-    """The bounds of what is measured where these sides are asked."""
+def promised(sides: Mapping[Regime, Sequence[str]], loads: Sequence[str] = ()) -> dict[str, float]:
+    """The bounds of what is measured where these sides are asked; of these `loads` only, where any are named."""
+    by_load = {JUDGED: "", **{load: f"_{trace}" for trace, load in RECORDED.items()}}
     names = set[str]()
     for regime, asked in sides.items():
-        loads = ("", *(f"_{trace}" for trace in RECORDED))
-        names |= {f"{side}{load}{ENDS[regime]}" for side in asked for load in loads}
-        names |= {f"{name}{ENDS[regime]}" for name in ("serial_overload", "one_at_a_time")}
+        of_sides = [end for load, end in by_load.items() if not loads or load in loads]
+        names |= {f"{side}{end}{ENDS[regime]}" for side in asked for end in of_sides}
+        names.add(f"one_at_a_time{ENDS[regime]}")
+        if not loads or OVERLOAD in loads:
+            names.add(f"serial_overload{ENDS[regime]}")
     return {name: least for name, least in BOUNDS.items() if name in names}
 
 

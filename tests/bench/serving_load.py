@@ -28,7 +28,9 @@ LEAST_ANSWER_TOKENS = 2
 # The embedder's tokenizer fills shorter documents up to so many, with tokens of no text.
 LEAST_TOKENS = 128
 
-Arrivals = Literal["poisson", "azure", "code", "alone"]
+Arrivals = Literal["poisson", "poisson_own", "azure", "code", "alone", "at_once"]
+# Those of whom only one is ever asked.
+_ONLY_ONE = ("poisson_own", "alone", "at_once")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,8 @@ class Extent:
 class Load:
     """Questions that come in one way, so many times as fast as the serial peer can answer them.
 
-    `alone`: each comes when the one before it was answered, and the factor means nothing.
+    `poisson_own`: as fast as `serial_batched` can, in its gangs. `alone`: each comes when the one before it was
+    answered; `at_once`: all come at the beginning; the factor means nothing there.
     """
 
     arrivals: Arrivals
@@ -95,17 +98,17 @@ class Load:
 
     @property
     def name(self) -> str:
-        return self.arrivals if self.arrivals == "alone" else f"{self.arrivals}_{self.factor:g}"
+        return self.arrivals if self.arrivals in _ONLY_ONE else f"{self.arrivals}_{self.factor:g}"
 
 
 def arrivals_of(load: Load, count: int, capacity_per_s: float, stamps: Sequence[float], seed: int) -> list[float]:
     """When so many questions come, in seconds."""
     match load.arrivals:
-        case "alone":
+        case "alone" | "at_once":
             return [0.0] * count
         case "azure" | "code":
             return recorded(stamps, count, load.factor * capacity_per_s, seed)
-        case "poisson":
+        case "poisson" | "poisson_own":
             return moving_poisson(count, load.factor * capacity_per_s, seed)
 
 

@@ -3,7 +3,8 @@
 Run as a side (side_process.py). Settings: `home`, the engine's folders; `model`; `num_threads`; `way`, by its name
 (serving_ways.py); `index_share`, the index's budget of all of it; `first_question`. Asked with `asked` and `is_alone`,
 it tells when each stage of each question began and ended, by the engine's own clocks, and once a second how things
-stand. Asked with `measures` it measures the model, as an engine does that nobody asks anything.
+stand. Asked with `measures` it measures the model, as an engine does that nobody asks anything; asked with `plans` it
+tells what it would have steps read (planned_steps.py).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -34,13 +35,15 @@ from engine.waiting import finished
 from engine.yielding import switch_often
 from tests.bench import process_marks
 from tests.bench.confined import Group
+from tests.bench.planned_steps import planned_steps
 from tests.bench.sampled import sampled
 from tests.bench.serving_evidence import SEARCH_SETTINGS
 from tests.bench.serving_figures import Moment, Run, Served
 from tests.bench.serving_load import Asked
 from tests.bench.serving_turns import Clock
-from tests.bench.serving_ways import DEFAULTS, WAYS, in_force
+from tests.bench.serving_ways import DEFAULTS, WAYS, SteeredPlanner, in_force
 from tests.bench.side_process import Said, group_of, serve
+from tests.bench.simulated_runs import Planned
 
 MOMENT_SECONDS = 1.0
 # What the model that is loaded counts, by the names of totals.
@@ -94,6 +97,7 @@ class OurServingSide:
 
     def __init__(self, settings: Said, group: Group) -> None:
         self._group, way = group, WAYS[settings["way"]]
+        self._way, self._index_share = way, settings["index_share"]
         self._heard: queue.SimpleQueue[tuple[str, Mark | AnswerEnded, float]] = queue.SimpleQueue()
         with ExitStack() as undo:
             undo.enter_context(in_force(way, settings["index_share"]))
@@ -139,6 +143,15 @@ class OurServingSide:
             **{name: self._counted(name) for name in _HITS},
         }
         return Run(tuple(served[number] for number in range(len(asked))), tuple(moments), totals)
+
+    def plans(self) -> Planned:
+        """What steps read by what is known now, planned as this way plans."""
+        parts = self.engine._parts
+        senses, planner = parts.adapting._senses, SteeredPlanner(self._way, self._index_share, parts.profile)
+        in_force = senses.in_force()
+        demand = replace(in_force.demand, budgets=parts.adapting.budgets())
+        known = parts.profile(), senses.hardware(), senses.backlog()
+        return planned_steps(planner.placed, *known, demand, in_force.here.placement)
 
     def close(self) -> None:
         self._closing.close()
@@ -210,6 +223,8 @@ def prepare(settings: Said) -> Callable[[Said], Said]:
             return {}
         if asked.get("measures"):
             return {"num_points": sum(1 for _ in side.engine.measure_model())}
+        if asked.get("plans"):
+            return asdict(side.plans())
         questions = [Asked.heard(one) for one in asked["asked"]]
         return side.answer(questions, is_alone=asked["is_alone"]).told()
 

@@ -23,7 +23,7 @@ from engine.generation.step_loop import StepLoop
 from engine.inflight import QuestionInFlight
 from engine.memory import cost_model
 from engine.memory.demand import Backlog, Demand
-from engine.memory.gangs import Sharing
+from engine.memory.gangs import QueueSharing as Sharing
 from engine.memory.hardware import Hardware
 from engine.memory.placement import Placement
 from engine.memory.profile import Profile

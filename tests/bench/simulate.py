@@ -11,8 +11,9 @@
 - PipeRAG's trend (arXiv 2403.05676): what searching beside writing gains within an answer, with either of the two 1,
   4 and 16 times as fast.
 - `--measured FILE`: the runs of the bench of serving (`--runs` there): the stages of one question at a time as they
-  were measured there, what several at once take by the measured table, and the error of the mean latencies that follow
-  from them. Exit code 1 where its median is more than a tenth, or the worst more than a quarter.
+  were measured there, what steps of several answers read and compute by the engine's plans and its measured table, and
+  the error of the mean latencies that follow from them. Exit code 1 where its median is more than a tenth, or the worst
+  more than a quarter, and 2 where the file has no runs.
 
 Arithmetic, so all of it is quick; `--quick` changes nothing.
 """
@@ -35,7 +36,8 @@ from engine.memory.planner import plan, sharing_of
 from engine.memory.profile import Profile
 from engine.memory.search import loads_of
 from engine.memory.terms import homes_of
-from tests.bench import report
+from tests.bench import ending, report
+from tests.bench.peers import PeerFailed
 from tests.bench.serving_load import moving_poisson
 from tests.bench.simulated import Best, Question, Stages, gangs, mean_latency_s, pipelined, serial
 from tests.bench.simulated_runs import compared, read_runs
@@ -102,7 +104,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def check(file: Path, written: Path | None) -> int:
     """Holds the simulator against measured runs; the exit code says whether it is near enough."""
-    loads = list(compared(*read_runs(file)))
+    try:
+        loads = list(compared(*read_runs(file)))
+    except PeerFailed as error:
+        print(error, file=sys.stderr)
+        return 2
     if not loads:
         print(f"{file.name} has no load that could be simulated.", file=sys.stderr)
         return 2
@@ -266,4 +272,4 @@ def show_piperag(trend: Mapping[tuple[int, int], float]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

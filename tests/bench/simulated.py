@@ -1,9 +1,9 @@
 """A load of questions on a machine that is only described: who waits for what, and for how long. Pure.
 
-Two servers, as pipeline.md has them: one searches, one generates. What each takes is given as functions of how much it
-does at once, measured or planned; what happens when both work at the same time, as shares of their speed alone. Three
-ways to use them: one question at a time, gangs that are searched and then answered, and both at once with answers that
-come and go between two steps.
+Two servers, as the engine has two workers: one searches, one generates. What each takes is given as functions of how
+much it does at once, measured or planned; what happens when both work at the same time, as shares of their speed alone.
+Three ways to use them: one question at a time, gangs that are searched and then answered, and both at once with answers
+that come and go between two steps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Measured loads beside what the simulator makes of them: how far its mean latencies are off.
 
-Of each regime it is told what one question at a time takes in each stage, of the engine and of the serial peer, and by
-the engine's measured table how much longer a step of several answers takes, and what writing and searching do to each
-other. Everything else follows: moments and lengths are those of the measured load.
+Of each regime it is told what one question at a time takes in each stage, of the engine and of its peers; how much more
+of the layers a step of several answers reads, by the engine's own plans; by its measured table, how much longer such a
+step computes, and what writing and searching do to each other. All of it is known before the first question of a load
+comes. Everything else follows: moments and lengths are those of the measured load.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from engine.competing import MOST_SLOTS_OF_PROCESSOR
-from engine.memory.gangs import Sharing
+from engine.memory.gangs import QueueSharing as Sharing
 from engine.memory.measured import Measured
 from tests.bench.peers import PeerFailed
 from tests.bench.serving_figures import ALONE, OURS, SERIAL, Key, Regime, Run, Served
@@ -31,23 +32,66 @@ MOST_AT_ONCE = MOST_SLOTS_OF_PROCESSOR
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
-    """By the measured table: seconds of a step by its number of answers, and the speeds of both stages side by side."""
+class Planned:
+    """What a step of a side reads of its layers, in bytes, as the planner places them (planned_steps.py).
 
-    seconds: Mapping[int, float]
+    `alone_bytes`: as memory lies while questions come one at a time. `streamed_bytes`: with 1, 2, 3, … answers, as it
+    is to lie where so many questions are there and others follow: their keys and values take the room of layers.
+    `bytes_per_s` is how fast layers come.
+    """
+
+    alone_bytes: float = 0.0
+    streamed_bytes: tuple[float, ...] = ()
+    bytes_per_s: float = 0.0
+
+    @classmethod
+    def heard(cls, told: Mapping[str, Any]) -> Self:
+        return cls(told["alone_bytes"], tuple(told["streamed_bytes"]), told["bytes_per_s"])
+
+    @property
+    def alone_s(self) -> float:
+        """What reading takes in a step alone."""
+        return self.alone_bytes / self.bytes_per_s if self.bytes_per_s else 0.0
+
+    def more_s(self, num_answers: int) -> float:
+        """How much longer it takes in a step of so many answers; of more than were planned, as of the most."""
+        if not (self.streamed_bytes and self.bytes_per_s):
+            return 0.0
+        known = self.streamed_bytes[min(num_answers, len(self.streamed_bytes)) - 1]
+        return (known - self.alone_bytes) / self.bytes_per_s
+
+
+# Of whom nothing is planned, a step reads what it reads.
+AS_IT_IS = Planned()
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What is known of a regime's steps.
+
+    `planned` is by side. By the measured table, `seconds` of computing one are by its number of answers, where the disk
+    did not hide them, and the speeds are those of both stages side by side.
+    """
+
+    seconds: Mapping[int, float] = field(default_factory=dict)
     writing: float = 1.0
     searching: float = 1.0
+    planned: Mapping[str, Planned] = field(default_factory=dict)
 
     @classmethod
     def of(cls, measured: Measured) -> Steps:
+        """By the measured table, before anything is planned."""
         seconds = {one.size: one.seconds for one in measured.points if one.kind == "write" and one.seconds}
         best = max(measured.beside, key=lambda one: one.gain, default=None)
         return cls(seconds, *((best.writing, best.searching) if best is not None else (1.0, 1.0)))
 
-    def times(self, num_answers: int) -> float:
-        """How much longer a step of so many answers takes than of one."""
+    def with_planned(self, side: str, planned: Planned) -> Steps:
+        return replace(self, planned={**self.planned, side: planned})
+
+    def times(self, num_answers: int) -> float | None:
+        """How much longer a step of so many answers computes than one of one; None where none was measured."""
         if not self.seconds:
-            return 1.0
+            return None
         sizes = sorted(self.seconds)
         rates = [math.log(self.seconds[size] / self.seconds[sizes[0]]) for size in sizes]
         if num_answers > sizes[-1]:
@@ -89,10 +133,13 @@ def write_runs(
 
 
 def read_runs(file: Path) -> tuple[dict[Key, list[Run]], dict[Regime, Steps]]:
-    """What `write_runs` wrote."""
-    content = json.loads(file.read_text(encoding="utf-8"))
-    found = {Key(**one["key"]): [Run.heard(run) for run in one["runs"]] for one in content["runs"]}
-    return found, {regime: _steps(told) for regime, told in content["steps"].items()}
+    """What `write_runs` wrote.
+
+    Raises:
+        PeerFailed: It is not there, or is no such file; the message says which.
+    """
+    found, step_times, _ = _read(file)
+    return found, step_times
 
 
 def resumed(file: Path, conditions: Mapping[str, Any]) -> tuple[dict[Key, list[Run]], dict[Regime, Steps]]:
@@ -103,11 +150,7 @@ def resumed(file: Path, conditions: Mapping[str, Any]) -> tuple[dict[Key, list[R
     """
     if not file.exists():
         return {}, {}
-    try:
-        before = dict(json.loads(file.read_text(encoding="utf-8"))["conditions"])
-        found, step_times = read_runs(file)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PeerFailed(f"{file} cannot be gone on with: it holds no measured runs ({error}).") from error
+    found, step_times, before = _read(file)
     other = [
         f"{name} {before.get(name)} instead of {now}" for name, now in conditions.items() if before.get(name) != now
     ]
@@ -117,9 +160,24 @@ def resumed(file: Path, conditions: Mapping[str, Any]) -> tuple[dict[Key, list[R
     return found, step_times
 
 
+def _read(file: Path) -> tuple[dict[Key, list[Run]], dict[Regime, Steps], dict[str, Any]]:
+    """With the conditions under which it was measured."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        found = {Key(**one["key"]): [Run.heard(run) for run in one["runs"]] for one in content["runs"]}
+        step_times = {regime: _steps(told) for regime, told in content["steps"].items()}
+        return found, step_times, dict(content["conditions"])
+    except OSError as error:
+        raise PeerFailed(f"{file} cannot be read: {error.strerror or error}.") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PeerFailed(f"{file} cannot be used: it holds no measured runs ({error}).") from error
+
+
 def _steps(told: Mapping[str, Any]) -> Steps:
     seconds = {int(size): float(value) for size, value in told["seconds"].items()}
-    return Steps(seconds, told["writing"], told["searching"])
+    # Runs that were measured before plans were told have none.
+    planned = {side: Planned.heard(one) for side, one in told.get("planned", {}).items()}
+    return Steps(seconds, told["writing"], told["searching"], planned)
 
 
 def compared(found: Mapping[Key, Sequence[Run]], steps: Mapping[Regime, Steps]) -> Iterator[Compared]:
@@ -128,35 +186,47 @@ def compared(found: Mapping[Key, Sequence[Run]], steps: Mapping[Regime, Steps]) 
         alone = found.get(Key(key.regime, key.side, ALONE), ())
         if key.side not in SIDES or key.load == ALONE or not alone:
             continue
-        stages = stages_of(alone, steps.get(key.regime, Steps({})))
+        of_regime = steps.get(key.regime, Steps())
+        stages = stages_of(alone, of_regime, of_regime.planned.get(key.side, AS_IT_IS))
         simulated = [mean_latency_s(_way(key.side, run, stages)(_questions(run), stages)) for run in runs]
         measured = [run.mean_latency_s for run in runs]
         yield Compared(key, statistics.median(simulated), statistics.median(measured))
 
 
-def stages_of(alone: Sequence[Run], steps: Steps) -> Stages:
-    """Of questions that were answered one at a time.
+def stages_of(alone: Sequence[Run], steps: Steps, planned: Planned = AS_IT_IS) -> Stages:
+    """Of questions that were answered one at a time: whoever is alone waits for nobody.
 
-    What steps waited for layers is hidden; each answer more computes meanwhile what a token takes of a prompt.
+    So all between a search's end and the first token is reading, whatever else it was told as: what was read of a
+    prompt ahead, or was had from the disk. Of a step, what it waited for layers hides prompts. It is more where more
+    layers are read, and less where more is computed meanwhile: each answer more computes what a token takes of a
+    prompt, where no table says better.
     """
     served = [one for run in alone for one in run.served]
-    seconds, num_steps = [one.stages_s for one in served], sum(max(1, one.answer_tokens) for one in served)
-    search_s = statistics.fmean(one["retrieval"] for one in seconds)
-    read_s = _per(seconds, "prefill", sum(_new_tokens(one) for one in served))
-    step_s = _per(seconds, "decode", num_steps)
-    hidden_s = min(step_s, math.fsum(run.totals.get("waited_s", 0.0) for run in alone) / num_steps)
+    num_steps = sum(max(1, one.answer_tokens) for one in served)
+    search_s = statistics.fmean(one.stages_s["retrieval"] for one in served)
+    read_s = math.fsum(max(0.0, one.first_token_s - one.retrieval_ended_s) for one in served)
+    read_s /= max(1, sum(_new_tokens(one) for one in served))
+    alone_s = math.fsum(one.stages_s["decode"] for one in served) / num_steps
+    waited_s = min(alone_s, math.fsum(run.totals.get("waited_s", 0.0) for run in alone) / num_steps)
+    computed_s = alone_s - waited_s
+    # Where nothing was waited for, so much more could have been read in a step.
+    slack_s = waited_s or min(0.0, planned.alone_s - computed_s)
+
+    def computing_s(answers: int) -> float:
+        times = steps.times(answers)
+        return computed_s + (answers - 1) * read_s if times is None else computed_s * times
+
+    def hidden_s(answers: int) -> float:
+        return max(0.0, slack_s + planned.more_s(answers) - (computing_s(answers) - computed_s))
+
     return Stages(
         lambda count: count * search_s,
         lambda tokens: tokens * read_s,
-        lambda answers: step_s * steps.times(answers),
+        lambda answers: computing_s(answers) + hidden_s(answers),
         steps.writing,
         steps.searching,
-        lambda answers: max(0.0, hidden_s - (answers - 1) * read_s),
+        hidden_s,
     )
-
-
-def _per(seconds: Sequence[Mapping[str, float]], stage: str, count: int) -> float:
-    return math.fsum(one[stage] for one in seconds) / max(1, count)
 
 
 def _questions(run: Run) -> list[Question]:

@@ -28,7 +28,7 @@ from pathlib import Path
 from engine.config import EmbedderSettings
 from engine.embedder import Embedder, resolve
 from engine.memory.ledger import Ledger
-from tests.bench import report
+from tests.bench import ending, report
 from tests.bench.command_line import parser_of
 from tests.bench.looking_again import WINDOW_TOKENS, recalls_by_policy
 from tests.bench.real_library import DOCUMENTS, SEED, Library, read_library
@@ -101,4 +101,4 @@ def stale_cosines(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

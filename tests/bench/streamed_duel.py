@@ -1,4 +1,4 @@
-"""A duel on a model that does not fit into memory: each pass reads its layers from disk.
+"""A duel on a model that does not fit into memory: each pass reads its layers from disk, through the engine's own ring.
 
 Imported, this starts the side that is bound; run, it is that side.
 """
@@ -8,22 +8,35 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from engine.core import SamplingParams
+from engine.core import ModelShape, SamplingParams
 from engine.generation.model import Model
+from engine.generation.weights.stream import LayerStream
+from engine.memory.bandwidth import measured
+from engine.memory.demand import Backlog, Budgets, Demand, Wishes
+from engine.memory.ledger import Ledger
+from engine.memory.placement import Placement
+from engine.memory.planner import plan
+from engine.memory.profile import Profile
+from engine.memory.terms import Frame, Terms
+from engine.models.gguf import read_shape
 from tests.bench import confined
 from tests.bench.bench_model import plain_tokens
 from tests.bench.confined import Group
-from tests.bench.duel import Pace, duel
+from tests.bench.duel import N_UBATCH, NUM_CELLS, Pace, duel
 from tests.bench.quoting import SEED, Library
 from tests.bench.side_process import Limit, Said, SideProcess, group_of, serve
+from tests.helpers.machines import machine
 
 # What passes still take beside what the process holds when they begin.
 _SPARE_BYTES = 32 * 2**20
 # Until then.
 _PLENTY = 1 << 40
+# Of a machine with room enough: what may be used of it is said apart.
+_MACHINE_GIB = 64
 
 
 def figures(file: Path, vocabulary: int, num_tokens: int, num_threads: int) -> dict[str, float]:
@@ -49,6 +62,22 @@ def figures(file: Path, vocabulary: int, num_tokens: int, num_threads: int) -> d
             return side.ask(fights=True)
 
 
+def placed(shape: ModelShape, num_bytes: int, profile: Profile, num_tokens: int) -> Placement:
+    """Which layers the planner streams, and through what ring, where so many bytes are there for weights."""
+    demand = Demand(
+        shape,
+        NUM_CELLS,
+        parallel_answers=1,
+        least_cells=NUM_CELLS,
+        wishes=Wishes(n_ubatch=N_UBATCH, kv_ram_bytes=0, kv_disk_bytes=0),
+    )
+    frame = Frame("f16", 1, NUM_CELLS, N_UBATCH, kv_on_gpu=True, embedder_on_gpu=False)
+    # The planner gives the weights what a context of this size leaves.
+    budgets = Budgets(ram_bytes=num_bytes + Terms(demand).framed_ram_bytes(frame))
+    backlog = Backlog(running=1, answer_tokens=num_tokens)
+    return plan(machine(0, _MACHINE_GIB), profile, backlog, replace(demand, budgets=budgets))
+
+
 def _prepared(settings: Said) -> Callable[[Said], Said]:
     return lambda asked: _fought(settings) if asked else {}
 
@@ -57,20 +86,35 @@ def _fought(settings: Said) -> dict[str, float]:
     """Has both sides write in this process."""
     path, group = Path(settings["model"]), group_of(settings)
     assert group is not None
-    # Repacked weights would be memory of the process, which cannot be read again from the file.
+    half, num_tokens = path.stat().st_size // 2, settings["num_tokens"]
+    placement = placed(read_shape(path), half, measured(Profile(), path.parent), num_tokens)
+    # Layers are read as they lie in the model's file: repacked they would come from a copy, which gains both alike.
     model = Model(path, 0, lambda _: True, is_repacked=False)
+    held_before = group.usage().held_bytes
+    stream = LayerStream(
+        model,
+        path,
+        placement.streamed_layers,
+        max(1, placement.ring_slots),
+        Ledger(),
+        part=placement.pinned_part,
+    )
+    # Of the half, what lies in memory already.
+    there = max(0, group.usage().held_bytes - held_before)
     library = Library(plain_tokens(settings["vocabulary"]), SEED)
-    given = SamplingParams(max_tokens=settings["num_tokens"], seed=SEED)
-    recorded = library.quoting(settings["num_tokens"], num_passages=2)
-    when_ready = partial(_be_bound, group, path.stat().st_size // 2)
-    found = duel(model, [recorded], given, Pace(settings["num_threads"]), when_ready=when_ready)
+    given = SamplingParams(max_tokens=num_tokens, seed=SEED)
+    recorded = library.quoting(num_tokens, num_passages=2)
+    when_ready = partial(_be_bound, group, half - there)
+    found = duel(model, [recorded], given, Pace(settings["num_threads"]), when_ready=when_ready, stream=stream)
+    read_bytes = stream.counters().read_bytes
+    stream.close()
     model.close()
-    return found.figures
+    return {**found.figures, "streamed layers": len(placement.streamed_layers), "read GB": read_bytes / 1e9}
 
 
-def _be_bound(group: Group, model_bytes: int) -> None:
+def _be_bound(group: Group, missing_bytes: int) -> None:
     """What is held by now stays; so much of the model has room beside it."""
-    confined.limit(group, group.usage().held_bytes + model_bytes + _SPARE_BYTES)
+    confined.limit(group, group.usage().held_bytes + missing_bytes + _SPARE_BYTES)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,34 @@ def test_all_disks_are_held_and_the_process_leaves_the_group(
     assert (groups / "blkio" / "cgroup.procs").read_text() == str(os.getpid())
 
 
+def test_what_a_killed_bench_left_behind_is_removed_and_what_a_running_one_has_is_not(tmp_path: Path, devices: Path):
+    above = tmp_path / "groups" / "blkio"
+    # No process has this number, which is the most that there can be; the other one is ours.
+    left, running = above / f"ragdoll-bench-{2**22}-1", above / f"ragdoll-bench-{os.getpid()}-1"
+    for folder in (left, running):
+        folder.mkdir(parents=True)
+    with held_reads(250, tmp_path / "groups", devices):
+        assert not left.exists()
+        assert running.exists()
+
+
+def test_a_group_that_a_process_is_still_in_is_waited_for(
+    tmp_path: Path, devices: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "groups" / "blkio").mkdir(parents=True)
+    asked = list[Path]()
+
+    def rmdir(group: Path) -> None:
+        asked.append(group)
+        if len(asked) < 3:
+            raise OSError("busy")
+
+    with held_reads(250, tmp_path / "groups", devices):
+        monkeypatch.setattr(Path, "rmdir", rmdir)
+    assert len(asked) == 3
+    assert len(set(asked)) == 1
+
+
 def test_without_a_rate_nothing_is_held(tmp_path: Path, devices: Path):
     with held_reads(None, tmp_path / "nowhere", devices):
         assert not (tmp_path / "nowhere").exists()

@@ -26,7 +26,7 @@ from tests.bench.joint_side import FixedPlanner, as_split, demand_of
 from tests.helpers.machines import DESKTOP, MODELS, machine, wanted
 
 PHASES = (Phase("calm", 2, 2), Phase("busy", 8, 4), Phase("calm", 2, 2))
-SHAPE = ModelShape("", "llama", 128, (10, 10), 5, 5, (1, 1), 100, 25, has_chat_template=False)
+SHAPE = ModelShape("", "llama", 128, (10, 10), 5, 5, (1, 1), 100, 25)
 
 
 def course(*seconds: float) -> list[Answered]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from engine.generation.ordering import Order, along_kept
 from engine.generation.segment import Segment, tokens_of
 from tests.bench import ttft_reuse
 from tests.bench.bench_model import bench_model
+from tests.bench.peers import PeerFailed
 from tests.bench.recurring import (
     DOCUMENT_TOKENS,
     PER_QUESTION,
@@ -165,6 +168,57 @@ def test_without_peers_there_are_no_ratios_to_them() -> None:
     assert "llama_server" not in ttft_reuse.named_ratios({"ours": OURS})
 
 
+def test_of_what_was_measured_in_part_there_are_the_ratios_of_that_part() -> None:
+    found = {"ours": {"ttft_s": 2.0, "cold_s": 10.0}, "llama_server": {"ttft_s": 4.0}}
+    assert ttft_reuse.named_ratios(found) == {"llama_server_alone": 2.0}
+    assert ttft_reuse.named_ratios({}) == {}
+
+
+def bench_with(**found: dict[str, float]) -> ttft_reuse.Bench:
+    bench = ttft_reuse.Bench(ttft_reuse.SMALL, Path(), Path(), Recurring(4_000), None, has_python=False)
+    bench.found = found
+    bench.decisions.cpu_seconds, bench.decisions.wall_seconds = [1e-5], [1e-5]
+    return bench
+
+
+def told_to(**chosen: Any) -> argparse.Namespace:
+    return argparse.Namespace(**{"json": None, "quick": False, "no_peers": True, "peers": Path(), **chosen})
+
+
+def test_peers_that_were_not_measured_break_their_bounds_but_in_a_quick_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert not ttft_reuse._tell(bench_with(ours=OURS), told_to())
+    broken = {line.split()[0] for line in capsys.readouterr().out.splitlines() if "BROKEN" in line}
+    assert broken == {name for name in ttft_reuse.BOUNDS if "llama" in name or name.startswith("second_question_")} - {
+        "second_question_cold"
+    }
+    assert ttft_reuse._tell(bench_with(ours=OURS), told_to(quick=True))
+    everybody = bench_with(ours=OURS, llama_server=THEIRS, llama_cpp_python={"ttft_s": 8.0})
+    assert ttft_reuse._tell(everybody, told_to())
+    everybody.decisions.cpu_seconds.clear()
+    assert not ttft_reuse._tell(everybody, told_to()), "nothing was decided"
+
+
+def test_a_peer_that_fails_ends_the_bench_and_what_was_found_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def failing(bench: ttft_reuse.Bench) -> None:
+        bench.found |= {"ours": {"ttft_s": 2.0}, "llama_server": {"ttft_s": 4.0}, "llama_cpp_python": {}}
+        raise PeerFailed("It was killed.")
+
+    monkeypatch.setattr(ttft_reuse.Bench, "run", failing)
+    monkeypatch.setattr(ttft_reuse, "bench_model", lambda folder, shape: tmp_path / "model.gguf")
+    told = tmp_path / "told.json"
+
+    assert ttft_reuse.main(["--no-peers", "--json", str(told), "--peers", str(tmp_path)]) == 2
+
+    assert capsys.readouterr().err == "It was killed.\n"
+    written = json.loads(told.read_text())
+    assert written["ours"] == {"ttft_s": 2.0}
+    assert written["ratios"]["llama_server_alone"] == 2.0
+
+
 def test_the_whole_bench_finds_every_ratio(tmp_path: Path) -> None:
     size = ttft_reuse.Size(SMALL, questions=6, sets=1, searches=2, loads=ttft_reuse.LOADS)
     recurring, model = Recurring(SMALL.vocabulary), bench_model(tmp_path, SMALL)
@@ -179,7 +233,7 @@ def test_the_whole_bench_finds_every_ratio(tmp_path: Path) -> None:
     assert ours["computed_share"] < 1.0
     # Alone, four at a time, and under three loads.
     assert len(bench.decisions.cpu_seconds) == len(bench.decisions.wall_seconds) > 6 * (1 + 1 + 3)
-    assert ours["decision_p99_ms"] > 0
-    assert ours["decision_wall_p99_ms"] > 0
+    assert bench.decision_times["decision_p99_ms"] > 0
+    assert bench.decision_times["decision_wall_p99_ms"] > 0
     for way in ("", "no_reorder_", "no_speculation_"):
         assert ours[f"{way}hit_ratio_cells"] > 0

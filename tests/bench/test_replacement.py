@@ -7,9 +7,10 @@ import random
 
 import pytest
 
-from engine.generation.replacement import POLICIES, lru, pgdsf
+from engine.generation.replacement import pgdsf
 from tests.bench import replacement
 from tests.bench.replacement import INSTRUCTIONS, replay, seconds_to_read
+from tests.bench.replacement_policies import POLICIES, lru
 from tests.bench.request_traces import Request, Trace, document, exponent, popular
 
 

@@ -8,6 +8,7 @@ import json
 import random
 import threading
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,14 @@ from engine.memory.measured import Measured
 from engine.models.gguf import read_shape
 from tests.bench import report, serving
 from tests.bench.azure import Length
+from tests.bench.peers import PeerFailed
 from tests.bench.plain_retrieval import plain_prompt
 from tests.bench.real_library import Library, Text
-from tests.bench.serving import FULL, SMALL, Step, left, sides_of, steps
+from tests.bench.serving import FULL, LOADS, SMALL, Step, left, sides_of, steps
 from tests.bench.serving_evidence import as_read
 from tests.bench.serving_figures import (
     BOUNDS,
+    OWN_RATE,
     RECORDED,
     Key,
     Moment,
@@ -42,6 +45,7 @@ from tests.bench.serving_figures import (
     by_side,
     capacity_per_s,
     figures,
+    gang_capacity_per_s,
     idle_shares,
     in_overload,
     interval,
@@ -71,13 +75,13 @@ from tests.bench.serving_load import (
 from tests.bench.serving_our_side import Grown
 from tests.bench.serving_plot import Line, arrival_rates, panels, stairs, write_moments
 from tests.bench.serving_ways import DEFAULTS, WAYS, FullBatches, GangRoom, Way
-from tests.bench.simulated_runs import Steps, read_runs
+from tests.bench.simulated_runs import Planned, Steps, read_runs
 from tests.bench.whole_layers import next_layer_only
 from tests.helpers.loop_parts import Parts, prompt
 from tests.helpers.tiny_gguf import write_tiny_model
 
 EXTENT = Extent(prompt_tokens_per_passage=500, most_passages=3, answer_divisor=10, most_answer_tokens=20)
-SHAPE = ModelShape("", "llama", 128, (10, 10), 5, 5, (1, 1), 100, 25, has_chat_template=False)
+SHAPE = ModelShape("", "llama", 128, (10, 10), 5, 5, (1, 1), 100, 25)
 
 
 def served(*latencies: float, apart: float = 10.0) -> Run:
@@ -160,7 +164,9 @@ def test_stamps_are_read_with_seven_digits_of_a_second(tmp_path: Path) -> None:
 
 def test_questions_that_are_asked_alone_come_when_they_like() -> None:
     assert arrivals_of(Load("alone"), 3, 1.0, (), seed=1) == [0.0, 0.0, 0.0]
-    assert Load("alone").name == "alone"
+    assert arrivals_of(Load("at_once"), 3, 1.0, (), seed=1) == [0.0, 0.0, 0.0]
+    assert arrivals_of(Load("poisson_own", 0.5), 3, 4.0, (), seed=1) == moving_poisson(3, 2.0, seed=1)
+    assert [Load("alone").name, Load("at_once").name, Load("poisson_own", 0.9).name] == ["alone", "at_once", OWN_RATE]
     assert Load("poisson", 0.9).name == "poisson_0.9"
 
 
@@ -390,6 +396,32 @@ def test_in_overload_waiting_is_held_against_the_serial_peers() -> None:
 def test_every_bound_is_of_something_that_a_full_run_measures() -> None:
     assert promised(FULL.sides) == BOUNDS
     assert promised({"fits": ["ours", "serial", "no_tree"]}).keys() == {"one_at_a_time_fits"}
+    # What is not asked is not promised.
+    sides = {"oversubscribed": ["ours", "serial", "serial_batched"]}
+    assert promised(sides, [OWN_RATE]).keys() == {"one_at_a_time"}
+    assert promised(sides, ["poisson_0.9", OWN_RATE]).keys() == {"one_at_a_time", "serial_batched"}
+    assert promised(sides, ["poisson_1.2"]).keys() == {"one_at_a_time", "serial_overload"}
+    assert promised(sides, ["azure_0.9"]).keys() == {"one_at_a_time", "serial_batched_azure"}
+
+
+def test_who_answers_in_gangs_manages_as_many_as_end_where_all_wait() -> None:
+    # Ten and twenty seconds, both from the beginning.
+    assert gang_capacity_per_s(served(10.0, 20.0, apart=0.0)) == pytest.approx(0.1)
+
+
+def test_at_its_own_rate_the_peer_in_gangs_binds_nothing() -> None:
+    found = {
+        Key("oversubscribed", "ours", OWN_RATE): [served(1.0, 1.0)],
+        Key("oversubscribed", "serial_batched", OWN_RATE): [served(3.0, 3.0)],
+        Key("oversubscribed", "ours", "poisson_0.9"): [served(1.0, 1.0)],
+        Key("oversubscribed", "serial_batched", "poisson_0.9"): [served(2.0, 2.0)],
+    }
+
+    named = named_ratios(found)
+
+    assert named == {"serial_batched": pytest.approx(2.0), "serial_batched_own_rate": pytest.approx(3.0)}
+    assert bound(named).keys() == {"serial_batched"}
+    assert "serial_batched_own_rate" not in BOUNDS
 
 
 def test_a_table_has_a_line_for_each_side_and_ours_first() -> None:
@@ -431,6 +463,136 @@ def test_everybody_is_asked_at_the_rate_that_is_judged_and_ablations_once() -> N
     assert {step.load.factor for step in asked if step.load.arrivals == "poisson"} == set(
         FULL.factors["oversubscribed"]
     )
+
+
+def test_loads_that_are_named_are_asked_and_no_others() -> None:
+    sides = FULL.sides["oversubscribed"]
+    assert OWN_RATE not in {step.load.name for step in steps(FULL, "oversubscribed", sides)}
+    for named in LOADS:
+        asked = list(steps(FULL, "oversubscribed", sides, [named]))
+        assert {step.load.name for step in asked} - {"at_once"} == {"alone", named}
+    own = [step for step in asked if step.load.name not in ("alone",)]
+    # What its rate is made of comes first.
+    assert own[: len(FULL.seeds)] == [Step("serial_batched", Load("at_once"), seed) for seed in FULL.seeds]
+    assert {step.side for step in own[len(FULL.seeds) :]} == {"ours", "serial_batched"}
+    assert len(own) == 3 * len(FULL.seeds)
+
+
+def failing(*fails: tuple[str, str], **options: Any) -> tuple[serving.Bench, list[tuple[str, str, int]]]:
+    """A bench whose sides fail at these loads, and what it measured in order."""
+    bench, asked = serving.Bench.__new__(serving.Bench), list[tuple[str, str, int]]()
+    bench.size, bench.found, bench.server, bench.interpreters = FULL, {}, None, {}
+    bench.options = argparse.Namespace(only=["serial_batched"], json=None, csv=None, runs=None, plot=None, load=())
+    vars(bench.options).update(options)
+
+    def measure(regime: serving.Regime, step: Step) -> None:
+        asked.append((step.side, step.load.name, step.seed))
+        if (step.side, step.load.name) in fails:
+            raise PeerFailed("It was killed.")
+        bench.found.setdefault(Key(regime, step.side, step.load.name), []).append(served(1.0, 2.0))
+
+    bench.measure = measure  # type: ignore[attr-defined]
+    return bench, asked
+
+
+@pytest.fixture
+def unmeasuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Benches that measure as they were told to, and rehearse nothing."""
+    monkeypatch.setattr(serving, "Bench", type("Bench", (serving.Bench,), {}))
+    monkeypatch.setattr(serving.Bench, "_rehearse", lambda bench, regime: None)
+    monkeypatch.setattr(serving.Bench, "_measure", lambda bench, regime, step: bench.measure(regime, step))
+
+
+@pytest.mark.usefixtures("unmeasuring")
+@pytest.mark.parametrize("side", ["ours", "serial"])
+def test_a_load_at_which_ours_or_the_serial_peer_fails_is_dropped_and_the_rest_measured(
+    side: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench, asked = failing((side, "poisson_1.2"))
+
+    bench.run("oversubscribed")
+
+    assert [name for one, name, _ in asked if one == side].count("poisson_1.2") == 1
+    assert Key("oversubscribed", side, "poisson_1.2") not in bench.found
+    for load in ("poisson_0.9", "poisson_1.5", "azure_0.9"):
+        assert bench.found[Key("oversubscribed", side, load)]
+    assert len(bench.found[Key("oversubscribed", "serial_batched", "poisson_1.2")]) == len(FULL.seeds)
+    assert f"{side} is left out at poisson_1.2: It was killed." in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("unmeasuring")
+@pytest.mark.parametrize("side", ["ours", "serial"])
+def test_without_what_rates_are_made_of_there_is_nothing_to_go_on_with(side: str) -> None:
+    bench, asked = failing((side, "alone"))
+
+    with pytest.raises(PeerFailed):
+        bench.run("oversubscribed")
+
+    assert {name for _, name, _ in asked} == {"alone"}
+
+
+@pytest.mark.usefixtures("unmeasuring")
+def test_another_peer_that_fails_is_left_out_from_there_on() -> None:
+    bench, asked = failing(("serial_batched", "at_once"), load=["poisson_0.9", OWN_RATE])
+
+    bench.run("oversubscribed")
+
+    # Its own rate is not known then, so nobody is asked at it.
+    assert asked[-1] == ("serial_batched", "at_once", FULL.seeds[0])
+    assert bench.found[Key("oversubscribed", "serial_batched", "poisson_0.9")]
+
+
+@pytest.mark.usefixtures("unmeasuring")
+def test_rates_are_those_of_whoever_they_are_named_by() -> None:
+    bench, _ = failing(load=[OWN_RATE])
+    bench.found = {
+        Key("fits", "serial", "alone"): [served(2.0, 2.0)],
+        Key("fits", "serial_batched", "at_once"): [served(4.0, 8.0, apart=0.0)],
+    }
+    rates = [bench._capacity_for("fits", load) for load in (Load("poisson", 0.9), Load("poisson_own", 0.9))]
+    assert rates == [pytest.approx(1 / 2), pytest.approx(2 / 8)]
+
+
+class TellingSide:
+    """Answers everything alike, and plans."""
+
+    def __init__(self) -> None:
+        self.asked: list[set[str]] = []
+
+    def ask(self, **asked: Any) -> dict[str, Any]:
+        self.asked.append(set(asked))
+        planned = {"alone_bytes": 5.0, "streamed_bytes": [5.0, 7.0], "bytes_per_s": 10.0}
+        return planned if "plans" in asked else served(1.0).told()
+
+
+def test_what_is_planned_is_told_where_questions_came_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, side = serving.Bench.__new__(serving.Bench), TellingSide()
+    bench.found, bench.step_times = {}, {"fits": Steps({1: 0.1}, 0.75, 0.5, {"serial_batched": Planned()})}
+    monkeypatch.setattr(serving.Bench, "_asked", lambda bench, regime, step: [])
+    monkeypatch.setattr(serving.Bench, "_opened", lambda bench, regime, name: nullcontext(side))
+
+    bench._measure("fits", Step("ours", Load("alone"), 1))
+    bench._measure("fits", Step("ours", Load("poisson", 0.9), 1))
+
+    assert side.asked == [{"asked", "is_alone"}, {"plans"}, {"asked", "is_alone"}]
+    planned = {"serial_batched": Planned(), "ours": Planned(5.0, (5.0, 7.0), 10.0)}
+    assert bench.step_times == {"fits": Steps({1: 0.1}, 0.75, 0.5, planned)}
+    assert {key.load for key in bench.found} == {"alone", "poisson_0.9"}
+
+
+def test_a_server_that_cannot_be_built_is_left_out_and_its_bounds_are_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fail(folder: Path) -> Path:
+        raise PeerFailed("llama-server is built by CMake, which is not installed.")
+
+    monkeypatch.setattr(serving.peers, "llama_server", fail)
+    options = argparse.Namespace(regime=("fits",), only=None, quick=False, peers=tmp_path)
+
+    assert serving._server(options, FULL) is None
+    assert "left out: llama-server is built by CMake" in capsys.readouterr().err
+    missing = report.unmeasured(promised({"fits": sides_of(FULL, "fits", None)}), {})
+    assert any(line.split()[0] == "llama_server_fits" and "BROKEN" in line for line in missing)
 
 
 def test_what_is_known_of_a_load_are_its_first_seeds() -> None:
@@ -560,6 +722,7 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
         disk_rate=None,
         regime=("fits",),
         only=["serial_batched"],
+        load=(),
         quick=False,
     )
     bench = serving.Bench.__new__(serving.Bench)
@@ -599,6 +762,20 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
         assert [row["backlog"] for row in csv.DictReader(stream)] == ["1", "2"]
     assert "30.0 questions a minute" in capsys.readouterr().out
 
+    key = Key("fits", "serial_batched", OWN_RATE)
+    bench.found |= {
+        replace(key, load="at_once"): [served(10.0, 20.0, apart=0.0)],
+        key: [served(3.0)],
+        replace(key, side="ours"): [replace(served(1.0), moments=moments)],
+    }
+    assert serving.tell(bench)
+    told = capsys.readouterr().out
+    assert "in gangs 6.0" in told
+    assert [line.split() for line in told.splitlines() if "own_rate" in line] == [
+        ["serial_batched_own_rate_fits", "3.000"]
+    ]
+    assert json.loads(options.json.read_text())["ratios"]["serial_batched_own_rate_fits"] == pytest.approx(3.0)
+
     options.only = ["serial_batched", "llama_server"]
     assert not serving.tell(bench)
     broken = {line.split()[0] for line in capsys.readouterr().out.splitlines() if "BROKEN" in line}
@@ -618,7 +795,7 @@ def test_where_memory_is_short_what_one_thing_is_for_has_to_show(
     model.write_bytes(bytes(12))
     bench = serving.Bench.__new__(serving.Bench)
     bench.options = argparse.Namespace(
-        json=None, csv=None, runs=None, plot=None, regime=("oversubscribed",), only=[side], quick=True
+        json=None, csv=None, runs=None, plot=None, regime=("oversubscribed",), only=[side], load=(), quick=True
     )
     bench.size, bench.models = FULL, dict.fromkeys(serving.REGIMES, model)
     bench.found = {

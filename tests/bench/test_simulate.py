@@ -9,15 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from engine.memory.demand import Backlog, Demand
+from engine.memory.hardware import Hardware
 from engine.memory.measured import Beside, Point, Split
 from engine.memory.measured import Measured as Table
+from engine.memory.placement import Placement
+from engine.memory.planner import plan
 from tests.bench.peers import PeerFailed
+from tests.bench.planned_steps import planned_steps
 from tests.bench.serving_figures import Key, Run
 from tests.bench.serving_figures import Served as Measured
-from tests.bench.simulate import SPEEDUPS, check, piperag, row_of
+from tests.bench.simulate import SPEEDUPS, check, main, piperag, row_of
 from tests.bench.simulated import Question, Served, Stages, gangs, mean_latency_s, pipelined, serial
-from tests.bench.simulated_runs import Steps, compared, read_runs, resumed, stages_of, write_runs
-from tests.helpers.machines import DESKTOP, MODELS
+from tests.bench.simulated_runs import Planned, Steps, compared, read_runs, resumed, stages_of, write_runs
+from tests.helpers.machines import DESKTOP, MODELS, machine, wanted
 
 # A search takes two seconds however many it is for, a token is read in a hundredth, and a step takes a second.
 PLAIN = Stages(lambda count: 2.0, lambda tokens: tokens / 100, lambda answers: 1.0)
@@ -163,7 +168,7 @@ def test_ours_is_simulated_as_the_engine_lets_questions_in() -> None:
 def test_what_steps_waited_for_alone_hides_prompts_of_ours() -> None:
     alone = found()[Key("fits", "serial", "alone")]
     plain, waited = (
-        stages_of([replace(run, totals={"waited_s": seconds}) for run in alone], Steps({})) for seconds in (0.0, 4.0)
+        stages_of([replace(run, totals={"waited_s": seconds}) for run in alone], Steps()) for seconds in (0.0, 4.0)
     )
     # Eight tokens were written, and a token of a prompt takes a hundredth.
     assert [plain.hidden_s(1), waited.hidden_s(1), waited.hidden_s(11), waited.hidden_s(99)] == [
@@ -174,18 +179,104 @@ def test_what_steps_waited_for_alone_hides_prompts_of_ours() -> None:
     ]
 
 
+def test_whatever_comes_between_a_search_and_the_first_token_of_somebody_alone_is_reading() -> None:
+    # What was read ahead is told as waiting: nobody else was there to be waited for.
+    told_so = Run((served(0.0, (0.0, 2.0, 1.0, 4.0)),))
+    read_ahead = Run((replace(told_so.served[0], prefill_began_s=2.75),))
+    [plain, ahead] = (stages_of([run], Steps()) for run in (told_so, read_ahead))
+    assert ahead.read_s(100) == plain.read_s(100) == pytest.approx(1.0)
+
+
+def test_a_step_takes_longer_where_keys_and_values_take_the_room_of_layers() -> None:
+    planned = Planned(50.0, (50.0, 60.0, 75.0), 100.0)
+    assert [planned.more_s(count) for count in (1, 2, 3, 6)] == [pytest.approx(more) for more in (0.0, 0.1, 0.25, 0.25)]
+    assert Planned().more_s(5) == 0.0
+    [alone], [both] = ([replace(run, totals={"waited_s": 4.0}) for run in runs] for runs in found().values())
+    of_ours = {Key("fits", "ours", "alone"): [alone], Key("fits", "ours", "poisson_0.9"): [both]}
+    [alike] = compared(of_ours, {"fits": Steps()})
+    [slower] = compared(of_ours, {"fits": Steps().with_planned("ours", Planned(50.0, (60.0,), 100.0))})
+    [others] = compared(of_ours, {"fits": Steps().with_planned("serial_batched", planned)})
+    assert slower.simulated_s > alike.simulated_s == others.simulated_s
+
+
+def test_more_is_hidden_where_a_step_reads_more_layers() -> None:
+    run = replace(found()[Key("fits", "serial", "alone")][0], totals={"waited_s": 4.0})
+    stages = stages_of([run], Steps(), Planned(50.0, (50.0, 100.0), 100.0))
+    # A step takes a second, of which half is waited for. With another answer half a second more is read meanwhile, of
+    # which computing hides what a token of a prompt takes, a hundredth.
+    assert [stages.step_s(1), stages.step_s(2)] == [pytest.approx(1.0), pytest.approx(1.5)]
+    assert [stages.hidden_s(1), stages.hidden_s(2)] == [pytest.approx(0.5), pytest.approx(0.99)]
+
+
+def test_what_is_read_more_is_waited_for_only_where_computing_does_not_hide_it() -> None:
+    [run] = found()[Key("fits", "serial", "alone")]
+    # A step computes for a second and waits for nothing: .3 s of it read, with two answers .9 s, with three 1.4 s.
+    stages = stages_of([run], Steps({1: 0.5, 2: 0.6, 3: 0.6}), Planned(30.0, (30.0, 90.0, 140.0), 100.0))
+    assert [stages.step_s(count) for count in (1, 2, 3)] == [pytest.approx(seconds) for seconds in (1.0, 1.2, 1.4)]
+    assert [stages.hidden_s(count) for count in (1, 2, 3)] == [pytest.approx(seconds) for seconds in (0.0, 0.0, 0.2)]
+
+
+def test_of_a_model_that_is_streamed_more_is_read_in_a_step_of_more_answers_and_by_what_is_known_before() -> None:
+    demand, hardware = wanted(MODELS[0], context_tokens=2048), machine(0, 2.4)
+    backlog = Backlog(prompt_tokens=1200, answer_tokens=64, lengths=(1264,))
+
+    def placed(hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
+        return plan(hardware, DESKTOP, backlog, demand)
+
+    here = placed(hardware, replace(backlog, running=1), demand)
+    assert here.streamed_layers
+    planned = planned_steps(placed, DESKTOP, hardware, replace(backlog, waiting=7, running=3), demand, here)
+    assert planned == planned_steps(placed, DESKTOP, hardware, backlog, demand, here)
+    assert len(planned.streamed_bytes) == 16
+    # Where others follow, cells are kept for them already.
+    read = planned.streamed_bytes
+    assert 0 < planned.alone_bytes < read[0] < read[3] < read[15]
+    assert planned.alone_s == pytest.approx(planned.alone_bytes / DESKTOP.stream_bytes_per_s)
+    roomy = planned_steps(placed, DESKTOP, machine(0, 32), backlog, demand, placed(machine(0, 32), backlog, demand))
+    assert roomy == Planned(0, (0,) * 16, DESKTOP.stream_bytes_per_s)
+
+
 def test_runs_are_read_as_they_were_written(tmp_path: Path):
     file = tmp_path / "runs.json"
     split = Split()
     table = Table().with_point(Point(split, "write", 1, seconds=0.1)).with_point(Point(split, "write", 4, seconds=0.2))
-    write_runs(file, found(), {"fits": Steps.of(table.with_beside(Beside(split, 2, 2, 0.75, 0.5)))})
-    runs, steps = read_runs(file)
-    assert runs == found()
-    assert steps == {"fits": Steps({1: 0.1, 4: 0.2}, 0.75, 0.5)}
+    table = table.with_point(Point(split, "write", 8, is_hidden=True)).with_beside(Beside(split, 2, 2, 0.75, 0.5))
+    planned = Planned(10.0, (10.0, 20.0), 100.0)
+    write_runs(file, found(), {"fits": Steps.of(table).with_planned("ours", planned)})
+    assert read_runs(file) == (found(), {"fits": Steps({1: 0.1, 4: 0.2}, 0.75, 0.5, {"ours": planned})})
+
+
+def test_runs_of_before_plans_were_told_have_none(tmp_path: Path):
+    file = tmp_path / "runs.json"
+    write_runs(file, found(), {})
+    of_then = '"steps": {"fits": {"seconds": {"1": 0.1}, "writing": 0.75, "searching": 0.5}}'
+    file.write_text(file.read_text().replace('"steps": {}', of_then))
+    assert read_runs(file)[1] == {"fits": Steps({1: 0.1}, 0.75, 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "cannot be read: No such file"),
+        ("{", "holds no measured runs"),
+        ("[1]", "holds no measured runs"),
+        ('{"runs": 3}', "holds no measured runs"),
+        ('{"conditions": {}, "runs": [{"key": {"a": 1}, "runs": []}], "steps": {}}', "holds no measured runs"),
+        ("\ud800", "holds no measured runs"),
+    ],
+)
+def test_a_file_without_runs_is_said_to_be_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, why: str
+):
+    file = tmp_path / "runs.json"
+    if content is not None:
+        file.write_bytes(content.encode("utf-8", "surrogatepass"))
+    assert main(["--measured", str(file)]) == 2
+    assert why in capsys.readouterr().err
 
 
 def test_what_was_measured_under_the_same_conditions_is_gone_on_with(tmp_path: Path):
-    file, steps = tmp_path / "runs.json", {"fits": Steps({1: 0.1}, 0.75, 0.5)}
+    file, steps = tmp_path / "runs.json", {"fits": Steps({1: 0.1}, 0.75, 0.5, {"ours": Planned(10.0, (20.0,), 100.0)})}
     assert resumed(file, {"threads": 2}) == ({}, {})
     write_runs(file, found(), steps, {"threads": 2, "questions": {"fits": 100}})
     assert resumed(file, {"threads": 2, "questions": {"fits": 100}}) == (found(), steps)
@@ -197,7 +288,7 @@ def test_what_was_measured_under_the_same_conditions_is_gone_on_with(tmp_path: P
             resumed(file, {"threads": 2})
 
 
-def test_steps_are_as_measured_between_as_on_a_line_and_beyond_in_proportion():
+def test_computing_is_as_measured_between_as_on_a_line_and_beyond_in_proportion():
     steps = Steps({1: 0.1, 4: 0.2})
     assert [steps.times(count) for count in (1, 2, 4, 8)] == [
         pytest.approx(1.0),
@@ -205,7 +296,7 @@ def test_steps_are_as_measured_between_as_on_a_line_and_beyond_in_proportion():
         pytest.approx(2.0),
         pytest.approx(4.0),
     ]
-    assert Steps({}).times(5) == 1.0
+    assert Steps().times(5) is None
 
 
 def test_the_check_fails_where_the_simulator_is_far_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.bench import report
+from tests.bench import ending, report
 from tests.helpers.corpus import write_corpus
 from tests.helpers.shared_data import SHARED_DATA
 
@@ -201,4 +201,4 @@ def _compiled(environment: dict[str, str], bytecode: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ending.run(main))

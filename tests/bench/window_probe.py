@@ -123,7 +123,7 @@ def watched(make_probe: Callable[[Session], Watching]) -> Watching:
     application = make_application(["ragdoll"])
     home = AppHome.find()
     home.create()
-    instance = SingleInstance(home.lock_file)
+    instance = SingleInstance(home.lock_file, home.socket_file)
     if not instance.claim():
         raise SystemExit(f"A window is already open on {home.data}.")
     session = Session(home, instance, ())
