@@ -1,12 +1,13 @@
-"""Who gets cells and who gives them up: carries out what scheduler.py decides.
+"""Admission: which requests get cells and which give them up; carries out what scheduler.py decides.
 
-When cells run out, kept KV leaves first, then the latest arrival of the least urgent: all its cells at once, saved or
-to be read again, whatever costs less. It comes back before anybody new who is not more urgent.
+When cells run out, kept KV leaves first, then the latest arrival of the least urgent requests: all its cells at once,
+saved or to be read again, whichever costs less. It comes back before any new request that is not more urgent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.config import MIB
@@ -15,7 +16,6 @@ from engine.generation.answers_kept import keep_written
 from engine.generation.cells import Cells
 from engine.generation.counters import Tally
 from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
-from engine.generation.in_reading import shared_segments_tokens
 from engine.generation.keeping import Found, Keeper
 from engine.generation.needs import cells_now
 from engine.generation.preemption import DISK_RATES, Part, choose
@@ -23,22 +23,39 @@ from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.queueing import LOOKAHEAD, Queueing, has_precedence
 from engine.generation.residence import OverDisk, Residence
 from engine.generation.scheduler import Resident, is_read_soon, victim, watermark
+from engine.generation.shared_prefill import shared_segments_tokens
 from engine.generation.swap_room import ROOMY, SwapRoom
-from engine.memory.gangs import Sharing
+from engine.memory.gangs import QueueSharing
 
-# For less nobody waits until another prompt has been read.
+# A request does not wait for another prompt to be read in order to save fewer tokens than this.
 MIN_SAVED_TOKENS = 32
-# What is saved on the disk in pieces passes through so much memory at a time, at the least.
+# What is saved to disk in pieces passes through at least this much memory at a time.
 LEAST_PIECE_BYTES = 16 * MIB
-# While nobody comes or goes, there is room only where kept KV was unpinned, or where waiting made more urgent.
+# While no request comes or goes, room appears only where kept KV was unpinned or where waiting raised an urgency.
 _STEPS_BETWEEN_TRIES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionLimits:
+    """What admission stays within.
+
+    `max_running` sequences write side by side, and a step computes `step_tokens` tokens at most. What leaves the cells
+    takes no more memory than `swap_budget_bytes` in all, nor than `swap_room` has then. `pays_by_pass`: a pass takes
+    long however few tokens it computes, as where layers are streamed.
+    """
+
+    max_running: int
+    step_tokens: int
+    swap_budget_bytes: int
+    swap_room: Callable[[], SwapRoom] = lambda: ROOMY
+    pays_by_pass: bool = False
 
 
 class Admission:
     """Moves groups between waiting and running; part of the step loop.
 
-    `lacks_cells`: somebody waits for nothing but cells. `most_cells` are those of a context that may take the place of
-    this one, where that has more.
+    `lacks_cells`: a request waits for nothing but cells. `most_cells` is the size of the context that may replace this
+    one, where that has more cells.
     """
 
     def __init__(
@@ -50,36 +67,26 @@ class Admission:
         profile: PrefillProfile,
         tally: Tally,
         clock: Callable[[], float],
-        max_running: int,
-        step_tokens: int,
-        swap_budget_bytes: int,
-        swap_room: Callable[[], SwapRoom] = lambda: ROOMY,
-        *,
-        pays_by_pass: bool = False,
+        limits: AdmissionLimits,
     ) -> None:
-        """What leaves the cells takes no more memory than `swap_budget_bytes` in all, nor than `swap_room` has then.
-
-        `pays_by_pass`: a pass takes long however few tokens it computes, as where layers are streamed.
-        """
+        """Starts with nothing held back; `residence` moves what leaves the cells and comes back."""
         self._groups, self._cells, self._keeper, self._residence = groups, cells, keeper, residence
         self._profile, self._tally, self._clock = profile, tally, clock
-        self._max_running, self._swap_budget_bytes, self._swap_room = max_running, swap_budget_bytes, swap_room
-        self._pays_by_pass = pays_by_pass
-        self._step_tokens, self.most_cells = step_tokens, cells.num_cells
+        self._limits, self.most_cells = limits, cells.num_cells
         self._queue = Queueing(groups, keeper, residence.keeps, clock, profile)
         self._held: list[SequenceGroup] = []
         self.lacks_cells = self._is_held_back = False
-        self._sharing: Sharing | None = None
+        self._sharing: QueueSharing | None = None
         self._num_steps_to_skip = 0
 
     def make_room(self, max_tokens: int) -> SequenceGroup | None:
-        """Frees cells for the next batch of at most `max_tokens`, and sequence numbers for those who will need them.
+        """Frees cells for the next batch of at most `max_tokens`, and the sequence numbers that will be needed.
 
-        Kept KV leaves for all of it; somebody else only for the tokens of those who are writing, or for the first
-        token of a prompt where nobody is.
+        Kept KV leaves for all of these tokens; a running group leaves only for the next tokens of answers that are
+        being written, or for the first token of a prompt where none is.
 
         Returns:
-            The only group that is left, where even that has not got what it needs.
+            The only group that is left, where even that cannot get what it needs.
         """
         self._free_slots()
         if self._cells.num_free >= max_tokens:
@@ -99,10 +106,10 @@ class Admission:
         return None
 
     def admit(self) -> SequenceGroup | None:
-        """Gives cells to those who wait, as long as there are enough.
+        """Gives cells to waiting groups, as long as there are enough.
 
         Returns:
-            A group that will not fit even though nobody else runs; or would in more cells than there are, but may be.
+            A group that does not fit although no other runs, or that would fit into more cells than this context has.
         """
         if self._num_steps_to_skip and self._groups.running:
             self._num_steps_to_skip -= 1
@@ -130,30 +137,30 @@ class Admission:
         self.lacks_cells = False
         return None
 
-    def share_steps(self, sharing: Sharing | None) -> None:
-        """Has what nobody sits in front of begin when all who wait wait least by that; None: as soon as it has cells.
+    def share_steps(self, sharing: QueueSharing | None) -> None:
+        """Has scripts' requests begin when the mean wait of all is shortest; None: as soon as they have cells.
 
-        An answer that is nearly there had better not wait for a long prompt of one that is not, unless many wait for
-        whom steps that are shared are worth more.
+        An answer that is nearly done should not wait for the long prompt of one that is not, unless so many requests
+        wait that shared steps are worth more to them.
         """
         if sharing != self._sharing:
             self._sharing = sharing
             self.look_again()
 
     def look_again(self) -> None:
-        """Somebody came or went: whoever found no room may find some now."""
+        """A request came or went: groups that found no room may find some now."""
         self._num_steps_to_skip = 0
 
     def _pause(self) -> None:
-        """Nobody comes in as things are; those whose kept KV is still being read may, as soon as it was."""
+        """Stops trying for some steps; not where kept KV is being read from disk, after which a group may come in."""
         self._num_steps_to_skip = 0 if self._queue.awaits_disk else _STEPS_BETWEEN_TRIES
 
     def hold_back(self) -> None:
-        """Cells ran out although we counted enough: nobody comes in before somebody has ended."""
+        """Cells ran out although enough were counted: no group comes in before another has ended."""
         self._is_held_back = True
 
     def note_end(self) -> None:
-        """Somebody has ended."""
+        """A group has ended."""
         self._is_held_back = False
         self.look_again()
 
@@ -163,16 +170,16 @@ class Admission:
 
     @property
     def next_up(self) -> list[SequenceGroup]:
-        """Those that may be next and have not begun, in the order in which they would be but for what is kept."""
+        """Groups that have not begun and may be next, in order of urgency and arrival, regardless of what is kept."""
         return sorted(self._queue.next_up, key=lambda group: (self.rank(group), group.arrival))
 
     def being_read(self, group: SequenceGroup) -> list[SequenceGroup]:
-        """Those whose prompts are being read, and are not less urgent than one that waits."""
+        """Groups whose prompts are being read and that are no less urgent than a waiting one."""
         most = self.rank(group)
         return [other for other in self._groups.being_read if self.rank(other) <= most]
 
     def note_served(self, groups: Iterable[SequenceGroup]) -> None:
-        """Something was computed for these."""
+        """Notes that something was computed for these groups."""
         self._queue.note_served({group.request.priority for group in groups})
 
     def preempt(self, group: SequenceGroup) -> None:
@@ -180,9 +187,9 @@ class Admission:
         self._leave(group, self._is_saved(group))
 
     def _is_saved(self, group: SequenceGroup) -> bool:
-        """Copies out of the cells what only this group holds, where that is worth it and has room; or says that not."""
-        residence, room = self._residence, self._swap_room()
-        parts, left_bytes = residence.parts(group), self._swap_budget_bytes - residence.saved_bytes
+        """Copies what only this group holds out of the cells, where that pays and has room; says whether it did."""
+        residence, room = self._residence, self._limits.swap_room()
+        parts, left_bytes = residence.parts(group), self._limits.swap_budget_bytes - residence.saved_bytes
         if choose(parts, min(left_bytes, room.ram_bytes), residence.rates, self._profile) == "swap":
             return residence.save(group)
         return self._is_saved_on_disk(group, None, room.passing_bytes, room.disk_folder)
@@ -190,7 +197,7 @@ class Admission:
     def _is_saved_on_disk(
         self, group: SequenceGroup, kept: int | None, passing_bytes: int, folder: Path | None
     ) -> bool:
-        """The same by way of so much memory to files, which more bytes pass through piece by piece."""
+        """Does the same through files; more bytes than `passing_bytes` of memory pass through it piece by piece."""
         parts = self._residence.parts(group, kept)
         num_bytes = sum(part.num_bytes for part in parts)
         if folder is None or self._least_bytes_at_once(num_bytes) > passing_bytes:
@@ -201,7 +208,7 @@ class Admission:
         return self._residence.save(group, kept, OverDisk(folder, min(num_bytes, passing_bytes)))
 
     def _is_worth_writing(self, parts: Sequence[Part]) -> bool:
-        """Whether files take less time than computing again, however much memory that passes through."""
+        """Whether files take less time than computing again, however much memory the bytes pass through."""
         return choose(parts, sum(part.num_bytes for part in parts), DISK_RATES, self._profile) == "swap"
 
     def _least_bytes_at_once(self, num_bytes: int) -> int:
@@ -212,24 +219,25 @@ class Admission:
         self._leave(group, is_saved=False)
 
     def set_aside(self, room_bytes: int, disk_folder: Path | None = None) -> None:
-        """Takes all cells from everybody, because the context is about to go; they go on where they were in another.
+        """Takes all cells from all groups, as the context is about to go; they go on in another one where they were.
 
-        What is kept has left the cells already, and is found again. What was saved first makes way to the disk for what
-        does not fit into `room_bytes` of memory beside it, and what does not fit in there alone goes to the disk in
-        pieces; where that is no way, it is read again.
+        What is kept has left the cells already and is found again. What does not fit into `room_bytes` of memory
+        alongside what was saved earlier pushes that to disk; what does not fit into this memory at all is saved to disk
+        in pieces. Where neither is possible, it is read again.
         """
-        self.drop_closing()
+        # Kept KV has left the cells, and what came back into them now would go with the context.
+        self._forget_closing()
         self._queue.let_go_of_all()
         for group in reversed(list(self._groups.running)):
             self._queue.find(group)
             kept = group.found.num_tokens if group.found is not None else 0
             is_saved = self._is_set_aside(group, kept, room_bytes, disk_folder)
             self._leave(group, is_saved, keeps_found=True)
-            # Nobody waits yet for what is kept of it.
+            # It is too early for the group to wait for what is kept of it.
             group.awaits_disk_since = None
 
     def _is_set_aside(self, group: SequenceGroup, kept: int, room_bytes: int, disk_folder: Path | None) -> bool:
-        """As `_is_saved`, where nobody may stay in the cells."""
+        """Like `_is_saved`, where no group may stay in the cells."""
         parts = self._residence.parts(group, kept)
         needed_bytes = sum(part.num_bytes for part in parts)
         bytes_at_once = needed_bytes if needed_bytes <= room_bytes else self._least_bytes_at_once(needed_bytes)
@@ -240,7 +248,7 @@ class Admission:
         return self._is_saved_on_disk(group, kept, room_bytes - self._residence.saved_bytes, disk_folder)
 
     def _make_way(self, most_bytes: int, disk_folder: Path) -> None:
-        """Has what was saved of those who wait take no more memory than that."""
+        """Moves what was saved of waiting groups to disk until it takes no more memory than this."""
         for group in self._groups.waiting:
             if self._residence.saved_bytes <= most_bytes:
                 return
@@ -262,15 +270,19 @@ class Admission:
         return self._queue.let_go(group)
 
     def drop_closing(self) -> bool:
-        """Gives up computing the last tokens of answers that have ended, and their cells; the rest of them is kept.
+        """Gives up the last tokens of answers that have ended, and frees their cells; the rest of them is kept.
 
-        False where there were none.
+        Returns False where there were none.
         """
+        for group in self._groups.closing:
+            # A request waits for these cells. A copy that stays in cells leaves them for the next one that needs them.
+            keep_written(self._keeper, group, group.lead, can_wait=False)
+        return self._forget_closing()
+
+    def _forget_closing(self) -> bool:
         closing = self._groups.closing[:]
         self._groups.closing.clear()
         for group in closing:
-            # Where a disk or memory has room for it: a copy that stays in cells leaves them for whoever needs these.
-            keep_written(self._keeper, group, group.lead)
             self._residence.forget(group)
         return bool(closing)
 
@@ -282,22 +294,22 @@ class Admission:
         return max(due.count(1), 1) if due else 0
 
     def _is_time_for(self, group: SequenceGroup) -> bool:
-        """Whether a group would be read soon, and there are not too many already that are as urgent."""
+        """Whether a group would be read soon, and not too many groups that are as urgent are running already."""
         rank_of_group = self.rank(group)
         before = [other for other in self._groups.running if self.rank(other) <= rank_of_group]
-        if _num_sequences(before) + group.num_sequences > self._max_running:
+        if _num_sequences(before) + group.num_sequences > self._limits.max_running:
             # Only an end changes that.
             self._pause()
             return False
         num_unread = sum(other.num_unread for other in before)
         num_to_read = 0 if group.is_swapped else group.num_tokens - self._num_there(group)
-        return is_read_soon(num_to_read, num_unread, self._step_tokens)
+        return is_read_soon(num_to_read, num_unread, self._limits.step_tokens)
 
     def _begins(self, group: SequenceGroup, cached_tokens: int) -> bool:
-        """Whether a group begins although others run, which people do at once, and what has begun before.
+        """Whether a group begins although others run. Users' requests and groups that had begun before do so at once.
 
-        A script waits for scripts alone: somebody at the window would have it wait for ever. Who has not begun waits
-        for what is being read anyway.
+        A request of a script waits for other scripts only: users would have it wait for ever. A group that has not
+        begun waits for prompts that are being read anyway and share its beginning.
         """
         is_new = group.status is SequenceStatus.WAITING
         if is_new and (self._is_being_kept(group) or self._is_being_read(group, cached_tokens)):
@@ -312,22 +324,22 @@ class Admission:
         return len(scripts) < self._sharing.best(read_seconds, num_known)
 
     def _is_being_kept(self, group: SequenceGroup) -> bool:
-        """Whether the answer it goes on behind needs one more pass to be kept, which is the only way to go on there.
+        """Whether the answer that it continues needs one more pass to be kept, without which it cannot go on there.
 
-        Where prompts are being read it might take many.
+        While prompts are being read, that pass might be many passes away.
         """
         is_soon = not self._groups.being_read and group.times_passed < LOOKAHEAD
         return is_soon and self._keeper.keeps_whole and self._groups.before(group) is not None
 
     def _is_being_read(self, group: SequenceGroup, cached_tokens: int) -> bool:
-        """Whether more of a prompt will be kept when another has been read that comes first, or is nearly there."""
+        """Whether more of its prompt will be kept once another has been read that comes first or is nearly done."""
         keeper = self._keeper
         if not keeper.has_room or keeper.keeps_whole or group.times_passed >= LOOKAHEAD:
             return False
         there, least = max(cached_tokens, self._num_there(group)), MIN_SAVED_TOKENS
-        if self._pays_by_pass:
-            # The passes that read what is being read have so much room left.
-            least = max(least, -sum(other.num_unread for other in self._groups.running) % self._step_tokens)
+        if self._limits.pays_by_pass:
+            # The passes that read what is being read have this much room left.
+            least = max(least, -sum(other.num_unread for other in self._groups.running) % self._limits.step_tokens)
         segments = group.request.segments
         for other in self.being_read(group):
             saved = shared_segments_tokens(segments, other.request.segments) - there
@@ -340,16 +352,16 @@ class Admission:
         return False
 
     def _leaves_room(self, group: SequenceGroup) -> bool:
-        """Whether those whom a group passes, because they wait for what is being read, could begin beside it."""
+        """Whether the groups that it overtakes, because they wait for what is being read, could begin alongside it."""
         held = [other for other in self._held if self.rank(other) <= self.rank(group)]
         if not held:
             return True
         num_sequences = _num_sequences([*self._groups.running, *held, group])
         num_cells = sum(map(self._cells_for, [*held, group]))
-        return num_sequences <= self._max_running and num_cells <= self._num_reachable([])
+        return num_sequences <= self._limits.max_running and num_cells <= self._num_reachable([])
 
     def _has_room_for(self, group: SequenceGroup) -> bool:
-        """Whether a group fits now, after everything left that may leave for it: nothing does in vain."""
+        """Whether a group fits now, after everything has left that may leave for it; nothing leaves in vain."""
         while (lack := self._cells_for(group) - self._num_available()) > 0 or self._lacks_place(group):
             less_urgent = [other for other in self._groups.running if self.rank(other) > self.rank(group)]
             if self._cells_for(group) > self._num_reachable(less_urgent):
@@ -367,26 +379,26 @@ class Admission:
         return True
 
     def _num_reachable(self, less_urgent: list[SequenceGroup]) -> int:
-        """At most so many cells are available when these and all that is kept have left."""
+        """The most cells that are available once these groups and all that is kept have left."""
         staying = [group for group in self._groups.running if group not in less_urgent]
         held = [sequence.held for group in staying for sequence in group.sequences if sequence.held is not None]
         return self._cells.num_cells - self._cells.num_distinct(held) - sum(group.num_unread for group in staying)
 
     def _lacks_place(self, group: SequenceGroup) -> bool:
-        """Sequence numbers: one more than its own is for what is loaded by itself."""
+        """Whether sequence numbers are short: besides its own, one more is needed for what is loaded by itself."""
         return self._cells.num_free_slots - self._num_slots_due() < group.num_sequences + 1 or self._lacks_turn(group)
 
     def _num_slots_due(self) -> int:
         return sum(group.num_slots_due for group in self._groups.running)
 
     def _lacks_turn(self, group: SequenceGroup) -> bool:
-        """Whether too many would run with it, though less urgent ones may leave."""
-        return _num_sequences(self._groups.running) + group.num_sequences > self._max_running
+        """Whether too many sequences would run with it; less urgent groups may still leave."""
+        return _num_sequences(self._groups.running) + group.num_sequences > self._limits.max_running
 
     def _cells_for(self, group: SequenceGroup) -> int:
         found = group.found or Found()
         needed = group.num_tokens - self._num_there(group) + found.num_cells + group.num_sequences
-        # What was saved is loaded as it was, also where its beginning was found: it shares these cells only then.
+        # What was saved is loaded whole, even where its beginning was found; it shares these cells only afterwards.
         needed += sum(
             found.num_tokens - part.start for part in group.lead.saved if part.start < found.num_tokens < part.end
         )
@@ -395,16 +407,16 @@ class Admission:
         return needed + watermark(self._cells.num_cells, _num_sequences(self._groups.running))
 
     def _num_there(self, group: SequenceGroup) -> int:
-        """Tokens that need not be computed: they are kept, or in the cells of the answer that came before."""
+        """Tokens that need not be computed, because they are kept or lie in the cells of the answer before."""
         before = self._groups.before(group)
         return max(group.found.num_tokens if group.found else 0, before.num_computed if before else 0)
 
     def _num_available(self) -> int:
-        """Free cells that are not promised to those who still read."""
+        """Free cells that are not promised to groups that are still reading."""
         return self._cells.num_free - sum(group.num_unread for group in self._groups.running)
 
     def _settle(self, group: SequenceGroup) -> None:
-        # What is kept of it may be held anew while it is loaded.
+        # What is kept of it may get another sequence while it is loaded.
         self._cells.num_promised_slots = self._num_slots_due() + group.num_sequences + 1
         group.cached_tokens = max(group.cached_tokens, self._residence.settle(group, self._groups.before(group)))
         self._hold_again(group)
@@ -417,18 +429,18 @@ class Admission:
         group.waited_seconds += self._queue.starved_seconds(group)
         group.status = SequenceStatus.RUNNING
         if not group.has_read_prompt:
-            # What was read before it left the cells counts, and not what it waited since.
+            # What was read before it left the cells counts; the wait since then does not.
             group.read_since = now - group.prefill_seconds
 
     def _hold_again(self, group: SequenceGroup) -> None:
-        """What was kept of a prompt may have gone from the cells with its answer, and come back with that alone."""
+        """Keeps the prompt in its cells again: it may have left them with its answer, and come back only with that."""
         segments = group.request.segments
         is_there = group.has_read_prompt and sum(len(segment.tokens) for segment in segments) <= group.lead.num_computed
         if is_there and group.lead.held is not None:
             self._keeper.hold(segments, group.lead.held)
 
     def _free_slots(self) -> None:
-        """What is kept in cells may have taken sequence numbers that somebody who was let in is about to need."""
+        """Frees sequence numbers that kept KV may have taken and that an admitted group is about to need."""
         while self._cells.num_free_slots < self._num_slots_due() + 1:
             if self._keeper.free_slots(1) or self.drop_closing() or self._queue.let_go_of_all():
                 continue

@@ -1,8 +1,8 @@
-"""Whether a grammar can be followed in bounded time and memory: what llama.cpp does not ask before it begins.
+"""Whether a grammar can be followed in bounded time and memory, which llama.cpp does not check before it begins.
 
-It keeps one stack for each way in which the text so far can be read. A rule that begins with itself, even by way of
-rules that may be empty, makes stacks without end; a rule with two forms that begin alike and go on through the rule
-itself doubles them with each character.
+llama.cpp keeps one stack for each way in which the text so far can be parsed. A rule that begins with itself, even by
+way of rules that may be empty, makes stacks without end; a rule with two forms that begin alike and recurse doubles
+them with each character.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Position = tuple[int, int, int, "Position | None"]
 
 
 def check(grammar: Grammar) -> None:
-    """Refuses what would not end.
+    """Refuses a grammar that would not end.
 
     Raises:
         BadRequest: Left recursion, too long a chain of rules, or too many ways to read the same text.
@@ -31,7 +31,7 @@ def check(grammar: Grammar) -> None:
     may_be_empty = empty_rules(grammar)
     _check_beginnings(grammar, may_be_empty)
     for number, alternatives in enumerate(grammar.rules):
-        # What an optional part or a repetition was written out to is probed where it is used.
+        # What an optional part or a repetition was expanded to is probed where it is used.
         if len(alternatives) > 1 and all(alternatives):
             _probe(grammar, number)
 
@@ -115,7 +115,7 @@ def _next_symbol(grammar: Grammar, position: Position) -> Symbol | None:
 
 
 def _by_terminal(grammar: Grammar, positions: Iterable[Position]) -> dict[Terminal, list[Position]]:
-    """Positions by what stands there: many stand before the same."""
+    """Groups positions by their next terminal: many stand before the same one."""
     found: dict[Terminal, list[Position]] = {}
     for position in positions:
         symbol = _next_symbol(grammar, position)
@@ -139,7 +139,7 @@ def _characters(terminals: Iterable[Terminal]) -> set[int]:
 
 
 def _expand(grammar: Grammar, positions: Iterable[Position]) -> set[Position]:
-    """Goes into rules until every position stands before a terminal, or at the end of the text."""
+    """Enters rules until every position stands before a terminal, or at the end of the text."""
     waiting, seen, found = list(positions), set[Position](), set[Position]()
     while waiting and len(seen) <= 2 * MAX_WAYS:
         position = waiting.pop()
@@ -159,5 +159,5 @@ def _expand(grammar: Grammar, positions: Iterable[Position]) -> set[Position]:
 
 
 def _told(grammar: Grammar, number: int) -> str:
-    """The rule of the text that a written-out rule comes from."""
+    """The name of the rule in the text that an expanded rule comes from."""
     return repr(grammar.names[number].partition("_")[0])

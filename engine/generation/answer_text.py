@@ -1,7 +1,7 @@
-"""The text of an answer as people see it, while it is written: cited by the numbers they know, and in one piece.
+"""The text of an answer as the user sees it while it is written: in one piece, with the citation numbers of the chat.
 
 An answer that goes on from more passages is written in pieces, each of which may cite what had been read by then. What
-was told is never changed, whatever passages come later.
+was shown is never changed, whatever passages come later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.generation.citations import NOTHING, Recalled, Renumbering, citation
 
 @dataclass(slots=True)
 class _Piece:
-    """`start` is where it begins in the whole text, None until it has a character."""
+    """One piece; `start` is where it begins in the whole text, None until it has a character."""
 
     numbers: Mapping[int, int]
     stream: Renumbering
@@ -24,10 +24,10 @@ class _Piece:
 
 
 class AnswerText:
-    """One answer; fed with what the model writes, it says what is new to tell."""
+    """The text of one answer; it is fed with what the model writes and returns what is new to show."""
 
     def __init__(self, numbers: Mapping[int, int], recalled: Recalled = NOTHING) -> None:
-        """`numbers` tells the places in the evidence of the passages, by the numbers that the model knows."""
+        """Starts empty; `numbers` maps the passage numbers that the model knows to places in the evidence."""
         self._recalled = recalled
         self._pieces = [_Piece(numbers, Renumbering(numbers, recalled))]
         self.text = ""
@@ -38,7 +38,7 @@ class AnswerText:
         return tuple(piece.written for piece in self._pieces)
 
     def go_on_behind(self, texts: Sequence[str]) -> None:
-        """Takes the pieces that were written before."""
+        """Takes over the pieces that were written before."""
         for place, text in enumerate(texts):
             if place:
                 self.go_on(self._pieces[-1].numbers)
@@ -50,17 +50,17 @@ class AnswerText:
         return self._told(piece.stream.feed(text))
 
     def finish(self) -> str:
-        """What was held back because it could still have become a citation."""
+        """Returns what was held back because it could still have become a citation."""
         return self._told(self._pieces[-1].stream.finish())
 
     def go_on(self, numbers: Mapping[int, int]) -> str:
-        """A new piece begins, in which more passages can be cited; what was held back of the last one."""
+        """Begins a piece in which more passages can be cited; returns what was held back of the piece before."""
         rest = self.finish()
         self._pieces.append(_Piece(numbers, Renumbering(numbers, self._recalled)))
         return rest
 
     def citations(self) -> tuple[Citation, ...]:
-        """Those of the whole text, once it is finished; each piece cites what had been read before it."""
+        """The citations of the whole finished text; each piece cites only what had been read before it."""
         ends = [piece.start for piece in self._pieces[1:]] + [len(self.text)]
         found: list[Citation] = []
         end = len(self.text)
@@ -75,7 +75,7 @@ class AnswerText:
     def _told(self, text: str) -> str:
         piece = self._pieces[-1]
         if text and piece.start is None:
-            # The model has begun anew, after a full stop.
+            # The model has begun again, after a full stop.
             joint = " " if self.text and not self.text[-1].isspace() and not text[0].isspace() else ""
             piece.start = len(self.text) + len(joint)
             text = joint + text

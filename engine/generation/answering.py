@@ -1,4 +1,4 @@
-"""One question on its way through the step loop: from its prompt, over the text that people see, to its answer."""
+"""One question on its way through the step loop: from its prompt, via the text that the user sees, to its answer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from engine.events import (
     ThoughtsGenerated,
     TokensGenerated,
 )
+from engine.generation.answer_pieces import AnswerPieces
 from engine.generation.citations import Renumbering, citations_among, citations_of_quotes, renumbered
+from engine.generation.continuation import Addition
 from engine.generation.conversation import Turn
 from engine.generation.evidence import EvidencePassage
-from engine.generation.going_on import Addition
 from engine.generation.grammar import gives_data
-from engine.generation.pieces import Pieces
 from engine.generation.prompt import Prompt, answer_reserve
 from engine.generation.refreshing import Fresh, Refreshing
 from engine.generation.request import (
@@ -48,8 +48,8 @@ QuoteAnswer = Callable[[Sequence[Quote]], tuple[str, tuple[Citation, ...]]]
 class Answering:
     """What the worker holds of a question until it has ended; on the generation thread.
 
-    `cached_ahead` is how much of the prompt was kept when it was read ahead, None where it was not. `refreshing` says
-    when it looks for more to go on from, None where it does not.
+    `cached_ahead` is how much of the prompt was already kept when it was read ahead, None where it was not read ahead.
+    `refreshing` decides when to look for more passages, None where the answer never does.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class Answering:
         self.evidence, self.prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
         is_data = gives_data(in_flight.question.sampling)
         self._numbers = {} if is_data else prompt.numbers
-        self.pieces = Pieces(prompt, evidence.passages, self._numbers, cites=not is_data)
-        # People have what they were shown of an answer before it broke off.
+        self.pieces = AnswerPieces(prompt, evidence.passages, self._numbers, cites=not is_data)
+        # The reader already has what was shown of an answer before it broke off.
         self._unfinished = in_flight.question.unfinished
         self._num_told = len(self._unfinished.text) if self._unfinished is not None else 0
-        # Thoughts may speak of passages, and recall none.
+        # Thoughts may mention passages, but recall none.
         self._thoughts = Renumbering(prompt.numbers)
         self.refreshing: Refreshing | None = None
         self.has_begun = False
@@ -80,12 +80,12 @@ class Answering:
 
     @property
     def length(self) -> int:
-        """Tokens that were read and written by now."""
+        """Tokens read and written so far."""
         return self.pieces.length(self.in_flight.timeline.generated_tokens)
 
     @property
     def room(self) -> int:
-        """How many tokens more can be read, so that as many can be written as were kept free for that."""
+        """How many more tokens can be read without taking the room that is kept free for writing."""
         sampling, context_tokens = self.in_flight.question.sampling, self._speaker.context_tokens
         left = max(0, sampling.max_tokens - self.in_flight.timeline.generated_tokens)
         reserve = answer_reserve(sampling.max_tokens, context_tokens)
@@ -93,7 +93,7 @@ class Answering:
 
     @property
     def has_text(self) -> bool:
-        """Whether people have seen any of it."""
+        """Whether the user has seen any of its text."""
         return "first_token" in self.in_flight.timeline.marks
 
     @property
@@ -103,25 +103,25 @@ class Answering:
         room = max(1, self._speaker.context_tokens - prompt.num_tokens)
         sampling, goes_on = question.sampling, prompt.begun is not None
         if goes_on:
-            # Of several answers, one goes on, and what it was begun with is not looked for again.
+            # Only one of several answers goes on, and the evidence of its beginning is not searched again.
             sampling = replace(sampling, num_answers=1, stop=(*sampling.stop, *self._speaker.ends_of_answers))
         if prompt.messages and not (question.is_verbatim or sampling.grammar or sampling.json_schema):
             sampling = replace(sampling, stop=(*sampling.stop, *self._speaker.ends_of_plain(prompt.messages)))
         sampling = replace(sampling, max_tokens=room if sampling.is_open_ended else min(sampling.max_tokens, room))
-        # What was to be thought before an answer has been, and what others make of a model's marks is theirs.
+        # An answer that goes on has been thought about; in a raw prompt, the model's markup is the caller's business.
         is_begun = goes_on or question.is_raw
         thoughts = None if is_begun else self._speaker.thinking(sampling.max_thought_tokens, sampling.max_tokens, room)
         question_id = question.question_id
         return Request(question_id, prompt.segments, sampling, question.priority, prompt.quotable, thoughts, goes_on)
 
     def begin(self) -> None:
-        """It has got cells."""
+        """Notes that the request has got cells."""
         if not self.has_begun:
             self.has_begun = True
             self._publish(AnswerStateChanged(self.question_id, "writing"))
 
     def take(self, event: StepEvent) -> AnswerEnded | None:
-        """Tells what is new of it; how the question ended, if it did."""
+        """Publishes what is new; returns how the question ended, if it did."""
         match event:
             case PromptRead():
                 self._note_reading(event)
@@ -136,12 +136,12 @@ class Answering:
         return None
 
     def cancelled(self, answers: Sequence[Written]) -> AnswerCancelled:
-        """How it ends once somebody has cancelled it; of `answers` there is so much by now."""
+        """How the question ends once a user has cancelled it; `answers` holds what was written by now."""
         self._tell_rest()
         return AnswerCancelled(self.question_id, self._segments(answers) if self.has_text else ())
 
     def go_on(self, addition: Addition, fresh: Fresh, num_tokens: int) -> None:
-        """More has been given to the model to read, after `num_tokens` of the answer: it may cite that from now on."""
+        """Notes that the model got more to read after `num_tokens` of the answer, which it may cite from now on."""
         added = fresh.passages[: len(addition.passages)]
         self.pieces.go_on(addition, added, num_tokens)
         self._tell()
@@ -152,7 +152,7 @@ class Answering:
     def _note_reading(self, event: PromptRead) -> None:
         self.begin()
         timeline = self.in_flight.timeline
-        # What of it was read ahead took none of this question's time.
+        # What was read ahead took none of this question's time.
         since = time.monotonic() - event.seconds
         timeline.marks["prefill_started"] = max(since, timeline.marks.get("retrieval_ended", since))
         # What was read ahead for this very question was not there before.
@@ -176,14 +176,14 @@ class Answering:
             self._publish(ThoughtsGenerated(self.question_id, text))
 
     def _tell(self) -> None:
-        """What is new of the text."""
+        """Publishes the new part of the text."""
         self._tell_recalled()
         if text := self.pieces.text.text[self._num_told :]:
             self._num_told += len(text)
             self._publish(TokensGenerated(self.question_id, text))
 
     def _tell_rest(self) -> None:
-        """The same with what was held back, now that nothing follows."""
+        """Publishes the rest as well, now that nothing follows."""
         self.pieces.text.finish()
         self._tell()
 
@@ -210,7 +210,7 @@ class Answering:
         return AnswerFinished(self.question_id, self._answer(event.answers), timeline.timings())
 
     def _segments(self, answers: Sequence[Written]) -> tuple[dict[str, Any], ...]:
-        """What the next prompt holds of an answer that was stopped: what there is of it, if only some words."""
+        """What the next prompt holds of an answer that was stopped: whatever was written of it."""
         is_written = bool(answers and len(answers[0].tokens) > answers[0].num_thought_tokens)
         return self._first(answers).segments if is_written else ()
 
@@ -219,9 +219,9 @@ class Answering:
         return self._in_pieces(answers[0]) if is_in_pieces else self._read(answers[0])
 
     def _answer(self, answers: Sequence[Written]) -> Answer:
-        """What people see of all that was written; the first is the answer."""
+        """All that was written, as the user sees it; the first text is the answer."""
         first, others = self._first(answers), [self._read(other) for other in answers[1:]]
-        # Where another answer than the one that was told cites more.
+        # An alternative may cite more than the answer that was shown.
         self._tell_recalled()
         return Answer(
             text=first.text,
@@ -252,17 +252,17 @@ class Answering:
             passages_found=scope.passages_found + len(read) + len(unread) - num_found,
             files=len({passage.document_id for passage in read}),
             unread=unread,
-            # Nobody has read through what was cut.
+            # A passage that was cut has not been read through.
             reads_through=scope.reads_through and not any(one.is_cut for one in self.prompt.passages),
         )
 
     @property
     def _quotes_read(self) -> tuple[Quote, ...]:
-        """Of what the reader found, that which the model had before it as well."""
+        """Those quotes of the reader whose passages the model had before it as well."""
         return tuple(quote for quote in self.evidence.quotes if quote.passage in self.prompt.places_read)
 
     def _in_pieces(self, written: Written) -> Alternative:
-        """The text of an answer that was given more to read while it was written, or has gone on."""
+        """The text of an answer that got more to read while it was written, or that was continued."""
         text = self.pieces.text.text
         citations = self.pieces.text.citations() or citations_of_quotes(self._quotes_read, len(text))
         turn = self.pieces.turn(self.in_flight.question.text, written, self._speaker.signature)
@@ -275,9 +275,9 @@ class Answering:
         recalled = self.pieces.recalled
         text = renumbered(written.text, self._numbers, recalled)
         citations = citations_among(text, recalled.citable(self._numbers)) or citations_of_quotes(quotes, len(text))
-        # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of. What
-        # it thought is left out there, as its own template does: the text is what counts then, as where a stop string
-        # begins within a token.
+        # The turn is kept exactly as the model read and wrote it: the next prompt begins with tokens whose KV is kept.
+        # The model's template leaves out thoughts, though: then the text counts, as where a stop string begins within a
+        # token.
         is_gone = written.num_thought_tokens > 0 and not self._speaker.keeps_thoughts
         question, tokens = self.in_flight.question, () if is_gone or written.is_cut_within else written.tokens
         turn = Turn(

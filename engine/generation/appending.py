@@ -1,4 +1,4 @@
-"""Lets an answer read more text while it is being written, as if that had stood in its prompt."""
+"""Lets an answer read more text while it is being written, as if that text had stood in its prompt."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from engine.generation.sequence import TokenSequence
 
 
 class Appending:
-    """Finds answers that can go on behind more text, and gives it to them; part of the step loop."""
+    """Finds answers that can go on after more text, and gives it to them; part of the step loop."""
 
     def __init__(self, groups: Groups, num_cells: int, can_share: bool) -> None:
-        """With models that cannot share prefixes, nothing is appended."""
+        """Prepares; nothing is appended with models that cannot share prefixes."""
         self._groups, self._num_cells, self._can_share = groups, num_cells, can_share
 
     def written(self, request_id: str) -> Written | None:
@@ -35,7 +35,7 @@ class Appending:
         return True
 
     def _open_answer(self, request_id: str) -> TokenSequence | None:
-        """The sequence of a request, where text may be appended to it."""
+        """The sequence of a request if text may be appended to it, else None."""
         group = self._groups.find(request_id)
         if group is None or not self._can_share or not group.has_read_prompt:
             return None
@@ -43,8 +43,8 @@ class Appending:
         is_single = len(group.sequences) == 1 and group.beams is None and not (sampling.grammar or sampling.json_schema)
         has_written = sequence.num_generated > 0 and all(one.end < len(sequence.tokens) for one in sequence.insertions)
         is_told = not sequence.unsaid and not sequence.stream.holds_back
-        # What is read between would end thoughts, or stand in an answer whose thoughts no later prompt holds. Of models
-        # that merely may think some answer at once.
+        # Text that is read in between would end the thoughts, or stand in an answer whose thoughts no later prompt
+        # holds. Some models that may think answer at once.
         thoughts = sequence.thoughts
         thinks = thoughts is not None and not (thoughts.has_begun_answer and not thoughts.num_tokens)
         return sequence if is_single and sequence.is_live and has_written and is_told and not thinks else None

@@ -1,8 +1,8 @@
-"""Carries out another placement of the model that is loaded, between two steps, so that every answer goes on.
+"""Carries out another placement of the loaded model, between two steps, so that every answer goes on.
 
-Where there is room for two contexts, the new one is made first, and a failure changes nothing. Else all that was
-computed is saved first and the old one closed; if the new one cannot be had then, neither the one before nor a smaller
-one has gone for good: the ways down are tried in turn.
+Where there is room for two contexts, the new one is made first, and a failure changes nothing. Otherwise all that was
+computed is saved and the old context closed. If the new one then cannot be had, the placement before and smaller ones
+are tried in turn.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
 from engine.memory.room import device_free_bytes
 
-# Two contexts at once leave at least so much free.
+# Two contexts at once leave at least this much free.
 SPARE_BYTES = 64 * MIB
-# What is kept in another format is written to the disk for so long at most; nobody's answer goes on meanwhile.
+# KV in another format is written to disk for at most this long, for all answers pause meanwhile.
 KEEPING_SECONDS = 0.5
-# And so long where it will be wanted at once.
+# The same for KV that is wanted again at once.
 LEAVING_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What came of it: the model as it is now, whether that is what was wanted, and how long nobody's answer went on.
+    """The outcome: the model as it is now, whether that is what was wanted, and how long all answers paused.
 
     `sentence` is "" where nothing differed.
     """
@@ -64,10 +64,10 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What applying a placement takes: who is told of bytes, what is free, how to plan with less, and a mark of trial.
+    """What applying a placement takes: ledger and leases, free memory, how to plan with less, and trial marks.
 
-    `goes_on` is False once a load that is under way is to be given up. `disk_folder` takes of answers that move what
-    memory has no room for. `budgets` are the user's, which two contexts at once keep to as well. `make_room` waits
+    `goes_on` returns False once a load that is under way is to be given up. `disk_folder` takes what memory has no room
+    for of answers that move. `budgets` are the user's; two contexts at once keep to them as well. `make_room` waits
     until what competes with a model is as its placement says.
     """
 
@@ -83,15 +83,15 @@ class Means:
 
 
 def apply(loaded: LoadedModel, wanted: Placement, means: Means) -> Applied:
-    """Has the loaded model live as `wanted` says; on the generation thread, between two steps.
+    """Makes the loaded model live as `wanted` says; on the generation thread, between two steps.
 
     Raises:
-        ModelError: The model could not be had in any way any more, not even as it was; it is closed, and what was
-            being written has nowhere to go on.
+        ModelError: The model could not be had in any way, not even as it was; it is closed, and the answers that were
+            being written have nowhere to go on.
     """
     since = time.perf_counter()
     if loaded.stream is not None and not loaded.plan.placement.reloads_for(wanted):
-        # Memory of ours stays under it: layers may be streamed again without a load.
+        # It stays in our own memory: layers may be streamed again without a load.
         wanted = replace(wanted, can_leave=True)
     plan = loaded.plan.placed(wanted)
     change = change_of(loaded.plan.placement, wanted, loaded.plan.shape)
@@ -109,10 +109,10 @@ def apply(loaded: LoadedModel, wanted: Placement, means: Means) -> Applied:
 
 
 def take_less(loaded: LoadedModel, means: Means) -> Applied | None:
-    """Has the loaded model live one rung lower, or as many as it takes, since a pass found no room to compute.
+    """Makes the loaded model live one rung lower, or as many as it takes, because a pass found no room to compute.
 
     Returns:
-        None where less would be of no use to those who are being answered, or there is no less; nothing has changed.
+        None where less would not help the answers that are being written, or there is no less; nothing has changed.
 
     Raises:
         ModelError: As `apply` does.
@@ -131,12 +131,12 @@ def take_less(loaded: LoadedModel, means: Means) -> Applied | None:
 
 
 def fold(loaded: LoadedModel, means: Means, *, keeps_weights: bool) -> None:
-    """Has the room of a model be another's: everybody leaves the cells, and the context is closed; nobody has ended.
+    """Gives the room of a model to another: all requests leave the cells and the context is closed; no request ends.
 
     Args:
         loaded: Nothing is computed with it until `unfold`.
         means: See there.
-        keeps_weights: Whether the model stays open; else what it was loaded with has to be read again.
+        keeps_weights: Whether the model stays open; otherwise its weights have to be read again.
     """
     _set_aside(loaded, loaded.plan, means)
     _close_context(loaded)
@@ -146,7 +146,7 @@ def fold(loaded: LoadedModel, means: Means, *, keeps_weights: bool) -> None:
 
 
 def unfold(loaded: LoadedModel, plan: LoadPlan, means: Means) -> Applied:
-    """Has a folded model live as planned, or with less where there is no room for that; everybody goes on.
+    """Makes a folded model live as planned, or with less where there is no room for that; all requests go on.
 
     Raises:
         ModelError: It could not be had in any way; it is closed.
@@ -164,7 +164,7 @@ def unfold(loaded: LoadedModel, plan: LoadPlan, means: Means) -> Applied:
 
 
 def _in_place(loaded: LoadedModel, plan: LoadPlan, change: Change) -> Applied:
-    """Nobody's answer pauses: layers move between the next passes, and what is over a bound leaves as it is written."""
+    """Changes what needs no pause: layers move between the next passes, and KV over a bound leaves as it is written."""
     try:
         _retarget(loaded.stream, plan.placement)
     except ModelError as error:
@@ -176,19 +176,19 @@ def _in_place(loaded: LoadedModel, plan: LoadPlan, change: Change) -> Applied:
 
 
 def _speaker(loaded: LoadedModel, plan: LoadPlan) -> Speaker:
-    """Composes prompts of no more than there may be; what it has cut into tokens it keeps where it can."""
+    """The speaker for the planned context; it keeps the prompts that it has tokenised where it can."""
     tokens = plan.room.context_tokens
     return loaded.speaker if tokens == loaded.speaker.context_tokens else replace(loaded.speaker, context_tokens=tokens)
 
 
 def _retarget(stream: LayerStream | None, placement: Placement) -> None:
-    """Tells where layers are to lie; they get there while passes go on. Nothing happens where nothing differs."""
+    """Sets where layers are to lie; they get there while passes go on. Does nothing where nothing differs."""
     if stream is not None:
         stream.retarget(placement.streamed_layers, max(1, placement.ring_slots), placement.pinned_part)
 
 
 def _refusal_of_the_file(loaded: LoadedModel) -> str:
-    """Why what was computed could not go on with what lies in the model's file by now; "" where it is the same."""
+    """Why what was computed could not go on with what lies in the model's file now; "" where the file is the same."""
     why = _why_another_file(loaded)
     return f"The model stays as it is: {why}" if why else ""
 
@@ -202,7 +202,7 @@ def _why_another_file(loaded: LoadedModel) -> str:
 
 
 def _refusal(loaded: LoadedModel, plan: LoadPlan) -> str:
-    """Why somebody who was asked for could not be answered to the end then; "" where everybody can."""
+    """Why a request could not be answered to the end after the change; "" where all can."""
     needs, spec = loaded.loop.needs, plan.spec
     most_cells = max(spec.num_cells, plan.room.context_tokens)
     if needs.cells_now > spec.num_cells or needs.num_cells > most_cells:
@@ -225,7 +225,7 @@ def _elsewhere(
         _retarget(loaded.stream, plan.placement)
         opened = open_context(loaded.model, plan, loaded.stream, means.leases, has_computed=True)
     except ModelError as error:
-        # Only where layers are to lie has changed yet; those that cannot go back are well where they are.
+        # Only the target of the layers has changed so far; layers that cannot go back may stay where they are.
         with suppress(NotStreamable):
             _retarget(loaded.stream, loaded.plan.placement)
         return loaded, error
@@ -237,7 +237,7 @@ def _elsewhere(
 
 @contextmanager
 def _closed_on_failure(opened: OpenContext) -> Iterator[None]:
-    """A context that nobody else knows of yet goes before its model, whatever happens."""
+    """Closes a context that no other part knows of yet before its model, whatever happens."""
     try:
         yield
     except BaseException:
@@ -246,7 +246,7 @@ def _closed_on_failure(opened: OpenContext) -> Iterator[None]:
 
 
 def _instead(loaded: LoadedModel, ways: Iterator[LoadPlan], means: Means) -> tuple[LoadedModel, ModelError | None]:
-    """Closes what there is, and opens the first that can be had of `ways`; with why not the one before, if so."""
+    """Closes the context and opens the first of `ways` that can be had; also returns why the first could not."""
     wanted = next(ways)
     _set_aside(loaded, wanted, means)
     _close_context(loaded)
@@ -254,14 +254,14 @@ def _instead(loaded: LoadedModel, ways: Iterator[LoadPlan], means: Means) -> tup
 
 
 def _opened(loaded: LoadedModel, ways: Iterator[LoadPlan], means: Means) -> tuple[LoadedModel, ModelError | None]:
-    """Opens the first that can be had of `ways` for everybody that was set aside; with why not the first, if so."""
+    """Opens the first of `ways` that can be had for all requests set aside; also returns why the first could not."""
     problem: ModelError | None = None
     has_computed = True
     try:
         for plan in ways:
             try:
                 has_computed = has_computed and _weights_stay(loaded, plan.placement)
-                # A model that turns out to be none that can be streamed lies otherwise than was wanted.
+                # A model that turns out not to be streamable lies otherwise than was wanted.
                 loaded = _with_weights(loaded, plan, means)
                 opened = open_context(loaded.model, loaded.plan, loaded.stream, means.leases, has_computed=has_computed)
             except ModelError as error:
@@ -272,27 +272,27 @@ def _opened(loaded: LoadedModel, ways: Iterator[LoadPlan], means: Means) -> tupl
         assert problem is not None
         raise problem
     except BaseException:
-        # Who asked for this knows of the weights that there were, not of threads that read into those of now.
+        # The caller knows of the weights that there were, not of threads that read into the present ones.
         loaded.close_weights()
         raise
 
 
 def _ways(then: LoadPlan, wanted: LoadPlan, means: Means) -> Iterator[LoadPlan]:
-    """What is wanted, what was, and from there one rung lower at a time."""
+    """The wanted plan, the one before, and from there one rung lower at a time."""
     yield wanted
     yield then
     yield from then.rungs(means.hardware, means.planning)
 
 
 def _weights_stay(loaded: LoadedModel, placement: Placement) -> bool:
-    """Whether what is loaded can lie as that says without being read again."""
+    """Whether the loaded weights can lie as the placement says without being read again."""
     return loaded.model.is_open and not loaded.plan.placement.reloads_for(placement)
 
 
 def _with_weights(loaded: LoadedModel, plan: LoadPlan, means: Means) -> LoadedModel:
-    """The model with its weights as planned; they are read again where they lie otherwise, or nowhere.
+    """The model with its weights as planned; they are read again where they lie otherwise, or are not loaded.
 
-    Most of them come from the system's cache of files.
+    Most of them come from the system's file cache.
     """
     model, placement = loaded.model, plan.placement
     if _weights_stay(loaded, placement):
@@ -310,11 +310,11 @@ def _with_weights(loaded: LoadedModel, plan: LoadPlan, means: Means) -> LoadedMo
 
 
 def _set_aside(loaded: LoadedModel, wanted: LoadPlan, means: Means) -> None:
-    """Everything leaves the cells: what is kept for memory, what is being written for where it is not in the way."""
+    """Moves everything out of the cells: kept KV to memory, and unfinished answers to where they are not in the way."""
     room = room_in(means.hardware(), means.disk_folder)
     can_load = loaded.plan.placement.kv_type == wanted.placement.kv_type
     disk_folder = room.disk_folder if can_load else None
-    # Nobody computes the last tokens of answers that have ended any more: all before them is kept.
+    # The last tokens of answers that have ended are not computed any more: all before them is kept.
     loaded.loop.close_answers()
     loaded.keeper.leave_cells(LEAVING_SECONDS if can_load else KEEPING_SECONDS)
     loaded.loop.set_aside(room.ram_bytes, disk_folder)
@@ -326,7 +326,7 @@ def _close_context(loaded: LoadedModel) -> None:
 
 
 def _moved(loaded: LoadedModel, plan: LoadPlan, opened: OpenContext, means: Means) -> LoadedModel:
-    """Has everybody go on in a context that is empty as yet."""
+    """Moves all requests to a context that is still empty."""
     context, cells = opened.context, cells_of(opened.context)
     keeper, can_load = _keeper(loaded, plan, context, cells, means)
     loaded.loop.move(context, cells, keeper, can_load, plan.room.context_tokens)
@@ -342,7 +342,7 @@ def _moved(loaded: LoadedModel, plan: LoadPlan, opened: OpenContext, means: Mean
 def _keeper(
     loaded: LoadedModel, plan: LoadPlan, context: Context, cells: Cells, means: Means
 ) -> tuple[KnowledgeKeeper, bool]:
-    """What keeps prompts from now on, and whether keys and values of before are of any use then."""
+    """What keeps prompts from now on, and whether earlier keys and values can be loaded into the new context."""
     keeper = loaded.keeper
     if keeper.tree.root.key == root_over(plan, context, loaded.files, keeper.tree.root.key):
         keeper.move(context, cells)
@@ -351,7 +351,7 @@ def _keeper(
 
 
 def _both_fit(loaded: LoadedModel, plan: LoadPlan, hardware: Hardware, ledger: Ledger, budgets: Budgets) -> bool:
-    """Whether there is room for the new context beside the one that is there, also by the budgets."""
+    """Whether there is room for the new context alongside the present one, within the budgets too."""
     free: dict[Tier, int] = {
         "ram": _within(hardware.ram_free_bytes, budgets.ram_bytes, ledger.counted_bytes("ram")),
         "gpu": _within(
@@ -361,7 +361,7 @@ def _both_fit(loaded: LoadedModel, plan: LoadPlan, hardware: Hardware, ledger: L
     buffers = sum(loaded.context.compute_bytes.values()) * max(1, plan.spec.n_ubatch) // loaded.context.n_ubatch
     needed = {tier: kept_bytes(plan.shape, plan.placement, tier, plan.spec.num_cells) for tier in free}
     needed["gpu" if plan.placement.n_gpu_layers else "ram"] += buffers
-    # Else the new context is closed again.
+    # With less left than this, the new context would be closed again.
     spare = {"ram": SPARE_BYTES, "gpu": max(SPARE_BYTES, least_left_bytes(plan))}
     return all(num_bytes + spare[tier] <= free[tier] for tier, num_bytes in needed.items() if num_bytes)
 

@@ -30,15 +30,15 @@ from engine.generation.scheduler import (
 )
 from engine.generation.sequence import Guess, TokenSequence
 
-# The last token of an answer that has ended is computed to be kept, and nobody waits for it.
+# The last token of an answer that has ended is computed only to be kept; no request waits for it.
 _RANK_OF_ENDED = rank("idle", 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a step computes of one sequence: so many tokens from where it stands, and after them its draft.
+    """What a step computes of one sequence: `num_tokens` from where it stands, and after them its draft.
 
-    `wants_token`: these are all that were missing, so that the next token follows from the last of them.
+    `wants_token`: these are all tokens that were missing, so the next token is sampled after the last of them.
     """
 
     group: SequenceGroup
@@ -62,7 +62,7 @@ _Asked: TypeAlias = tuple[SequenceGroup, TokenSequence]
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """What a batch has of prompts, the most urgent first, and of answers; and both as they lie in it."""
+    """The extents of a batch: of prompts, most urgent first, of answers, and of both in the order of the batch."""
 
     prompts: Sequence[Extent] = ()
     answers: Sequence[Extent] = ()
@@ -87,23 +87,23 @@ class Batching:
         filling: Callable[[], Filling] | None = None,
         times: PassTimes | None = None,
     ) -> None:
-        """Of at most `room` tokens: an ubatch. `costs_a_pass`: each reads weights from the disk, so it is filled.
+        """Prepares batches of at most `room` tokens, an ubatch.
 
-        `filling`: prompts and answers take turns, where they would share tiles or are faster apart by this. `times`: so
-        they do where two passes take less time than one, as these say, or prompts are read in pieces that cost answers
-        nothing.
+        `costs_a_pass`: each pass reads weights from disk, so it is filled. `filling`: prompts and answers take turns
+        where they would share tiles or are faster apart. `times`: they also take turns where two passes take less time
+        than one, or prompts are read in pieces that cost answers nothing.
         """
         self._groups, self._cells, self._profile, self._admission = groups, cells, profile, admission
         self._room, self._costs_a_pass, self._filling, self._times = room, costs_a_pass, filling, times
         self._batch = Halves()
-        # Of the time that prompts alone took, the share that is owed to answers, and what is left.
+        # The share of the time of prompts-only batches that is owed to answers, and what is left of it.
         self._owed_share = self._owed_seconds = 0.0
         self._answers_first = False
         # Whether the batch has a piece of a prompt that takes no time of its own.
         self.has_piece = False
 
     def next(self) -> list[Work]:
-        """The next batch: of everybody who has cells, or of the first suspect alone."""
+        """The next batch: of all groups that have cells, or of the first suspect alone."""
         works, demands = self._asked(self._groups.suspects[:1] or self._groups.running)
         if not self._groups.suspects:
             for group in self._groups.closing:
@@ -118,9 +118,9 @@ class Batching:
         ]
 
     def note(self, seconds: float, waited: float = 0.0, reading: float = 0.0) -> None:
-        """The batch took so long. After prompts, answers go on for a share of that, by one token at least.
+        """Notes the batch's seconds. After prompts, answers go on for a share of that, by at least one token.
 
-        Until now passes `waited` for layers, and layers were read, so long together.
+        `waited` and `reading` are totals so far: seconds that passes waited for layers, and that layers were read.
         """
         has_read = not self._batch.answers
         if self._times is not None:
@@ -132,7 +132,7 @@ class Batching:
         self._answers_first = has_read or self._owed_seconds > 0
 
     def note_failure(self, waited: float, reading: float) -> None:
-        """The batch was not computed; the others are as for `note`."""
+        """Notes that the batch was not computed; the arguments are as for `note`."""
         if self._times is not None:
             self._times.pass_over(waited, reading)
 
@@ -160,9 +160,9 @@ class Batching:
     def _in_pieces(
         self, works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequence[int], chunk: int
     ) -> list[int] | None:
-        """The batch with as much of prompts as hides beside answers; None where they are not read so.
+        """The batch with as many prompt tokens as hide alongside answers; None where prompts are not read so.
 
-        Where drafts leave no room for any, there are none: whoever writes would wait for a whole prompt instead.
+        Where drafts leave no room for any, drafts are dropped: answers would wait for a whole prompt otherwise.
         """
         times = self._times
         if times is None:
@@ -210,7 +210,7 @@ class Batching:
         stall_seconds = SCRIPT_STALL_SECONDS if are_scripts_read(demands) else STALL_SECONDS
         seconds_per_token = self._profile.seconds(0, self._room) / self._room
         chunk = chunk_tokens(self._room, num_watched, seconds_per_token, stall_seconds)
-        # While layers are read from the disk, some tokens more are computed for nothing.
+        # While layers are read from disk, some more tokens are computed at no cost.
         return max(chunk, min(MIN_ALONE_TOKENS, self._room)) if self._costs_a_pass else chunk
 
 
@@ -237,8 +237,8 @@ def _halves(works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequenc
 
 
 def _guess(sequence: TokenSequence, num_tokens: int, room: int) -> Guess:
-    """What a sequence guesses, unless it reads or is to write only one more token."""
-    # Of answers that have yet to part again, the last token of what they share may be missing: it is read.
+    """A sequence's guess; empty where it is reading or has only one more token to write."""
+    # Of answers that are still to fork, the last shared token may be missing: it is read.
     is_writing = num_tokens == 1 and sequence.lacks_only_last
     if not is_writing or not sequence.can_guess or not sequence.num_generated:
         return Guess()

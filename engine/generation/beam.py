@@ -1,7 +1,7 @@
 """Beam search: the likeliest of several answers written side by side, decided by pure functions of their logits.
 
-Temperature and penalties have no part in it: what counts is how likely the model holds the whole answer, with biased
-tokens as likely as their bias makes them. The loop carries the decisions out on sequences that share cells.
+Temperature and penalties play no part: what counts is how likely the model holds the whole answer, with logit biases
+applied. The loop carries the decisions out on sequences that share cells.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Rows = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Beam:
-    """The beginning of an answer, or all of it: what was written, and the logarithm of how likely that is.
+    """The beginning of an answer, or all of it: what was written, and its log-probability.
 
-    `parent` is its place among the beams of the step before. `length` counts the token that ended it, `tokens` do not.
+    `parent` is its index among the beams of the step before. `length` counts the token that ended it, `tokens` do not.
     """
 
     tokens: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ class Beam:
         return len(self.tokens) + (self.finish_reason == "stop")
 
     def score(self, length_penalty: float) -> float:
-        """How good it is beside beams of other lengths: with 0 long ones lose, with 1 the mean token counts."""
+        """How good it is next to beams of other lengths: with 0 long ones lose, with 1 the mean token counts."""
         return float(self.log_probability / max(1, self.length) ** length_penalty)
 
 
@@ -52,12 +52,12 @@ def next_beams(
 
     Args:
         beams: Those that are being written, at most `width`.
-        log_probabilities: Of every token behind each of them: beams × tokens.
+        log_probabilities: Of every token after each beam: beams × tokens.
         width: How many go on.
         ends: Whether an answer (its tokens, and the next one) is complete with that token.
 
     Returns:
-        Those that go on, and those that have ended with this token and were among the `width` best; best first.
+        Beams that go on, and beams that have ended with this token and were among the `width` best; best first.
     """
     going_on: list[Beam] = []
     ended: list[Beam] = []
@@ -71,12 +71,12 @@ def next_beams(
 
 
 def best_of(beams: Sequence[Beam], width: int, length_penalty: float) -> list[Beam]:
-    """The best `width`, best first; of equals those that came first."""
+    """The best `width`, best first; among equals, in their order."""
     return sorted(beams, key=lambda beam: -beam.score(length_penalty))[:width]
 
 
 def is_over(beams: Sequence[Beam], ended: Sequence[Beam], width: int, length_penalty: float) -> bool:
-    """Whether no beam that goes on is as good now as the worst of `width` that have ended."""
+    """Whether no beam that goes on is better now than the worst of `width` that have ended."""
     if not beams or len(ended) < width:
         return not beams
     worst = best_of(ended, width, length_penalty)[-1].score(length_penalty)
@@ -90,13 +90,13 @@ def log_softmax(logits: NDArray[np.float32]) -> Rows:
 
 
 class Beams:
-    """One search on its way; the step loop owns it, and the sequences that its beams are written on."""
+    """One search under way; the step loop owns it, and the sequences that its beams are written on."""
 
     def __init__(self, model: Model, params: SamplingParams, vocabulary: Vocabulary) -> None:
         """Begins with nothing written. Raises BadRequest when a token is biased that the model does not have.
 
-        `vocabulary` is the loop's own, which tells what was found, and has been asked for each token of it by then:
-        a search may end while the model is closed.
+        `vocabulary` is the loop's own, which turns the result into text. It has cached every token by then, since a
+        search may end while the model is closed.
         """
         check_biases(model, params)
         self._params, self._vocabulary = params, vocabulary
@@ -105,10 +105,10 @@ class Beams:
         self._stop = [text.encode("utf-8", "replace") for text in params.stop if text]
 
     def advance(self, context: Context, rows: Sequence[int]) -> Sequence[Branch]:
-        """The beams after this step, given the row of each one's last token; none once the search is over.
+        """The beams after this step, given the logits row of each one's last token; none once the search is over.
 
         Raises:
-            DecodeFailed: The logits are no numbers.
+            DecodeFailed: The logits are not finite numbers.
         """
         params = self._params
         logits = np.stack([context.logits(row) for row in rows])
@@ -125,7 +125,7 @@ class Beams:
         return [Branch(beam.parent, beam.tokens[-1]) for beam in self._beams]
 
     def answers(self) -> Sequence[Hypothesis]:
-        """What was found, the best first; what is still being written counts as cut off."""
+        """What was found, best first; what is still being written counts as cut off."""
         params = self._params
         found = best_of([*self._ended, *self._beams], params.beam_width, params.length_penalty)
         return [Hypothesis(beam.tokens, beam.finish_reason or "length", beam.last_token) for beam in found]
@@ -136,18 +136,18 @@ class Beams:
             return True
         if not self._stop:
             return False
-        # A token that is text has a byte at least, so that so many of them hold all of a stop string that ends here.
+        # A text token has at least one byte, so this many tokens hold any stop string that ends here.
         longest = max(len(text) for text in self._stop)
         tail = b"".join(self._vocabulary.piece(before) or b"" for before in tokens[-longest:]) + piece
         return any(text in tail for text in self._stop)
 
 
 def _likeliest(beams: Sequence[Beam], log_probabilities: Rows, count: int) -> list[tuple[int, int, float]]:
-    """The likeliest ways to go on: parent, token and logarithm of the probability of the whole, best first."""
+    """The likeliest continuations: parent, token and log-probability of the whole, best first."""
     totals = log_probabilities + np.array([[beam.log_probability] for beam in beams])
     flat = totals.ravel()
     cutoff = np.partition(flat, -count)[-count] if flat.size > count else -np.inf
-    # Of equals the earlier beam and the smaller token, so that the same logits always give the same beams.
+    # Among equals the earlier beam and the smaller token win, so that the same logits always give the same beams.
     places = np.flatnonzero((flat >= cutoff) & np.isfinite(flat))
     places = places[np.argsort(-flat[places], kind="stable")][:count]
     return [(int(place // totals.shape[1]), int(place % totals.shape[1]), float(flat[place])) for place in places]

@@ -1,6 +1,6 @@
-"""Questions begin: of the model whose turn it is, in the order of their priority and arrival, as many as it may take.
+"""Begins questions for the model whose turn it is, by priority and arrival, as many as it may take.
 
-Without a model the reader's quotes are the answer. A question that cannot begin ends here, and hears why.
+Without a model, the reader's quotes are the answer. A question that cannot begin ends here, with the reason.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from engine.generation.under_way import KnownDocuments, reported_as
 
 log = logging.getLogger(__name__)
 
-# Making a prompt of a question takes milliseconds, in which nobody gets a token.
+# Making a prompt of a question takes milliseconds, in which no answer gets a token.
 BEGUN_AT_ONCE = 16
 
 
 class Beginning:
-    """On the generation thread."""
+    """Begins waiting questions; on the generation thread."""
 
     def __init__(
         self,
@@ -37,17 +37,17 @@ class Beginning:
         """Prepares.
 
         Args:
-            models: Answer.
-            turns: What waits.
+            models: The models that answer.
+            turns: The tasks that wait.
             known_documents: Which of these documents are still in the library.
-            quote_answer: The extractive answer that the reader makes of its quotes.
+            quote_answer: Makes the extractive answer of the reader's quotes.
             publish: Where events go.
         """
         self._models, self._turns, self._publish = models, turns, publish
         self._known_documents, self._quote_answer = known_documents, quote_answer
 
     def begin_waiting(self) -> None:
-        """Begins what has come, of the model whose turn it is."""
+        """Begins waiting questions of the model whose turn it is."""
         waiting = self._turns.by_model(self._models.is_late)
         if quoted_names := [name for name in waiting if self._models.members.is_for_quotes(name)]:
             for task in self._turns.take(BEGUN_AT_ONCE, quoted_names):
@@ -55,9 +55,9 @@ class Beginning:
         try:
             self._models.take_turn({name: asked for name, asked in waiting.items() if name not in quoted_names})
         except LoadAbandoned as error:
-            # What was chosen instead comes next.
+            # The model that was chosen instead comes next.
             log.info("%s", error)
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; reported to all that it concerns
             self._fail_all_of(self._models.front, error)
         front = self._models.front
         if front.is_in_memory:
@@ -71,7 +71,7 @@ class Beginning:
                 self._begin(task, front)
 
     def _fail_all_of(self, member: Member, error: Exception) -> None:
-        """A model cannot be had: all that wait for it are told so; for a later question it is tried again."""
+        """A model cannot be had: fails all questions that wait for it; for a later question it is tried again."""
         reported = reported_as(error)
         for task in self._turns.take(None, self._models.members.names_of(member)):
             self._publish(AnswerFailed(task.in_flight.question.question_id, reported))
@@ -89,13 +89,13 @@ class Beginning:
                 self._publish(quoted(task.in_flight, self._evidence(task), self._quote_answer, self._publish))
             else:
                 member.under_way.hand_in(task.in_flight, self._evidence(task), loaded)
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; reported to the question
             self._publish(AnswerFailed(question_id, reported_as(error)))
 
     def _evidence(self, task: Task) -> Evidence:
-        """What a question rests on, without what has left the library while it waited: nobody may cite that now.
+        """What a question rests on, without documents that left the library meanwhile: they must not be cited now.
 
-        What an answer that goes on has cited keeps its number, whether it is read again or not.
+        What a continued answer has cited keeps its number, whether it is read again or not.
         """
         documents = {passage.document_id for passage in task.evidence.passages}
         known = set(self._known_documents(documents))
@@ -103,7 +103,7 @@ class Beginning:
         if documents <= known or question.unfinished is not None:
             return task.evidence
         if (asked := question.filters.document_ids) and not {*asked} & {*self._known_documents(asked)}:
-            # It would be told that nothing was found there.
+            # Otherwise the answer would say that nothing was found there.
             raise NothingThere.any_more()
         evidence = task.evidence.of_documents(known)
         self._publish(PassagesFound(question.question_id, evidence.passages, evidence.quotes, evidence.scope))
@@ -111,7 +111,7 @@ class Beginning:
 
 
 def _check_quotable(question: Question) -> None:
-    """Quotes come from files, have the form that they have, and are whole."""
+    """Refuses what quotes cannot do: continue an answer, leave out the files, or follow a grammar or schema."""
     if question.unfinished is not None:
         raise BadRequest("Without a model no answer goes on.", "Choose a model, and continue it then.")
     if not question.searches:

@@ -1,6 +1,6 @@
-"""Between two steps: what others tell the generation thread, and what waits for no turn, is carried out at once.
+"""Between two steps: carries out at once what other threads ask of the generation thread and what waits for no turn.
 
-Nobody hears how it went but who asked for it; what goes wrong ends no answer.
+Only the caller learns how it went; a failure ends no answer.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import partial
 from engine.errors import RagdollError
 from engine.generation.commands import (
     ApplyPlacement,
+    ApplySettings,
     AtOnce,
     Expected,
     ForgetRemoved,
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class BetweenSteps:
-    """On the generation thread."""
+    """Carries out commands between steps; on the generation thread."""
 
     def __init__(
         self,
@@ -50,68 +51,72 @@ class BetweenSteps:
         """Prepares.
 
         Args:
-            models: Those that are told.
-            turns: What comes before anything that nobody has asked for.
-            changes: Has a model placed otherwise when that is possible.
-            unasked: Has a model loaded and timed.
-            idle_time: Keeps what is hot, and learns of bounds that have changed.
+            models: The models that commands are passed on to.
+            turns: Tasks that come before anything that no user has asked for.
+            changes: Places a model otherwise as soon as that is possible.
+            unasked: Loads and times a model.
+            idle_time: Keeps what is hot, and is notified of bounds that have changed.
             known_documents: Which of these documents are still in the library.
         """
         self._models, self._turns, self._changes = models, turns, changes
         self._unasked, self._idle_time, self._known_documents = unasked, idle_time, known_documents
 
     def carry_out(self, command: AtOnce) -> None:
-        """Does what is asked for, or has it done as soon as it can be."""
-        if isinstance(command, Expected):
-            guarded(lambda: self._expect(command))
-        elif isinstance(command, FoundAgain):
-            guarded(lambda: self._take_found(command))
-        elif isinstance(command, ForgetRemoved):
-            guarded(self._forget_removed)
-        elif isinstance(command, ApplyPlacement):
-            self._changes.want_placed(command)
-        elif isinstance(command, KeepInCells):
-            guarded(lambda: self._have_all(lambda loader: loader.keep_in_cells(command.may_lie)))
-        elif isinstance(command, LookAtDevices):
-            guarded(self._models.members.home.loader.look_at_devices)
-        elif isinstance(command, Rehearse):
-            self._rehearse(command)
-        elif isinstance(command, LoadNow):
-            self._unasked.want_loaded(command)
-        elif isinstance(command, LetGo):
-            self._let_go(command)
-        elif isinstance(command, SetAsideOnDisk):
-            guarded(lambda: self._have_all(lambda loader: loader.set_aside_on_disk(command.is_on_disk)))
-        else:
-            guarded(lambda: self._have_all(lambda loader: loader.apply_settings()))
-            guarded(self._models.bound_files)
-            # What is over a bound leaves as it is written.
-            self._idle_time.note_change()
+        """Does what is asked for, or has it done as soon as possible."""
+        match command:
+            case Expected():
+                guarded(lambda: self._expect(command))
+            case FoundAgain():
+                guarded(lambda: self._take_found(command))
+            case ForgetRemoved():
+                guarded(self._forget_removed)
+            case ApplyPlacement():
+                self._changes.want_placed(command)
+            case KeepInCells(may_lie):
+                guarded(lambda: self._for_all(lambda loader: loader.keep_in_cells(may_lie)))
+            case SetAsideOnDisk(is_on_disk):
+                guarded(lambda: self._for_all(lambda loader: loader.set_aside_on_disk(is_on_disk)))
+            case LookAtDevices():
+                guarded(self._models.members.home.loader.look_at_devices)
+            case Rehearse():
+                self._rehearse(command)
+            case LoadNow():
+                self._unasked.want_loaded(command)
+            case LetGo():
+                self._let_go(command)
+            case ApplySettings():
+                self._apply_settings()
 
     def load_unasked(self) -> None:
-        """For whoever wants to measure: what they wait for is of the model that was chosen last."""
+        """Loads the chosen model for callers that want to measure it."""
         models = self._models
-        # Not in the place of another one that writes an answer just now.
+        # It must not take the place of another model that is writing an answer.
         if self._turns.change is None and (models.front is models.members.home or not models.has_work):
             self._unasked.load(self._load_home)
 
     def forget_ended(self) -> None:
-        """Nothing is kept of removed documents that was read for prompts which have ended since."""
+        """Drops kept KV of removed documents that was read for prompts which have ended since."""
         for member in self._models.members:
-            # Also where a model was taken away instead: what has been read of it by then is kept.
+            # Even where a model was unloaded meanwhile: what it has read by then is kept.
             if member.under_way.has_kept_removed():
                 guarded(partial(member.loader.forget_removed, self._known_documents))
 
-    def _have_all(self, tell: Callable[[ModelLoader], None]) -> None:
+    def _for_all(self, tell: Callable[[ModelLoader], None]) -> None:
         for member in self._models.members:
             tell(member.loader)
+
+    def _apply_settings(self) -> None:
+        guarded(lambda: self._for_all(lambda loader: loader.apply_settings()))
+        guarded(self._models.bound_files)
+        # What exceeds a bound leaves as it is written.
+        self._idle_time.note_change()
 
     def _load_home(self) -> LoadedModel | None:
         self._models.bring_home()
         return self._models.members.home.loaded
 
     def _rehearse(self, command: Rehearse) -> None:
-        """Where there is nothing else to do."""
+        """Rehearses where there is nothing else to do."""
         member = self._models.principal
         is_free = member.is_in_memory and not (self._models.has_work or self._turns)
         self._unasked.rehearse(
@@ -139,17 +144,17 @@ class BetweenSteps:
             member.loader.forget_removed(self._known_documents)
 
     def _expect(self, expected: Expected) -> None:
-        """Where there is more than one model, nothing is read before it is known whose turn it is."""
+        """Reads ahead. Where there is more than one model, nothing is read before it is known whose turn it is."""
         members = self._models.members
         member = members.home
-        # A chat names its model, also where that is the chosen one.
+        # A chat names its model, even where that is the chosen one.
         is_other = members.is_shared or members.find(expected.in_flight.question.model) is not member
         if is_other or self._turns or member.loaded is None or not member.is_in_memory:
             return
         try:
             member.under_way.expect(expected, member.loaded)
         except RagdollError as error:
-            # Told to the question when it comes.
+            # The question is told when it comes.
             log.debug("not read ahead: %s", error)
 
     def _take_found(self, found: FoundAgain) -> None:

@@ -16,19 +16,19 @@ from engine.generation.vocabulary import Vocabulary
 
 
 class Branching:
-    """Moves the beams of groups on; part of the step loop."""
+    """Advances the beams of groups; part of the step loop."""
 
     def __init__(self, context: Context, residence: Residence, vocabulary: Vocabulary) -> None:
         self._context, self._residence, self._vocabulary = context, residence, vocabulary
 
     def advance(self, group: SequenceGroup, works: Sequence[Work], rows: Sequence[int]) -> None:
-        """Lets all beams go on by a token, as soon as the last token of every one was computed in the same batch."""
+        """Advances all beams by a token, as soon as the last token of each was computed in the same batch."""
         if group.beams is None or group.lead.max_tokens <= 0:
             return
         last_rows = {work.sequence: row + work.num_tokens - 1 for work, row in zip(works, rows, strict=True)}
         waiting = [sequence for sequence in group.live if sequence.num_computed < len(sequence.tokens)]
         if waiting:
-            # Logits last for a batch only: those that are ahead compute their last token again, with the others.
+            # Logits last for one batch only: beams that are ahead compute their last token again, with the others.
             for sequence in group.live:
                 self._residence.trim(sequence, len(sequence.tokens) - 1)
             return
@@ -36,7 +36,7 @@ class Branching:
         self._branch(group, branches)
 
     def written(self, group: SequenceGroup) -> tuple[Written, ...]:
-        """What was found, the best first."""
+        """What was found, best first."""
         found = group.beams.answers() if group.beams is not None else ()
         return tuple(self._written(answer, group.request) for answer in found)
 
@@ -59,11 +59,11 @@ class Branching:
         firsts: dict[int, int] = {}
         for place, branch in enumerate(branches):
             firsts.setdefault(branch.parent, place)
-        # Those that nobody follows give their sequence numbers to the children of others.
+        # Parents without children give their sequence numbers to the children of others.
         for place, parent in enumerate(parents):
             if place not in firsts:
                 self._residence.release(parent)
-        # Shared before anybody goes on: a parent's cells end where its children begin.
+        # Cells are shared before any beam goes on: a parent's cells end where its children begin.
         children = [
             self._child(parents[branch.parent], branch.token, place, is_first=firsts[branch.parent] == place)
             for place, branch in enumerate(branches)
@@ -71,9 +71,9 @@ class Branching:
         group.sequences = children
 
     def _child(self, parent: TokenSequence, token: int, number: int, is_first: bool) -> TokenSequence:
-        """A beam behind its parent: the first child takes the parent's own sequence, the others share its cells."""
+        """A beam after its parent: the first child takes the parent's own sequence, the others share its cells."""
         tokens = [*parent.tokens, token]
-        # Every list its own: what is saved of one beam is never loaded for another.
+        # Each child has its own lists: what is saved of one beam is never loaded for another.
         child = replace(parent, number=number, tokens=tokens, held=None, saved=[], texts=[], unsaid=[], draft=[])
         if is_first:
             child.held = parent.held

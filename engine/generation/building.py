@@ -1,4 +1,4 @@
-"""Builds what answers, as it was planned: weights, context and cells, what keeps them, and the loop that uses them."""
+"""Builds what answers, as planned: weights, context and cells, what keeps them, and the loop that uses them."""
 
 from __future__ import annotations
 
@@ -41,27 +41,27 @@ _WAY_OUT = "Download it again, or choose another GGUF file."
 
 @dataclass(frozen=True, slots=True)
 class OpenContext:
-    """A context that computes, and what the ledger knows of it."""
+    """A context that computes, and its leases in the ledger."""
 
     context: Context
     leases: LeaseGroup
 
     def close(self) -> None:
-        """Gives both back."""
+        """Closes the context and releases the leases."""
         close_all(self.context.close, self.leases.release)
 
 
 def build(
     plan: LoadPlan, files: CacheFiles, ledger: Ledger, leases: ModelLeases, on_progress: Callable[[float], bool]
 ) -> LoadedModel:
-    """Loads the model; on the generation thread, which owns what comes back.
+    """Loads the model; on the generation thread, which owns the result.
 
     Args:
-        plan: What it gets.
-        files: Where what it reads is kept on the disk.
-        ledger: Gets what is kept in memory.
-        leases: Get the weights, and the context.
-        on_progress: Told the share of the weights that is there; returning False gives the load up.
+        plan: What the model gets.
+        files: Where what it reads is kept on disk.
+        ledger: Gets the leases of what is kept in memory.
+        leases: Get the weights and the context.
+        on_progress: Receives the share of the weights that is loaded; returning False gives the load up.
 
     Raises:
         ModelError: It could not be loaded; nothing is left of it.
@@ -86,7 +86,7 @@ def build(
         undo.callback(keeper.abandon)
         loop = _loop(model, context, cells, keeper, plan.room.context_tokens, files.folder)
         loop.profile.expect(plan.placement.prediction.prefill_tokens_per_s)
-        # Tokens stay what they are, in whatever format their keys and values are kept.
+        # Tokens stay the same, in whatever format their keys and values are kept.
         fingerprint = model_fingerprint(plan.path)
         speaker = speaker_of(model, plan.shape.name, fingerprint, plan.room.context_tokens)
         undo.pop_all()
@@ -115,9 +115,10 @@ def open_context(
         plan: What the context is to be like.
         stream: What reads layers, where any are streamed.
         leases: Get the context.
-        has_computed: Another context has computed with these weights as they lie. On the processor the new one can lack
-            nothing but room then, which a batch finds out as well: where layers are streamed a single token is as long
-            as one of everybody who waits meanwhile (.7 of a pause of 1.3 s, 3B at .9 GB/s).
+        has_computed: Another context has computed with these weights as they lie. On the processor, the new one can
+            then fail only for lack of room, which the first batch finds out as well. Where layers are streamed,
+            trying out a single token takes as long as a step of all answers that wait (.7 s of a pause of 1.3 s, 3B
+            at .9 GB/s).
 
     Raises:
         ModelLoadFailed: There is no room for it, or nothing can be computed in it; nothing is left of it.
@@ -143,7 +144,7 @@ def cells_of(context: Context) -> Cells:
 
 
 def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, files: CacheFiles) -> KnowledgeKeeper:
-    """What keeps prompts in a context, and finds what was kept of them in others with the same keys and values."""
+    """What keeps prompts in a context, and finds what other contexts with the same keys and values have kept."""
     keeper = KnowledgeKeeper(
         root_over(plan, context, files),
         context,
@@ -151,7 +152,7 @@ def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, 
         ledger,
         files,
         passing_room_bytes=lambda: room_now(files.folder).passing_bytes,
-        # The beginning of one prompt is of no use to another where it cannot be had by itself.
+        # Part of a prompt is of no use to another where the model cannot restore it by itself.
         keeps_whole=not context.model.can_share_prefixes,
     )
     kept_cells = cells_to_keep_in(cells.num_cells, plan.shape, plan.room.ram_bytes)
@@ -160,9 +161,9 @@ def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, 
 
 
 def root_over(plan: LoadPlan, context: Context, files: CacheFiles, held: bytes = b"") -> bytes:
-    """What a model's prompts are kept under in a context; `held` is what its keeper has been made with, if it has one.
+    """The key under which a model's prompts are kept in a context; `held` is the key of its present keeper, if any.
 
-    A copy of a model that is open already has a root of its own: of two keepers, each would remove files of the other.
+    A copy of a model that is already open gets a root of its own: two keepers would remove each other's files.
     """
     root = root_key(plan.path, context.spec.kv_type, context.num_cells)
     own = digest_of(root + os.fsencode(plan.path))
@@ -172,17 +173,17 @@ def root_over(plan: LoadPlan, context: Context, files: CacheFiles, held: bytes =
 
 
 def least_left_bytes(plan: LoadPlan) -> int:
-    """What has to be left of a device beside a context: half of what is kept free of it."""
+    """What must be left free on a device alongside a context: half of its reserve."""
     return plan.settings.memory.device_reserve_bytes // 2
 
 
 def _look_for_room(model: Model, plan: LoadPlan) -> None:
-    """Half of what is kept free of a device has to be there still, whatever others have taken since it was looked at.
+    """Checks that half of a device's reserve is still free, whatever other programs have taken meanwhile.
 
     A driver takes memory while it computes too, and CUDA's ends the process where it finds none.
 
     Raises:
-        NoRoomToLoad: It is not.
+        NoRoomToLoad: Less is free.
     """
     least_bytes, used = least_left_bytes(plan), set(model.layer_devices.values())
     for device in probe_devices():
@@ -195,13 +196,13 @@ def _look_for_room(model: Model, plan: LoadPlan) -> None:
 
 
 def _try_out(model: Model, context: Context) -> None:
-    """Computes one token, so that whatever is wrong shows before there is a question to answer."""
+    """Computes one token, so that any fault shows before there is a question to answer."""
     first = [Stretch(0, 0, (max(0, model.bos),), 1)]
     try:
         try:
             (row,) = context.decode(first)
         except WeightsNotRead:
-            # As the step loop does: a disk may fail once.
+            # Like the step loop: a disk may fail once.
             context.clear()
             (row,) = context.decode(first)
     except (WeightsNotRead, WeightsChanged) as error:

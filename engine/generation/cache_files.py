@@ -1,9 +1,9 @@
-"""Kept KV on disk: one file per node, under one budget for all models, read ahead and written behind by a thread.
+"""Kept KV on disk: one file per node, under one budget for all models; a thread reads ahead and writes behind.
 
-The files are the truth: there is no index that could disagree with them. They are looked through at the start, by that
-thread, and known as they are found. A file that is stale, cut short, damaged or somebody else's is a miss and is
-deleted; one that cannot be opened or deleted now is left for later; nothing here fails an answer. A disk that is full
-or failing becomes a sentence, and caching goes on in memory.
+The files are the truth: there is no index that could disagree with them. That thread scans them at the start, and they
+are known as they are found. A file that is stale, cut short, damaged or not a cache file is a miss and is deleted; one
+that cannot be opened or deleted now is left for later; nothing here fails an answer. A full or failing disk is reported
+in a sentence, and caching goes on in memory.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from engine.memory.ledger import Ledger
 
 __all__ = ["CacheFile", "CacheFiles", "Ended", "Transfer"]
 
-# After a failed write, none is tried for so long; and the sentence is said again no sooner than this.
+# Pause after a failed write, and the shortest time before its sentence is repeated.
 PAUSE_SECONDS, SILENCE_SECONDS = 60.0, 600.0
-# What another program has open is tried again after so long.
+# What another program has open is tried again after this long.
 BUSY_SECONDS = 5.0
-# Files are deleted sooner; a disk that takes longer is not waited for.
+# Deleting files takes less; a slower disk is not waited for.
 SHRINKING_SECONDS = 5.0
-# Files that are looked at between two chances to read one that a prompt waits for.
+# Files that are scanned between two chances to read one that a prompt waits for.
 _LOOKED_AT_ONCE = 16
 
-# "later": another program has the file open; it is as it was, and may be well another time.
+# "later": another program has the file open; it is unchanged and may be usable another time.
 Outcome = Literal["moved", "failed", "later"]
 
 
 @dataclass(slots=True, eq=False)
 class Transfer:
-    """Bytes on their way between memory and a file; `outcome` counts once `ended` is set."""
+    """Bytes in transit between memory and a file; `outcome` is valid once `ended` is set."""
 
     file: CacheFile
     data: NDArray[np.uint8]
@@ -63,20 +63,20 @@ Ended = queue.SimpleQueue[Transfer]
 
 
 class Holder(Protocol):
-    """The keeper of a root that is open, which knows what of it is worth least."""
+    """The keeper of an open root, which knows which of its files is worth least."""
 
     disk_bytes: int
 
     def let_one_go(self) -> bool:
-        """Whether it could do without one of its files."""
+        """Lets go of the file that is worth least; returns whether it could do without one."""
         ...
 
 
 class CacheFiles:
     """The files of all models. Lives as long as the engine; usable from any thread.
 
-    `on_problem` is told, on the I/O thread, that the disk is full or failing; at most once in `SILENCE_SECONDS`.
-    `on_scanned` is called there once, when all files that were there at the start are known; `scanned` is set then.
+    `on_problem` is called on the I/O thread when the disk is full or failing, at most once in `SILENCE_SECONDS`.
+    `on_scanned` is called there once all files that were there at the start are known; `scanned` is set then.
     """
 
     def __init__(
@@ -92,11 +92,11 @@ class CacheFiles:
         self._index = CacheIndex()
         self._found: dict[bytes, list[CacheFile]] = {}
         self._holders: dict[bytes, Holder] = {}
-        # Files that are to go, until they have.
+        # Files that are to be deleted, until they are.
         self._doomed: set[Path] = set()
         self._tries_again_at = float("-inf")
         self._notes: dict[CacheFile, bytes] = {}
-        # Until one was set, nothing is written and nothing leaves.
+        # Until a budget is set, nothing is written and nothing is deleted.
         self._budget_bytes: int | None = None
         self._lease = ledger.take("kv", "what was read, kept on disk", "disk", 0)
         self._paused_until = self._silent_until = float("-inf")
@@ -110,12 +110,12 @@ class CacheFiles:
 
     @property
     def folder(self) -> Path:
-        """Where they lie."""
+        """The folder that holds the files."""
         return self._folder
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all files that are known, those that are about to be written included."""
+        """Bytes of all known files, including those that are about to be written."""
         return self._index.held_bytes
 
     @property
@@ -124,35 +124,35 @@ class CacheFiles:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is more than the budget."""
+        """Whether the files exceed the budget."""
         return self._budget_bytes is not None and self._lacks(0)
 
     @property
     def takes_more(self) -> bool:
-        """Whether writing makes sense now: there is a budget, all that counts to it is known, and the disk is well."""
+        """Whether writing makes sense now: there is a budget, all files that count are known, and the disk works."""
         return self.budget_bytes > 0 and self.scanned.is_set() and self.now() >= self._paused_until
 
     def open(self, root: bytes) -> list[CacheFile]:
-        """The files under a root that are known, parents first; `found` tells of others as they turn up.
+        """The known files under a root, parents first; `found` returns others as they turn up.
 
-        They are not evicted from here until `close_root`, but by whoever holds them.
+        Until `close_root`, only the keeper that holds them evicts them.
         """
         with self._lock:
             self._found[root] = []
             return self._index.open(root)
 
     def is_open(self, root: bytes) -> bool:
-        """Whether somebody holds the files under a root; only one can."""
+        """Whether a keeper holds the files under a root; only one can."""
         return root in self._found
 
     def share(self, root: bytes, holder: Holder) -> None:
-        """Has the keeper of a root let files go for others until `close_root`; on the thread of all keepers."""
+        """Lets the keeper of a root give up files for others until `close_root`; on the thread of all keepers."""
         self._holders[root] = holder
 
     def let_one_go(self, asker: Holder) -> bool:
-        """Whether a file of an open root has gone for another, of whoever holds most, and no less than who asks.
+        """Whether a file of an open root was given up, by the holder with the most bytes; it has as many as `asker`.
 
-        Else the model that came first would keep the whole budget. On the thread of all keepers.
+        Otherwise the model that came first would keep the whole budget. On the thread of all keepers.
         """
         holders = [holder for holder in self._holders.values() if holder.disk_bytes >= asker.disk_bytes]
         return any(holder.let_one_go() for holder in sorted(holders, key=lambda one: one.disk_bytes, reverse=True))
@@ -168,36 +168,36 @@ class CacheFiles:
         return taken
 
     def lacks_some(self, root: bytes) -> bool:
-        """Whether there are files under a root that cannot be opened now, as they may be at the next start."""
+        """Whether there are files under a root that cannot be opened now, but may be at the next start."""
         return any(path.parent.name == root.hex() for path in self._unavailable)
 
     def leave(self, file: CacheFile) -> None:
-        """The keeper of its root makes nothing of a file for now; it is evicted like those of models not open."""
+        """The keeper of its root has no use for a file now; it is evicted like those of models that are not open."""
         with self._lock:
             if not file.is_removed:
                 self._index.leave(file)
 
     def close_root(self, root: bytes) -> None:
-        """The root's keeper has gone; what it left is evicted like that of any model that is not loaded."""
+        """The root's keeper has gone; its files are evicted like those of any model that is not loaded."""
         with self._lock:
             self._found.pop(root, None)
             self._holders.pop(root, None)
             self._index.close(root)
 
     def set_budget(self, budget_bytes: int) -> None:
-        """Bounds the bytes of all files. Those of models that are not open go, the longest unused first."""
+        """Bounds the bytes of all files. Those of models that are not open are deleted, the longest unused first."""
         self._budget_bytes = budget_bytes
         self.make_room(0)
 
     def make_room(self, num_bytes: int) -> bool:
-        """Whether so many more fit, once files of models that are not open have gone for them as need be."""
+        """Whether `num_bytes` more fit, after deleting files of models that are not open as needed."""
         with self._lock:
             while self._lacks(num_bytes) and (oldest := self._index.longest_unused()) is not None:
                 self._doom(oldest)
         return not self._lacks(num_bytes)
 
     def write(self, header: CacheHeader, data: NDArray[np.uint8], ended: Ended) -> Transfer:
-        """Writes a file behind; room was made. Until the transfer arrives in `ended`, `data` stays as it is."""
+        """Writes a file behind; room was made. `data` must not change until the transfer arrives in `ended`."""
         file = CacheFile(self._folder, header, time.time_ns())
         with self._lock:
             self._index.add(file)
@@ -213,11 +213,11 @@ class CacheFiles:
         return transfer
 
     def read_now(self, file: CacheFile, data: NDArray[np.uint8]) -> Outcome:
-        """Reads a file's blob into `data` while the caller waits; what became of that, as a transfer says it."""
+        """Reads a file's blob into `data` while the caller waits; returns the outcome of that transfer."""
         return _OUTCOMES[cache_io.read_blob(file.path, file.header, data)]
 
     def note_usage(self, file: CacheFile, frequency: int, cost_per_token: float) -> None:
-        """Writes into a file how it was used of late, which also makes it the youngest."""
+        """Writes into a file how it was used recently, which also makes it the youngest."""
         file.mtime_ns = time.time_ns()
         with self._lock:
             file.header = replace(file.header, frequency=frequency, cost_per_token=cost_per_token)
@@ -227,18 +227,18 @@ class CacheFiles:
             self._thread.put(Urgency.NOTE, lambda: self._note(file))
 
     def keep_beside(self, name: str, content: Callable[[], bytes]) -> None:
-        """Writes a small file of ours behind, in place of the one before; no content: there is none any more."""
+        """Writes one of our small files in the background, replacing the last one; without content, deletes it."""
         path = self._folder / name
         self._thread.put(Urgency.WRITE, lambda: self._write_beside(path, content()))
 
     def remove(self, file: CacheFile) -> None:
-        """Deletes a file behind, also one that is about to be written. A second call does nothing."""
+        """Deletes a file behind, even one that is about to be written. A second call does nothing."""
         with self._lock:
             if not file.is_removed:
                 self._doom(file)
 
     def shrink(self, budget_bytes: int) -> None:
-        """Bounds the bytes of all files by no more than this, and waits a while until what is to go has gone."""
+        """Lowers the bound of all files to at most this, and waits a while until the excess is deleted."""
         self.set_budget(min(self.budget_bytes, budget_bytes))
         have_gone = threading.Event()
         self._thread.put(Urgency.REMOVE, have_gone.set)
@@ -250,16 +250,16 @@ class CacheFiles:
             return self._index.documents()
 
     def forget(self, documents: Collection[int]) -> None:
-        """Deletes every file behind that holds text of a document, and every path through it, whatever the model.
+        """Deletes behind every file that holds text of a document, and every path through it, for all models.
 
-        None of them is found from now on. Those that a crash leaves are found, and forgotten, at the next start.
+        None of them is found from now on. Files that a crash leaves are found and deleted at the next start.
         """
         with self._lock:
             for file in self._index.through(documents):
                 self._doom(file)
 
     def close(self, seconds: float | None = None) -> None:
-        """Ends when everything that was to be written is, or after so long: the rest is not kept.
+        """Ends when everything that was to be written is, or after `seconds`: the rest is not kept.
 
         A second call does nothing.
         """
@@ -299,7 +299,7 @@ class CacheFiles:
                 work(transfer)
         finally:
             transfer.data = _NOTHING
-            # In this order: whoever has waited for it finds it there.
+            # In this order, so that a thread that waits for `ended` finds the transfer in the queue.
             ended.put(transfer)
             transfer.ended.set()
 
@@ -366,15 +366,15 @@ class CacheFiles:
         except OSError as error:
             self._tell(error)
         if outcome != "written":
-            # The one before may hold what is to be forgotten, and so may what a crash left half written.
+            # The file before may hold what is to be forgotten, and so may what a crash left half written.
             cache_io.delete(path.with_suffix(".tmp"))
             self._delete(path)
 
     def _delete(self, path: Path) -> None:
-        """Deletes a file that is to go, unless one like it is to be there again; keeps it in mind where it cannot."""
+        """Deletes a doomed file, unless one like it is to be there again; remembers it where it cannot be deleted."""
         with self._lock:
             is_back = self._is_known(path)
-        # Not under the lock, which nobody shall hold while a disk takes its time.
+        # Not under the lock, which no thread shall hold while a disk takes its time.
         is_done = is_back or cache_io.delete(path)
         with self._lock:
             if is_done:
@@ -404,7 +404,7 @@ class CacheFiles:
             self._take_found(path)
 
     def _paths(self) -> Iterator[Path]:
-        """All that lies below the folder; what another program has open comes once more, after all others."""
+        """All files below the folder; those that another program has open come again after all others."""
         yield from cache_io.paths_below(self._folder, self._is_preferred)
         again, self._unavailable = self._unavailable, []
         yield from again
@@ -446,4 +446,4 @@ def _sentence(folder: Path, error: OSError) -> RagdollError:
     if is_disk_full(error):
         return DiskFull(f"The disk that holds {folder} is full. {what}", "Free some space; nothing else is affected.")
     reason = error.strerror or errno.errorcode.get(error.errno or 0, "unknown error")
-    return LibraryError(f"{folder} cannot be written to ({reason}). {what}", "See whether its disk is well.")
+    return LibraryError(f"{folder} cannot be written to ({reason}). {what}", "Check that the disk is healthy.")

@@ -1,11 +1,11 @@
-"""The form of a cache file: what a piece of KV is and whose, checksums, then the bytes as llama.cpp saved them.
+"""The format of a cache file: what a piece of KV is and whose, checksums, then the bytes as llama.cpp saved them.
 
-    0   magic, version, checksum of the header; frequency, cost per token (these two are mended in place)
+    0   magic, version, checksum of the header; frequency, cost per token (these two are updated in place)
     32  root key, parent's key, key; start; counts of tokens and documents; checksum and length of the blob
     …   token ids (int32), document ids (int64), the blob
 
-The root key stands for model, KV type and llama.cpp's release (fingerprint.py). Little-endian throughout. Whatever does
-not check out is no cache file: never an error, only something to be deleted.
+The root key stands for model, KV type and llama.cpp's release (fingerprint.py). Little-endian throughout. A file that
+does not check out is no cache file: never an error, only something to be deleted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HEADER_GUESS_BYTES = 8192
 class CacheHeader:
     """What a file says of its blob; `num_bytes` and `checksum` are the blob's.
 
-    One that was read from a file has left the piece's tokens there.
+    A header that was read from a file leaves the piece's tokens there.
     """
 
     root: bytes
@@ -54,7 +54,7 @@ class CacheHeader:
         return self.header_bytes + self.num_bytes
 
     def encode(self) -> bytes:
-        """The header's bytes; only who has the piece's tokens can tell them."""
+        """The header's bytes; needs the piece's tokens."""
         documents = np.array(sorted(self.piece.documents), "<i8")
         body = _BODY.pack(
             self.root,
@@ -72,12 +72,12 @@ class CacheHeader:
 
 
 def encode_usage(frequency: int, cost_per_token: float) -> bytes:
-    """What is mended in place, at `USAGE_OFFSET`."""
+    """The part that is updated in place, at `USAGE_OFFSET`."""
     return _USAGE.pack(min(frequency, 2**32 - 1), cost_per_token)
 
 
 def header_length(data: bytes) -> int | None:
-    """How long the header is of which `data` is the beginning; None if it is no header of this version."""
+    """The length of the header that `data` begins with; None if it is no header of this version."""
     if len(data) < _BODY_OFFSET + _BODY.size or _PREAMBLE.unpack_from(data)[:2] != (MAGIC, VERSION):
         return None
     _, _, _, _, num_tokens, num_documents, _, _ = _BODY.unpack_from(data, _BODY_OFFSET)
@@ -85,7 +85,7 @@ def header_length(data: bytes) -> int | None:
 
 
 def decode(data: bytes) -> CacheHeader | None:
-    """The header at the beginning of `data`, or None where it is damaged, or its key is not that of its tokens."""
+    """The header at the beginning of `data`; None where it is damaged, or its key is not that of its tokens."""
     length = header_length(data)
     if length is None or length > len(data) or zlib.crc32(data[_BODY_OFFSET:length]) != _PREAMBLE.unpack_from(data)[2]:
         return None

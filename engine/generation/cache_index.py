@@ -1,6 +1,6 @@
-"""Which cache files there are, whose, and which of them goes first: what is known of them without opening one.
+"""The index of cache files: whose they are and which of them goes first, without opening one.
 
-Nothing here grows with their number but what concerns all of them by its nature: opening a model's, or closing it.
+Nothing here grows with their number except opening or closing a model, which concerns all of its files.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _Of = TypeVar("_Of", bytes, int)
 
 @dataclass(slots=True, eq=False)
 class CacheFile:
-    """A file that is there, or will be once it is written; made and ended by `CacheFiles`.
+    """A file that exists, or will once it is written; made and ended by `CacheFiles`.
 
-    Once it is there, its header has left the tokens in it.
+    Once it exists, its header has left the tokens in it.
     """
 
     folder: Path
@@ -39,7 +39,7 @@ class CacheFile:
 
 
 class CacheIndex:
-    """All files that are known, and their bytes. Whoever owns it sees to it that one thread at a time uses it."""
+    """All known files and their bytes. Its owner makes sure that only one thread at a time uses it."""
 
     def __init__(self) -> None:
         self.held_bytes = 0
@@ -47,7 +47,7 @@ class CacheIndex:
         self._of_root: dict[bytes, set[CacheFile]] = {}
         self._of_document: dict[int, set[CacheFile]] = {}
         self._open_roots: set[bytes] = set()
-        # Those of models that are not open, and what was left of others; the longest unused first.
+        # Files of models that are not open, and those that open models have left; the longest unused first.
         self._unused: Ranking[CacheFile] = Ranking()
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ class CacheIndex:
         return root in self._open_roots
 
     def add(self, file: CacheFile) -> None:
-        """Knows a file from now on, in place of one of the same key."""
+        """Adds a file, in place of one with the same key."""
         header = file.header
         if (before := self._by_key.get(header.key)) is not None:
             self.remove(before)
@@ -73,7 +73,7 @@ class CacheIndex:
             self._unused.put(file, file.mtime_ns)
 
     def remove(self, file: CacheFile) -> None:
-        """Knows nothing of a file any more."""
+        """Removes a file."""
         file.is_removed = True
         header = file.header
         del self._by_key[header.key]
@@ -84,7 +84,7 @@ class CacheIndex:
         self._unused.discard(file)
 
     def open(self, root: bytes) -> list[CacheFile]:
-        """The files under a root, parents first; none of them is unused until `close`."""
+        """The files under a root, parents first; none of them counts as unused until `close`."""
         self._open_roots.add(root)
         files = self._of_root.get(root, ())
         for file in files:
@@ -92,17 +92,17 @@ class CacheIndex:
         return sorted(files, key=lambda file: file.header.start)
 
     def close(self, root: bytes) -> None:
-        """Whoever had opened the root has gone."""
+        """The keeper that had opened the root has gone."""
         self._open_roots.discard(root)
         for file in self._of_root.get(root, ()):
             self._unused.put(file, file.mtime_ns)
 
     def leave(self, file: CacheFile) -> None:
-        """Whoever has opened its root makes nothing of a file."""
+        """The keeper that has opened its root has no use for a file."""
         self._unused.put(file, file.mtime_ns)
 
     def longest_unused(self) -> CacheFile | None:
-        """Of those of models that are not open, and what was left of others."""
+        """The longest unused file of models that are not open, or that an open model has left."""
         found = self._unused.lowest(lambda _: True)
         return found[0] if found else None
 
@@ -111,7 +111,7 @@ class CacheIndex:
         return frozenset(self._of_document)
 
     def through(self, documents: Collection[int]) -> list[CacheFile]:
-        """Every file that holds text of the documents, and every path through it, whatever the model."""
+        """Every file that holds text of the documents, and every path through it, for all models."""
         holders = {file for document in documents for file in self._of_document.get(document, ())}
         found = []
         for root in {file.header.root for file in holders}:

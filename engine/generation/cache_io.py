@@ -1,7 +1,7 @@
-"""How one file of kept KV is written, read, and told good from bad: whole, or not at all.
+"""How one file of kept KV is written, read and checked: whole, or not at all.
 
-Files are written beside their place and renamed. They are not synced: what a power cut leaves of them is told by the
-checksum. A file that another program has open cannot be replaced or deleted on Windows: that is no error, only later.
+Files are written next to their place and renamed. They are not synced: the checksum reveals what a power cut damaged.
+A file that another program has open cannot be replaced or deleted on Windows: that is no error, only later.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from engine.generation import cache_format
 from engine.generation.cache_format import CacheHeader
 
 SUFFIX = ".kv"
-# Between two such portions a write can be given up.
+# A write can be given up between two such portions.
 _PORTION_BYTES = 1 << 20
 
-# What became of reading a file: "damaged" also where there is none; "unavailable" where it may be well another time.
+# Outcomes of reading: "damaged" also where there is no file; "unavailable" where it may be readable another time.
 ReadOutcome = Literal["read", "damaged", "unavailable"]
-# "busy": somebody has the file open. "unwanted": it was given up on the way.
+# "busy": another program has the file open. "unwanted": it was given up on the way.
 WriteOutcome = Literal["written", "busy", "unwanted"]
 
 
@@ -44,7 +44,7 @@ def path_in(folder: Path, root: bytes, key: bytes) -> Path:
 
 
 def paths_below(folder: Path, is_preferred: Callable[[str], bool]) -> Iterator[Path]:
-    """What lies in the folders of all roots; at each step, a preferred one comes first, which is told by its name."""
+    """The files in the folders of all roots; at each step, those of a preferred root (by folder name) come first."""
     waiting = {root: _entries(root) for root in _entries(folder)}
     while waiting:
         root = next((root for root in waiting if is_preferred(root.name)), next(iter(waiting)))
@@ -56,14 +56,14 @@ def paths_below(folder: Path, is_preferred: Callable[[str], bool]) -> Iterator[P
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """What lies in a folder; nothing where there is none, or it cannot be read."""
+    """The entries of a folder; none where there is no folder, or it cannot be read."""
     with suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             yield Path(entry)
 
 
 def look_at(path: Path, folder: Path) -> FoundCacheFile | Literal["damaged", "unavailable"]:
-    """What a file says it is, from its header and its length alone; the blob is looked at when it is read."""
+    """Checks a file by its header and its length alone; the blob is checked when it is read."""
     try:
         with path.open("rb", buffering=0) as stream:
             header = _read_header(stream.fileno())
@@ -78,7 +78,7 @@ def look_at(path: Path, folder: Path) -> FoundCacheFile | Literal["damaged", "un
 
 
 def read_blob(path: Path, wanted: CacheHeader, data: NDArray[np.uint8]) -> ReadOutcome:
-    """Reads the blob of a file into `data`; what is there then is as it was written if the outcome says so."""
+    """Reads the blob of a file into `data`, which is as it was written if the outcome is "read"."""
     try:
         stream = path.open("rb", buffering=0)
     except FileNotFoundError:
@@ -95,7 +95,7 @@ def read_blob(path: Path, wanted: CacheHeader, data: NDArray[np.uint8]) -> ReadO
             while at < len(view) and (count := stream.readinto(view[at:])):
                 at += count
         except OSError:
-            # There may be a bad place on the disk, which only a new file is rid of.
+            # There may be a bad sector on the disk, which only a new file gets rid of.
             return "damaged"
     is_whole = at == header.num_bytes == data.nbytes and zlib.crc32(data.data) == header.checksum
     return "read" if is_whole else "damaged"
@@ -104,10 +104,10 @@ def read_blob(path: Path, wanted: CacheHeader, data: NDArray[np.uint8]) -> ReadO
 def write_file(
     path: Path, header: bytes, data: memoryview, is_wanted: Callable[[], bool] = lambda: True
 ) -> WriteOutcome:
-    """Puts a file in its place, with its folder; it is given up as soon as nobody wants it any more.
+    """Puts a file in its place, creating its folder; gives up as soon as it is no longer wanted.
 
     Raises:
-        OSError: What the system says where it cannot be written.
+        OSError: The system's error where it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".tmp")
@@ -122,7 +122,7 @@ def write_file(
 
 
 def read_small(path: Path, max_bytes: int) -> bytes:
-    """What a small file holds; nothing where it is larger than that, cannot be read, or is not there."""
+    """What a small file holds; empty where it is larger than that, cannot be read, or does not exist."""
     try:
         with path.open("rb", buffering=0) as stream:
             return stream.read() if os.fstat(stream.fileno()).st_size <= max_bytes else b""
@@ -131,19 +131,19 @@ def read_small(path: Path, max_bytes: int) -> bytes:
 
 
 def delete(path: Path) -> bool:
-    """Whether the file is gone; False where somebody has it open, and it must be tried again."""
+    """Deletes a file; False where another program has it open and it must be tried again."""
     try:
         path.unlink(missing_ok=True)
     except PermissionError:
         return False
     except OSError:
-        # It is a folder, or its disk has gone: none of ours.
+        # It is a folder, or its disk has gone: not one of our files.
         return True
     return True
 
 
 def write_usage(path: Path, usage: bytes) -> None:
-    """Mends how often a file was used, where it is still there."""
+    """Updates how often a file was used, if it still exists."""
     with suppress(OSError), path.open("r+b", buffering=0) as stream:
         stream.seek(cache_format.USAGE_OFFSET)
         stream.write(usage)
@@ -158,7 +158,7 @@ def _read_header(descriptor: int) -> CacheHeader | None:
 
 
 def _write_all(path: Path, header: bytes, data: memoryview, is_wanted: Callable[[], bool]) -> bool:
-    """Whether all of it was written before nobody wanted it any more."""
+    """Writes all of it; returns False if it was no longer wanted on the way."""
     with path.open("wb", buffering=0) as stream:
         for part in (memoryview(header), data):
             while part:
@@ -172,6 +172,6 @@ def _replace(beside: Path, path: Path) -> WriteOutcome:
     try:
         beside.replace(path)
     except PermissionError:
-        # Its folder could be written to a moment ago.
+        # Its folder was writable a moment ago.
         return "busy"
     return "written"

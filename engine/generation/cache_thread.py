@@ -1,6 +1,6 @@
-"""The thread that moves kept KV between memory and disk: the most urgent first, and small portions of the rest between.
+"""The thread that moves kept KV between memory and disk: the most urgent job first, idle work in small portions.
 
-Nobody waits for it but who reads, or closes: what is slow about a disk happens here.
+Only reads and closing wait for it: whatever is slow about a disk happens here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from enum import IntEnum
 
 log = logging.getLogger(__name__)
 
-# Who gives up waiting for the end gives what is under way so long to notice.
+# When closing stops waiting, a running job gets this long to notice.
 _GRACE_SECONDS = 0.25
 
 
 class Urgency(IntEnum):
-    """A prompt waits for what is read; what is removed makes room for what is written."""
+    """The order of jobs: a prompt waits for reads, and what is removed makes room for what is written."""
 
     READ = 0
     REMOVE = 1
@@ -29,10 +29,10 @@ class Urgency(IntEnum):
 
 
 class CacheThread:
-    """Does what is put to it; whenever there is nothing, a portion of `beside`.
+    """Runs the jobs that are put to it; whenever there is none, a portion of `beside`.
 
-    `beside` says in how many seconds it wants to go on (0: at once), or None when it has nothing to do. `is_hurried`
-    rises when nobody waits any longer: jobs do as little as they can then.
+    `beside` returns in how many seconds it wants to go on (0: at once), or None when it has nothing to do. `is_hurried`
+    is set when the caller waits no longer: from then on jobs do as little as they can.
     """
 
     def __init__(self, name: str, beside: Callable[[], float | None]) -> None:
@@ -40,7 +40,7 @@ class CacheThread:
         self._beside = beside
         self._jobs: queue.PriorityQueue[tuple[int, int, Callable[[], None]]] = queue.PriorityQueue()
         self._serial = itertools.count()
-        # A process that ends without having closed this must not wait for it: a cache loses nothing that counts.
+        # A process that ends without closing this must not wait for it: a cache loses nothing that counts.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -50,7 +50,7 @@ class CacheThread:
         self._jobs.put((urgency, next(self._serial), job))
 
     def close(self, seconds: float | None = None) -> bool:
-        """Ends when everything was done that was put to it, or after so long; False where a disk holds it up even so.
+        """Ends when all jobs are done, or after `seconds`; False where a disk holds it up even so.
 
         A second call does nothing.
         """
@@ -72,14 +72,14 @@ class CacheThread:
             if urgency == Urgency.END:
                 return
             self._carry_out(job)
-            # What a job refers to is memory that is given back once it is done.
+            # What a job refers to is memory that is freed once it is done.
             del job
             patience = 0.0
 
     def _take_portion(self) -> float | None:
         try:
             return self._beside()
-        except Exception:  # the edge of a thread: what others wait for must still be done
+        except Exception:  # the edge of a thread: jobs that others wait for must still be done
             log.exception("What is kept on disk could not be looked through")
             return None
 

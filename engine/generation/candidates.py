@@ -13,7 +13,7 @@ _GROUP_TOKENS = 32
 
 
 class Candidates:
-    """llama.cpp's list of tokens with their logits, filled anew for each choice, and good until the next.
+    """llama.cpp's list of tokens with their logits, refilled for each choice and valid until the next.
 
     All samplers of a thread share one: it is as long as the vocabulary, and they choose one after the other.
     """
@@ -28,16 +28,16 @@ class Candidates:
         return self._filled(self._ids, logits)
 
     def best(self, logits: NDArray[np.float32], count: int, others: Collection[int]) -> llama.llama_token_data_array:
-        """Tokens among which are the `count` likeliest, whatever becomes of the logits of `others`."""
+        """A superset of the `count` likeliest tokens, whatever becomes of the logits of `others`."""
         if not others and count == 1:
             best = int(logits.argmax())
             return self._filled(self._ids[best : best + 1], logits[best : best + 1])
-        # However unlikely the others become, so many are likelier than whatever is left out.
+        # However unlikely the others become, this many tokens are likelier than any that is left out.
         wanted = count + len(others)
         num_groups = len(logits) // _GROUP_TOKENS
         if wanted > num_groups:
             return self.all(logits)
-        # As many groups have a token that is likely enough. Their maxima are found faster than the tokens themselves.
+        # At least that many groups have a token that is likely enough; their maxima are found faster than the tokens.
         maxima = logits[: num_groups * _GROUP_TOKENS].reshape(_GROUP_TOKENS, num_groups).max(axis=0)
         is_likely = logits >= np.partition(maxima, -wanted)[-wanted]
         is_likely[list(others)] = True

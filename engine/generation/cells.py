@@ -1,9 +1,9 @@
-"""Which sequences hold which KV cells: free and used always make all, whatever is shared.
+"""Which sequences hold which KV cells: free and used cells always add up, whatever is shared.
 
 llama.cpp's unified cache is paged by the token, and a bitset in every cell names the sequences that share it (vLLM's
-block table with blocks of one token; https://arxiv.org/abs/2309.06180). It does not tell how many cells are taken,
-so that is counted here. The numbers are ours, but given as llama.cpp gives its own, the first that is free: so they
-tell how scattered a sequence lies, as near as that matters (see gathering.py).
+block table with blocks of one token; https://arxiv.org/abs/2309.06180). It does not report how many cells are taken,
+so they are counted here. The cell numbers are our own, but assigned as llama.cpp assigns its own, the first free one:
+so they tell how scattered a sequence lies, as closely as that matters (see gathering.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.errors import NoCells
 
-# A gap of so many cells, and any wider one, counts as a whole: what the processor expects to read next is elsewhere.
+# A gap of this many cells, or any wider one, counts as a whole: what the processor prefetches next is elsewhere.
 FAR_CELLS = 24
 
 
@@ -25,9 +25,9 @@ FAR_CELLS = 24
 class CellSequence:
     """A sequence number of the context, and the cells it holds from position `start` on without a gap.
 
-    Made by `Cells.open` and changed by `Cells` only. `num_gaps`: how often what it took by itself goes on elsewhere;
-    near by counts in part, and what it shares not at all. `is_patchy`: of layers with a sliding window it has only what
-    those look at who go on at its end, since it was saved and loaded.
+    Made by `Cells.open` and changed by `Cells` only. `num_gaps` counts how often the cells that it took by itself jump;
+    short jumps count in part, and shared cells not at all. `is_patchy`: of layers with a sliding window it has only the
+    cells that tokens at its end look at, because it was saved and loaded.
     """
 
     slot: int
@@ -38,7 +38,7 @@ class CellSequence:
 
     @property
     def num_cells(self) -> int:
-        """Cells held, also those shared with others."""
+        """Cells held, including shared ones."""
         return len(self.cells)
 
     @property
@@ -48,10 +48,9 @@ class CellSequence:
 
 
 class Cells:
-    """Counts cells and hands out sequence numbers; owned by the generation thread, beside its `Context`.
+    """Counts cells and hands out sequence numbers; owned by the generation thread, together with its `Context`.
 
-    `num_promised_slots` of the free sequence numbers are for requests that were let in: what is kept takes none of
-    these.
+    `num_promised_slots` of the free sequence numbers are reserved for admitted requests: kept KV takes none of these.
     """
 
     def __init__(self, num_cells: int, num_slots: int) -> None:
@@ -79,14 +78,14 @@ class Cells:
         return int((self._holders[sequence.cells] == 1).sum()) if sequence.cells else 0
 
     def num_distinct(self, sequences: Iterable[CellSequence]) -> int:
-        """Cells that these hold together, shared ones once."""
+        """Cells that these sequences hold together, counting shared ones once."""
         held = np.zeros(self.num_cells, np.bool_)
         for sequence in sequences:
             held[sequence.cells] = True
         return int(held.sum())
 
     def shared_end(self, sequences: Sequence[CellSequence]) -> int:
-        """Up to which position the first of `sequences` shares its cells with others than these."""
+        """The position up to which the first of `sequences` shares its cells with others than these."""
         first = sequences[0]
         ours = np.zeros(self.num_cells, np.int32)
         for sequence in sequences:
@@ -108,12 +107,12 @@ class Cells:
         """Takes `num_cells` more after the last position.
 
         Raises:
-            NoCells: So many are not free; nothing has changed.
+            NoCells: Fewer are free; nothing has changed.
         """
         if num_cells > len(self._free):
             raise NoCells("The context is full.", "Start a new chat or raise the context length in the settings.")
         if num_cells == 1:
-            # Every token of every answer comes by here.
+            # Every token of every answer takes this branch.
             cell = heapq.heappop(self._free)
             self._holders[cell] = 1
             if sequence.cells:
@@ -126,7 +125,7 @@ class Cells:
         sequence.cells += taken
 
     def share(self, source: CellSequence, target: CellSequence, start: int, end: int) -> None:
-        """Lets `target` hold what `source` has at the positions `start`…`end` as well; no cell is taken.
+        """Lets `target` also hold what `source` has at the positions `start`…`end`; no cell is taken.
 
         `target` is empty, or ends at `start`.
         """
@@ -141,11 +140,11 @@ class Cells:
             target.cells += shared
 
     def trim(self, sequence: CellSequence, end: int) -> None:
-        """Lets go of every position from `end` on."""
+        """Releases every position from `end` on."""
         keep = max(0, end - sequence.start)
         gone = sequence.cells[keep:]
         if gone:
-            # Of what was shared no gap was counted: there may be none left to take off.
+            # Gaps of shared cells were not counted, so there may be none left to subtract.
             sequence.num_gaps = max(0.0, sequence.num_gaps - _gaps(sequence.cells[max(0, keep - 1) :])) if keep else 0.0
             del sequence.cells[keep:]
             self._holders[gone] -= 1
@@ -154,15 +153,15 @@ class Cells:
                     heapq.heappush(self._free, cell)
 
     def close(self, sequence: CellSequence) -> None:
-        """Lets go of everything, the number too."""
+        """Releases all cells and the sequence number."""
         self.trim(sequence, sequence.start)
         self._free_slots.append(sequence.slot)
 
     def check_integrity(self, sequences: Iterable[CellSequence]) -> None:
-        """For tests: these sequences hold every cell that is not free, and nobody else holds any.
+        """For tests: checks that these sequences, and no others, hold every cell that is not free.
 
         Raises:
-            AssertionError: Something leaked, or is held that is free.
+            AssertionError: A cell leaked, or is both held and free.
         """
         holders = np.zeros(self.num_cells, np.int32)
         for sequence in sequences:
@@ -178,5 +177,5 @@ def _gaps(cells: Sequence[int]) -> float:
 
 
 def _gap(before: int, cell: int) -> float:
-    """1 where a cell lies far from the one before, 0 beside it."""
+    """1 where a cell lies far from the one before, 0 next to it."""
     return min(1.0, abs(cell - before - 1) / FAR_CELLS)

@@ -1,7 +1,7 @@
-"""What differs between two placements of a model decides what has to be done: a pure function, and the words for it.
+"""What differs between two placements of a model, and so what has to be done: a pure function, and the words for it.
 
-From what costs least to what costs most: bounds of what is kept, layers moved in the background, a new context that
-all answers move to, and weights that are read again.
+From the cheapest to the dearest: bounds of what is kept, layers moved in the background, a new context that all answers
+move to, and weights that are read again.
 """
 
 from __future__ import annotations
@@ -19,28 +19,26 @@ _BITS = {"f16": 16, "q8_0": 8}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What has to be done. `words` say each difference, for people; there are none where nothing differs.
+    """What has to be done. `words` name each difference, for users; there are none where nothing differs.
 
-    `reloads`: weights are read again, since what lies on a device, or in which order, is fixed when they are loaded.
-    `remakes_context`: answers move to a new context; with `recomputes`, what they read fits the new one no longer.
-    `moves_layers`: other layers are streamed, or through another ring. `rebounds`: other bounds of what is kept.
+    `reloads`: weights are read again, since their device and order are fixed when they are loaded. `remakes_context`:
+    answers move to a new context. `rebounds`: what is kept has other bounds. Layers that only move between memory and
+    the ring need neither.
     """
 
     reloads: bool = False
     remakes_context: bool = False
-    recomputes: bool = False
-    moves_layers: bool = False
     rebounds: bool = False
     words: tuple[str, ...] = ()
 
     @property
     def moves_answers(self) -> bool:
-        """Whether all that is being written pauses and goes on elsewhere."""
+        """Whether all answers that are being written pause and go on elsewhere."""
         return self.reloads or self.remakes_context
 
     @property
     def sentence(self) -> str:
-        """The differences, as people are told of them; "" where there are none."""
+        """The differences, as the user reads them; "" where there are none."""
         return f"Now: {', '.join(self.words)}." if self.words else ""
 
 
@@ -56,8 +54,6 @@ def change_of(current: Placement, wanted: Placement, shape: ModelShape) -> Chang
     return Change(
         reloads=reloads,
         remakes_context=reloads or _contexts_differ(current, wanted, shape),
-        recomputes=current.kv_type != wanted.kv_type,
-        moves_layers=_rings_differ(current, wanted),
         rebounds=(current.kv_ram_bytes, current.kv_disk_bytes) != (wanted.kv_ram_bytes, wanted.kv_disk_bytes),
         words=tuple(_words(current, wanted)),
     )
@@ -66,19 +62,12 @@ def change_of(current: Placement, wanted: Placement, shape: ModelShape) -> Chang
 def _contexts_differ(current: Placement, wanted: Placement, shape: ModelShape) -> bool:
     def made_with(placement: Placement) -> tuple[object, ...]:
         on_gpu = placement.kv_on_gpu and placement.n_gpu_layers > 0
-        # A context has as many sequences for few answers as for one, unless each takes a state.
+        # A context has as many sequences for few answers as for one, unless each of them takes a state.
         num_sequences = num_states(shape, placement.num_slots) or max(MIN_SEQUENCES, 2 * placement.num_slots)
         where = on_gpu, placement.computes_large_batches_on_device
         return placement.num_cells, num_sequences, placement.kv_type, placement.n_ubatch, *where
 
     return made_with(current) != made_with(wanted)
-
-
-def _rings_differ(current: Placement, wanted: Placement) -> bool:
-    def ring_of(placement: Placement) -> tuple[object, ...]:
-        return placement.streamed_layers, placement.pinned_part, placement.ring_slots
-
-    return ring_of(current) != ring_of(wanted)
 
 
 def _words(current: Placement, wanted: Placement) -> Iterator[str]:
@@ -97,13 +86,13 @@ def _words_of_weights(current: Placement, wanted: Placement) -> Iterator[str]:
         yield "another part of a streamed layer in memory"
     elif current.ring_slots != wanted.ring_slots:
         yield f"{_slots(wanted.ring_slots)} for streamed layers instead of {current.ring_slots}"
-    # Of a model that is on a device as a whole, there is no other order.
+    # A model that is wholly on a device has no other order.
     if current.is_repacked != wanted.is_repacked and wanted.layers_on_gpu < wanted.num_layers:
         yield f"weights {_where_copied(wanted) if wanted.is_repacked else 'as they lie in the file'}"
 
 
 def _where_copied(wanted: Placement) -> str:
-    """Beside a device they stay in the file's order, and are where it reads them from."""
+    """Where a device computes too, weights stay in the file's order, and lie where it reads them from."""
     if wanted.n_gpu_layers:
         return "where the graphics card copies them from fastest"
     return "in the order the processor reads fastest"
@@ -132,7 +121,7 @@ def _words_of_bounds(current: Placement, wanted: Placement) -> Iterator[str]:
         (current.kv_ram_bytes, wanted.kv_ram_bytes, "memory"),
         (current.kv_disk_bytes, wanted.kv_disk_bytes, "files"),
     ):
-        # Bounds move by a little with each plan; who reads of it would see the same figure twice.
+        # Bounds move a little with each plan; readers would see the same figure twice.
         if in_words(then) != in_words(now):
             yield f"{in_words(now)} of {what} for what was read instead of {in_words(then)}"
 

@@ -1,8 +1,8 @@
 """A model's own Jinja chat template, rendered in a sandbox: it comes with a file from the network.
 
 Contents go in as placeholders and are put back after rendering, so that a document which contains
-"<|im_end|>" is read as text and never as the end of a message. All prompts of a conversation begin alike, on whatever
-day and whatever a template makes of earlier answers: else what was read once would be read again.
+"<|im_end|>" is read as text and never as the end of a message. All prompts of a conversation begin alike, whatever the
+day and whatever a template makes of earlier answers: otherwise what was read once would be read again.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from engine.generation.segment import SegmentKind
 from engine.generation.thinking import Manner, Marks, manner_of, marks_of
 
 Role = Literal["system", "user", "assistant"]
-# Private-use characters: no text of a template, and ours to strip from contents.
+# Private-use characters: not part of any template, and stripped from contents.
 _OPEN, _CLOSE = "\ue0f0", "\ue0f1"
 _PLACEHOLDER = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
-# What templates are told of the date: it stands before everything else, so a real one would have all that is kept read
-# again from midnight on. Llama's fall back on this day; the question itself says which day it is (conversation.py).
+# The date that templates get. It stands before everything else, so a real one would have all that is kept read again
+# from midnight on. Llama's fall back on this day; the question itself says which day it is (conversation.py).
 _SOME_DAY = datetime(2024, 7, 26)
-# Some models can be told whether to think first, as Qwen3 (`enable_thinking`), Granite (`thinking`) and Command A
+# Some models have a switch for thinking first, such as Qwen3 (`enable_thinking`), Granite (`thinking`) and Command A
 # (`reasoning`): on an ordinary machine, thoughts take longer than what was asked for.
 _AT_ONCE = {"enable_thinking": False, "thinking": False}
-# And of those whose marks we know, gpt-oss and Seed how much.
+# Among those whose markers we know, gpt-oss and Seed have a switch for how much.
 _AT_ONCE_IF_MARKED = {**_AT_ONCE, "reasoning": False, "reasoning_effort": "low", "thinking_budget": 0}
 _THINKING_FIRST = {"enable_thinking": True, "thinking": True, "reasoning": True, "reasoning_effort": "medium"}
 _Told = Mapping[str, Any]
-# The first with which a template renders is what it is told: Mistral's refuses all efforts but none and a high one.
+# A template gets the first of these with which it renders: Mistral's refuses all efforts but none and a high one.
 _OFFERS: Mapping[bool, Sequence[_Told]] = {
     False: (_AT_ONCE_IF_MARKED, {**_AT_ONCE_IF_MARKED, "reasoning_effort": "none"}, _AT_ONCE, {}),
     True: (_THINKING_FIRST, {**_THINKING_FIRST, "reasoning_effort": "high"}, {}),
@@ -47,20 +47,20 @@ _OFFERS_IF_UNMARKED: Sequence[_Told] = (_AT_ONCE, {})
 _PROBE = "."
 # What stands before what an assistant writes, for a model without a template.
 _ANSWER = "Answer:"
-# It may never have learnt where its answer ends, and go on with a question of its own: as far from it as ours are.
+# Such a model may never have learnt where its answer ends, and go on with a question of its own, written like ours.
 PLAIN_ENDS = ("\n\nQuestion:", f"\n\n{_ANSWER}")
-# How a template may fail that was compiled.
+# How a template that was compiled may fail.
 _FAILURES = (
     *(jinja2.TemplateError, ArithmeticError, AttributeError, LookupError),
     *(RecursionError, TypeError, ValueError),
 )
-# Nothing that a date is made of is the same in both.
+# The two days differ in every part of a date.
 _OTHER_DAY = datetime(1997, 3, 8)
 
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """A stretch of the prompt, tokenised by itself, so that its tokens depend on nothing before it.
+    """A part of the prompt that is tokenised by itself, so that its tokens depend on nothing before it.
 
     Only in `is_markup` may the text of a control token mean the token. `documents` are those whose text it holds.
     `stands_alone`: its KV is found again without what follows (passages and answers). `tokens` are those of an answer
@@ -88,7 +88,7 @@ class TemplateBroken(Exception):
 
 
 class _Generation(Extension):
-    """`{% generation %}` around what the assistant says, which transformers knows for training: nothing to us."""
+    """`{% generation %}` around what the assistant says, which transformers uses for training; ignored here."""
 
     tags = {"generation"}  # noqa: RUF012 - as Jinja has it
 
@@ -101,7 +101,7 @@ class _Generation(Extension):
 class ChatTemplate:
     """A compiled template; `tells_day`: prompts made with it name a day, which is never the real one.
 
-    `ends_by_thinking`: what its prompts end with, behind which the assistant writes, depends on whether it is to think.
+    `ends_by_thinking`: how its prompts end, where the assistant begins to write, depends on whether it is to think.
     """
 
     def __init__(self, source: str, bos_text: str, eos_text: str) -> None:
@@ -132,20 +132,21 @@ class ChatTemplate:
         self.tells_day = self._renders_the_day()
 
     def manner(self, thinks: bool) -> Manner | None:
-        """How its models think before they answer, told to or not to; None where they do not."""
+        """How the model thinks before it answers, asked to or asked not to; None where it does not."""
         return self._manners.get(thinks)
 
     def render(self, messages: Sequence[Message], thinks: bool = False) -> tuple[PromptPart, ...]:
-        """The prompt up to where the assistant begins to write; models that can be told so are to think first.
+        """The prompt up to where the assistant begins to write; with `thinks`, models that can think first do.
 
         Raises:
-            TemplateBroken: The template refuses the messages, also with the system text moved into the first
-                user message (some models know no system role), or it loses or moves one of them.
+            TemplateBroken: The template refuses the messages, even with the system text moved into the first user
+                message
+                (some models know no system role), or it loses or moves one of them.
         """
         return self._render_on(_SOME_DAY, messages, self._told[thinks])
 
     def _accepted(self, offers: Sequence[_Told]) -> _Told:
-        """The first that the template does not refuse; of one that refuses all, others are told of when it is used."""
+        """The first offer that the template does not refuse; one that refuses all fails when it is used."""
         for told in offers:
             with suppress(TemplateBroken):
                 self._render_on(_SOME_DAY, _probe(), told)
@@ -187,7 +188,7 @@ class ChatTemplate:
                 messages=placed,
                 add_generation_prompt=True,
                 strftime_now=day.strftime,
-                # None as in transformers, so that a template that asks for None is not given what is undefined.
+                # None as in transformers, so that a template that tests for None does not get an undefined value.
                 tools=None,
                 documents=None,
                 **told,
@@ -203,7 +204,7 @@ def _probe() -> tuple[Message, ...]:
 
 
 def plain_prompt(messages: Sequence[Message]) -> tuple[PromptPart, ...]:
-    """For a model without a template: the texts one after the other, each answer after "Answer:"."""
+    """The prompt for a model without a template: the texts one after the other, each answer after "Answer:"."""
     return _with_kinds([*_plain(messages), PromptPart(_ANSWER, is_markup=True)])
 
 
@@ -216,9 +217,9 @@ def _plain(messages: Sequence[Message]) -> Iterator[PromptPart]:
 
 
 def _fill(text: str, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
-    """Puts the contents back between the stretches of markup.
+    """Puts the contents back between the parts of markup.
 
-    An answer that the model wrote itself stands behind what it was written behind, which is what the prompt ends with:
+    An answer that the model wrote itself comes after the markup that it was written after, with which the prompt ends:
     some templates have the assistant begin with "<think>", and leave that out before earlier answers.
     """
     first, *others = _PLACEHOLDER.split(text)
@@ -226,7 +227,7 @@ def _fill(text: str, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
     if set(numbers) != set(range(len(messages))):
         raise TemplateBroken("the template leaves out a message")
     if messages and numbers[0] != 0:
-        # Mistral Nemo's has the instructions wander to the newest question.
+        # Mistral Nemo's moves the instructions to the newest question.
         raise TemplateBroken("the template does not begin with the first message")
     parts = [PromptPart(first, is_markup=True)]
     for number, after, following in zip(numbers, markup, [*numbers[1:], None], strict=False):
@@ -237,12 +238,12 @@ def _fill(text: str, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
 
 
 def _is_own(message: Message) -> bool:
-    """Whether it is an answer as the model that reads it wrote it."""
+    """Whether it is an answer as the reading model wrote it."""
     return any(part.tokens for part in message.parts)
 
 
 def _with_kinds(parts: Iterable[PromptPart]) -> tuple[PromptPart, ...]:
-    """The markup before and around the instructions is theirs: all prompts begin with it."""
+    """Marks the markup before and around the instructions as theirs: all prompts begin with it."""
     marked: list[PromptPart] = []
     for part in parts:
         begins_all = not marked or marked[-1].kind == "instructions"

@@ -1,7 +1,7 @@
-"""Markers such as "[2]" or "[1, 3]" in an answer, which passages they point to, and by which numbers people know those.
+"""Markers such as "[2]" or "[1, 3]" in an answer: the passages they point to, and their numbers as the user sees them.
 
-A model numbers the passages as it read them, on from those of earlier turns; people see them numbered as they were
-found for this question, and behind them what an answer cites of earlier turns all the same.
+A model numbers passages as it read them, continuing from those of earlier turns. People see them numbered as they were
+found for this question, followed by what the answer cites of earlier turns.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from engine.core import Citation, Passage, Quote
 
 # "[1]", "[1, 2]", "[1][2]", "【1】", also right after a word or a number, as models write it; not the Markdown link
-# "[1](…)", nor what is looked up in a variable: "x_2[1]".
+# "[1](…)", nor an index into a variable: "x_2[1]".
 _MARKER = re.compile(
     r"(?<![_`])(?<![^\W\d]\d)(?<![^\W\d]\d\d)(?:\[|【)\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*(?:\]|】)(?!\()"
 )
 # A marker, or the beginning of one, that what comes next could still change.
 _OPEN_MARKER = re.compile(r"(?:\[|【)[\d\s,;]*(?:\]|】)?\Z")
 _NUMBER = re.compile(r"\d+")
-# Looked at again for each token that follows.
+# Text before the last line is scanned again for each token, up to this length.
 _LINES_CHARACTERS = 2000
 _FENCE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
@@ -36,13 +36,13 @@ def parse_citations(text: str, num_passages: int) -> tuple[Citation, ...]:
 
 
 def citations_of_quotes(quotes: Sequence[Quote], offset: int) -> tuple[Citation, ...]:
-    """What stands in when the model cited nothing: the passages the reader quoted, best first, at the answer's end."""
+    """Citations for an answer that has none: the passages that the reader quoted, best first, at the answer's end."""
     passages = dict.fromkeys(quote.passage for quote in quotes)
     return tuple(Citation(f"[{passage + 1}]", passage, offset) for passage in passages)
 
 
 def citations_among(text: str, places: Collection[int], offset: int = 0) -> tuple[Citation, ...]:
-    """The citations of the passages at these places of the evidence, in a text that begins at `offset` of the whole."""
+    """The citations of passages at these places of the evidence, in a text that begins at `offset` of the whole."""
     found = parse_citations(text, max(places, default=-1) + 1)
     return tuple(Citation(one.marker, one.passage, one.offset + offset) for one in found if one.passage in places)
 
@@ -50,18 +50,18 @@ def citations_among(text: str, places: Collection[int], offset: int = 0) -> tupl
 class Recalled:
     """Passages of earlier turns that an answer cites although they were not found for it again.
 
-    `places` are those among all that people see, by the numbers that the model knows; what is cited is given one when
-    it is, and keeps it. `highest` is the last number that means something to either.
+    `places` maps numbers that the model knows to places among all passages that the user sees; a passage gets its place
+    when it is cited, and keeps it. `highest` is the last number that has a meaning in either numbering.
     """
 
     def __init__(self, standing: Mapping[int, Passage], num_known: int, give_place: Callable[[Passage], int]) -> None:
-        """`standing` are they by their numbers; people know so many passages already."""
+        """Starts with none cited; `standing` has the passages by number, and the user knows `num_known` others."""
         self._standing, self._give_place = standing, give_place
         self.places: dict[int, int] = {}
         self.highest = max(*standing, num_known + len(standing)) if standing else 0
 
     def place(self, number: int) -> int | None:
-        """Of the passage with this number; None where no earlier turn has one."""
+        """The place of the passage with this number; None where no earlier turn has one."""
         if number not in self.places and number in self._standing:
             self.places[number] = self._give_place(self._standing[number])
         return self.places.get(number)
@@ -75,10 +75,10 @@ NOTHING = Recalled({}, 0, lambda passage: 0)
 
 
 def renumbered(text: str, numbers: Mapping[int, int], recalled: Recalled = NOTHING) -> str:
-    """The text with "[n]" for the passage that is the n-th of the evidence, where it said where that was read.
+    """The text with the passage numbers that the user knows, in place of those that the model knows.
 
-    `numbers` tells the places in the evidence of what the model knows by its own numbers. What it cites beside them
-    is recalled from an earlier turn, or was made up: then it must not point to what people know by that number.
+    `numbers` maps the model's numbers to places in the evidence. Any other number that it cites is recalled from an
+    earlier turn, or was made up: then it must not point to what the user knows by that number.
     """
     pieces, at = [], 0
     for match in _markers(text):
@@ -89,12 +89,12 @@ def renumbered(text: str, numbers: Mapping[int, int], recalled: Recalled = NOTHI
 
 
 def differ(numbers: Mapping[int, int]) -> bool:
-    """Whether the model knows any passage by another number than people do."""
+    """Whether the model knows any passage by another number than the user does."""
     return any(number != place + 1 for number, place in numbers.items())
 
 
 def without_markers(text: str) -> str:
-    """The text without a citation in it."""
+    """The text without its citations."""
     pieces, at = [], 0
     for match in _markers(text):
         pieces.append(text[at : match.start()].removesuffix(" "))
@@ -108,12 +108,12 @@ class Renumbering:
     def __init__(self, numbers: Mapping[int, int], recalled: Recalled = NOTHING) -> None:
         self._numbers, self._recalled = numbers, recalled
         self._changes = differ(numbers) or recalled.highest > 0
-        # Behind the last line that is told for good, and how much of it is told as well.
+        # The text after the last line that is final, and how much of it has been returned as well.
         self._text = ""
         self._told = 0
 
     def feed(self, text: str) -> str:
-        """What can be told after `text`."""
+        """What can be shown after `text`."""
         if not self._changes:
             return text
         self._text += text
@@ -122,7 +122,7 @@ class Renumbering:
         return told
 
     def finish(self) -> str:
-        """What was held back."""
+        """Returns what was held back."""
         return self._tell(self._renumbered(self._text))
 
     def _renumbered(self, text: str) -> str:
@@ -133,7 +133,7 @@ class Renumbering:
         return whole[told:]
 
     def _leave_lines(self) -> None:
-        """Whole lines outside of code are not looked at again at each token."""
+        """Drops whole lines outside of code, so that they are not scanned again at each token."""
         end = self._text.rfind("\n") + 1
         is_settled = end <= _settled(self._text) and _settled(self._text[:end]) == end
         if end >= _LINES_CHARACTERS and is_settled and "```" not in self._text:
@@ -153,7 +153,7 @@ def _markers(text: str) -> Iterator[re.Match[str]]:
 
 
 def _renumbered(marker: str, numbers: Mapping[int, int], recalled: Recalled) -> str:
-    """With the numbers that people know; nothing of those that mean something else to them."""
+    """The marker with the numbers that the user knows, without those that would mean something else to the user."""
     cited = [int(number) for number in _NUMBER.findall(marker)]
     places = {number: place for number in cited if (place := _place(number, numbers, recalled)) is not None}
 
@@ -173,7 +173,7 @@ def _place(number: int, numbers: Mapping[int, int], recalled: Recalled) -> int |
 
 
 def _settled(text: str) -> int:
-    """How much of the text means what it will mean at the end, whatever follows; a space leaves with its marker."""
+    """How much of the text is final, whatever follows; a space leaves with its marker."""
     line = text.rfind("\n") + 1
     if text.count("`", line) % 2:
         return text.rfind("`")

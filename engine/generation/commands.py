@@ -1,4 +1,4 @@
-"""What the generation thread is told by others: questions and changes in their turn, the rest between two steps."""
+"""Commands to the generation thread: questions and changes in their turn, the rest between two steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Task:
 class UseModel:
     """Answer with this file from the next question on (None: with quotes); load it now, or when first needed.
 
-    `is_chosen`: somebody has just asked for it, so it is tried even when the engine ended over it before.
+    `is_chosen`: a user has just asked for it, so it is tried even when the engine died while loading it before.
     """
 
     path: Path | None
@@ -41,14 +41,14 @@ class UseModel:
 
 @dataclass(frozen=True, slots=True)
 class RestModel:
-    """Free this model until a question needs it. Passed over where somebody does by then, or has chosen another."""
+    """Free this model until a question needs it. Ignored if one does by then, or another model has been chosen."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A question whose search goes on for so many seconds, with the passages that it has found so far."""
+    """A question whose search goes on for `left_seconds`, with the passages that it has found so far."""
 
     in_flight: QuestionInFlight
     passages: tuple[Passage, ...]
@@ -56,7 +56,7 @@ class Expected:
 
 
 class ForgetRemoved:
-    """Documents may have left the library: nothing of them is kept any longer."""
+    """Documents may have left the library: nothing of them is to be kept any longer."""
 
 
 class ApplySettings:
@@ -80,16 +80,16 @@ class KeepInCells:
 
 @dataclass(frozen=True, slots=True)
 class SetAsideOnDisk:
-    """Whether answers that wait for cells keep what they had computed on the disk; else in memory."""
+    """Whether answers that wait for cells keep what they had computed on disk; else in memory."""
 
     is_on_disk: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rehearse:
-    """Passes are to be timed, if nobody asks anything: `reply` is what came of it, None where nothing could be.
+    """Time passes, if there is nothing to answer: `reply` is the result, None where none could be timed.
 
-    Of a point, or of steps beside something else that is not over before `until` is set, with `num_threads`.
+    Either a point, or steps with `num_threads` alongside something else that is not over before `until` is set.
     """
 
     kind: Kind
@@ -101,25 +101,25 @@ class Rehearse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadNow:
-    """The chosen model is to be loaded, if it is not; `reply` is whether there is one, or why it cannot be."""
+    """Load the chosen model, if it is not loaded; `reply` is whether there is one, or why it cannot be loaded."""
 
     reply: Future[bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LetGo:
-    """This model is to be freed, unless somebody waits for what it writes; `reply` is whether it is."""
+    """Free this model, unless an answer of it is waited for; `reply` is whether it is freed."""
 
     path: Path
     reply: Future[bool]
 
 
-# Somebody waits for what comes of these.
+# Callers wait for the replies of these.
 Awaited = Rehearse | LoadNow | LetGo
 
 
 def decline(command: Awaited) -> None:
-    """Tells whoever waits for it that it will not be done."""
+    """Tells the caller that it will not be done."""
     if isinstance(command, Rehearse):
         if command.reply.set_running_or_notify_cancel():
             command.reply.set_result(None)
@@ -128,7 +128,7 @@ def decline(command: Awaited) -> None:
 
 
 class LookAtDevices:
-    """What is free on a device may have changed: other programs take of it and give back."""
+    """What is free on a device may have changed, as other programs take memory and give it back."""
 
 
 class Stop:

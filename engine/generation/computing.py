@@ -1,8 +1,8 @@
-"""A step's batch is computed in one call of llama.cpp; where that fails, who of those in it is at fault, and what then.
+"""Computes a step's batch in one call of llama.cpp; where that fails, finds out which request is at fault.
 
-Nobody else fails with whoever does: a batch that cannot be computed is computed again one request at a time, and one
-whose weights could not be read, or that found no room, once more as it is. Where a drive has failed a second time, all
-of it has to be opened anew.
+No other request fails with it: a batch that cannot be computed is computed again one request at a time, and one whose
+weights could not be read, or that found no room, once more as it is. Where a drive has failed a second time, everything
+on it has to be opened again.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from engine.generation.swap_room import SwapRoom
 
 
 class Computing:
-    """Part of a step loop, over one context.
+    """Computes batches over one context; part of a step loop.
 
-    `shortage`: the last batch found no room, and nobody has failed by that yet.
+    `shortage`: the last batch found no room, and no request has failed because of that yet.
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class Computing:
         swap_budget_bytes: int,
         swap_room: Callable[[], SwapRoom],
     ) -> None:
-        """Those in `groups` have their cells by `residence`, leave them by `admission` and end by `ending`."""
+        """Prepares: groups get cells from `residence`, leave them by `admission` and end by `ending`."""
         self._context, self._cells, self._keeper = context, cells, keeper
         self._groups, self._residence, self._admission, self._ending = groups, residence, admission, ending
         self._swap_budget_bytes, self._swap_room = swap_budget_bytes, swap_room
-        # Those in the last batch, where its weights could not be read: with the next it is their second try.
+        # The groups of the last batch, where its weights could not be read: the next batch is their second try.
         self._tried = frozenset[SequenceGroup]()
         self.shortage: NoRoomToCompute | None = None
 
@@ -86,12 +86,12 @@ class Computing:
             self._ending.cut(batch[0].group)
 
     def _compute_again(self, batch: list[Work], error: WeightsNotRead) -> None:
-        """The disk is at fault, nobody in the batch: whoever is in it has one more try, and has failed with the second.
+        """The disk is at fault, no request: each group of the batch gets one more try, and fails with the second.
 
-        Who is in both: of another batch than the first one, nobody has had the try that it is promised.
+        Only groups in both batches fail: the others have not had their second try yet.
         """
-        groups, everybody = self._forget_batch(batch), frozenset(work.group for work in batch)
-        failed, self._tried = everybody & self._tried, everybody - self._tried
+        groups, in_batch = self._forget_batch(batch), frozenset(work.group for work in batch)
+        failed, self._tried = in_batch & self._tried, in_batch - self._tried
         if failed:
             if error.drive_failed:
                 raise WeightsChanged(error.sentence, error.way_out) from error
@@ -102,7 +102,7 @@ class Computing:
             self._wipe_cells()
 
     def _want_room(self, batch: list[Work], error: NoRoomToCompute) -> None:
-        """The first time nobody is at fault; where it stays so, the next steps look for who is."""
+        """The first time, no request is at fault; if it happens again, the next steps find out which is."""
         if self.shortage is None:
             self._forget_batch(batch)
             self.shortage = error
@@ -110,26 +110,27 @@ class Computing:
             self._roll_back(batch, error)
 
     def _wipe_cells(self) -> None:
-        """Empties cells that may spoil what is computed beside them; nobody ends by that, and nothing is forgotten."""
+        """Empties cells that may spoil what is computed next to them; no request ends by that, and nothing is lost."""
+        self._admission.drop_closing()
         self._keeper.leave_cells()
         room = self._swap_room()
         self._admission.set_aside(min(self._swap_budget_bytes, room.ram_bytes), room.disk_folder)
         self._context.clear()
 
     def _roll_back(self, batch: list[Work], error: DecodeFailed) -> None:
-        """Has those of a batch that failed computed alone: one of them fails then."""
+        """Has the groups of a failed batch computed alone: one of them fails then."""
         groups = self._forget_batch(batch)
         if self._admission.drop_closing() and len(groups) <= 1:
             return
         if len(groups) == 1:
             self._ending.fail(groups[0], error)
-            # Somebody has failed by it, and whoever comes next finds out anew.
+            # A request has failed because of it; the next one finds out for itself.
             self.shortage = None
         else:
             self._groups.suspects[:] = groups
 
     def _forget_batch(self, batch: list[Work]) -> list[SequenceGroup]:
-        """Forgets what finished ubatches left; returns who in the batch has not ended."""
+        """Discards what finished ubatches left; returns the groups of the batch that have not ended."""
         for work in batch:
             self._residence.roll_back(work.sequence)
         return list(dict.fromkeys(work.group for work in batch if work.group.status is SequenceStatus.RUNNING))

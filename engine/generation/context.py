@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from engine.core import KVType
 from engine.errors import DecodeFailed, ModelLoadFailed, NoCells, NoRoomToCompute, WeightsChanged, WeightsNotRead
-from engine.generation.fours import Fours
+from engine.generation.batch_padding import BatchPadding
 from engine.generation.model import Model, native_log
 from engine.generation.rows import TILE_TOKENS, Extent, Filling, cell_cost
 from engine.memory.heap import bytes_in_arenas
@@ -28,7 +28,8 @@ from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
 from engine.memory.workspace import ADDED_SEQUENCES, MAX_SEQUENCES, MAX_STATES
 
 _NO_CELL_FREE, _NO_MEMORY = 1, -2
-# Of a thread, for each head of a layer: measured with 16 answers whose 4,000 cells lay anywhere, 165 ms a step for 104.
+# Per thread, for each head of a layer; measured with 16 answers whose 4,000 cells lay scattered: a step took 165 ms,
+# not 104.
 _GAP_SECONDS = 65e-9
 _KV_TYPES = {"f16": llama.GGML_TYPE_F16, "q8_0": llama.GGML_TYPE_Q8_0}
 State = NDArray[np.uint8]
@@ -55,7 +56,7 @@ class ContextSpec:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Tokens of one sequence, side by side in a batch; logits are kept for the last `num_logits` of them."""
+    """Consecutive tokens of one sequence in a batch; logits are kept for the last `num_logits` of them."""
 
     slot: int
     position: int
@@ -64,9 +65,9 @@ class Stretch:
 
 
 class Streaming(Protocol):
-    """What sees to it that a layer's weights are there when it is computed, where not all of them are at once."""
+    """Makes sure that a layer's weights are in memory when it is computed, where not all of them fit at once."""
 
-    # Whether a device may copy weights for large batches: only when they were read.
+    # Whether a device may copy weights for large batches: only when they have been read.
     can_copy: bool
 
     @property
@@ -80,7 +81,7 @@ class Streaming(Protocol):
         """Makes sure that a pass can begin. Raises WeightsNotRead where it cannot."""
 
     def after_decode(self, is_computed: bool) -> None:
-        """A decode is over. Raises WeightsNotRead where weights were not there, WeightsChanged where others were."""
+        """Ends a decode. Raises WeightsNotRead where weights were missing, WeightsChanged where the file changed."""
 
 
 class Context:
@@ -106,16 +107,18 @@ class Context:
         most = min(MAX_STATES if model.is_recurrent else MAX_SEQUENCES + ADDED_SEQUENCES, params.n_batch)
         fills_up = _fills_up(model) and most > 1
         self.num_sequences = min(spec.num_sequences, most - fills_up)
-        # What fills batches up is of a sequence behind all others.
+        # Padding tokens of a batch belong to a sequence after all others.
         self._added_slot = self.num_sequences if fills_up else None
         params.n_seq_max = self.num_sequences + fills_up
-        # Else room is made for the logits of every token of a pass, which nobody asks for: 60 MB for 512 of 32,000.
+        # By default, room is made for the logits of every token of a pass, which are never read: 60 MB for 512 of
+        # 32,000.
         params.n_outputs_max = params.n_seq_max
         params.n_threads = params.n_threads_batch = spec.num_threads
         params.type_k = params.type_v = _KV_TYPES[spec.kv_type]
         params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_ENABLED
         params.kv_unified = True
-        # Layers with a sliding window keep what has left it as long as there is room: others may go on from there.
+        # Layers with a sliding window keep cells outside it as long as there is room, so that other requests can
+        # continue there.
         params.swa_full = True
         params.offload_kqv = spec.kv_on_gpu
         params.op_offload = spec.op_offload and (stream is None or stream.can_copy)
@@ -139,9 +142,9 @@ class Context:
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
         self._num_rows = int(params.n_outputs_max)
         self.window_tokens = model.window_tokens
-        # When batches are filled up; whoever learns how long they take may tell it better.
+        # When batches are padded; a part that learns how long they take may set it better.
         self.filling, self._trained_tokens = self._filling_here(), int(llama.llama_model_n_ctx_train(model.handle))
-        self._batch, self._fours, self._may_try = _Batch(self.n_batch), Fours(), True
+        self._batch, self._padding, self._may_try = _Batch(self.n_batch), BatchPadding(), True
         self._is_spoilt = False
         self._num_threads = spec.num_threads
 
@@ -164,7 +167,7 @@ class Context:
 
     @property
     def attends_on_processor(self) -> bool:
-        """Whether most of attention is computed there, where each token costs a look at each cell up to the last used.
+        """Whether most of attention is computed there, where each token attends to each cell up to the last used one.
 
         The last of a model's devices is that of its output head.
         """
@@ -173,12 +176,12 @@ class Context:
 
     @property
     def attends_by_tiles(self) -> bool:
-        """Whether tokens of a batch are computed together, each for the cells of all; not where cells are quantised."""
+        """Whether tokens of a batch attend together, each to the cells of all; not where cells are quantised."""
         return self.attends_on_processor and self.spec.kv_type == "f16"
 
     @property
     def cell_cost(self) -> float:
-        """What a token's attention to one cell takes, of what its matrices take (rows.py)."""
+        """A token's attention to one cell, as a share of the time of its matrices (rows.py)."""
         handle = self.model.handle
         parameters, layers = llama.llama_model_n_params(handle), llama.llama_model_n_layer(handle)
         in_own_order = self.model.is_in_own_order
@@ -186,10 +189,10 @@ class Context:
 
     @property
     def gap_seconds(self) -> float:
-        """What a token's attention takes longer for each place where its sequence's cells go on far away.
+        """How much longer a token's attention takes for each place where its sequence's cells jump far.
 
-        Nothing where cells cannot be moved by themselves, or lie on another device, which each of them would leave by a
-        copy of its own; with those of eight bits it was not measured.
+        0 where cells cannot be moved by themselves, or lie on another device, from which each would be copied
+        separately; with quantised cells it was not measured.
         """
         is_elsewhere = any(device != "CPU" for device in self.model.layer_devices.values())
         is_plain = self.model.can_share_prefixes and not self.model.window_tokens
@@ -201,10 +204,10 @@ class Context:
 
     @property
     def is_spoilt(self) -> bool:
-        """Whether cells, though nobody's any more, may hold what is no number, until `clear`.
+        """Whether cells, though they belong to no sequence any more, may hold NaN, until `clear`.
 
-        What was computed with weights that were not there may be that. Attention hides cells of others by adding −∞ to
-        a product, which makes no number of one that is none: long prompts of others would come to nothing beside them.
+        What was computed with missing weights may be NaN. Attention hides cells of others by adding −∞ to a product,
+        which leaves NaN as it is: long prompts of other requests would come to nothing next to them.
         """
         return self._is_spoilt
 
@@ -212,8 +215,8 @@ class Context:
         """How much of its memory was ever written to; usable from any thread.
 
         Args:
-            in_memory_bytes: What its cells and buffers may take of main memory. Of buffers that lie among what else
-                the allocator has (it puts 32 MiB there, after it was given back as much) all counts.
+            in_memory_bytes: What its cells and buffers may take of main memory. Buffers that lie in the allocator's
+                heap (it puts 32 MiB there after as much was freed) count whole.
         """
         if not self._ranges:
             return in_memory_bytes
@@ -223,7 +226,7 @@ class Context:
         return min(in_memory_bytes, resident_bytes(self._ranges) + heap_bytes)
 
     def use_threads(self, num_threads: int | None) -> None:
-        """Computes with so many threads from the next pass on; None: with those it was made with."""
+        """Computes with this many threads from the next pass on; None: with those it was made with."""
         wanted = num_threads or self.spec.num_threads
         if wanted != self._num_threads:
             llama.llama_set_n_threads(self._handle, wanted, wanted)
@@ -236,9 +239,9 @@ class Context:
             For each stretch, the row of its first token; its k-th token's logits are those of row + k.
 
         Raises:
-            NoCells: So many cells are not free; nothing has changed.
+            NoCells: Too few cells are free; nothing has changed.
             WeightsNotRead: A layer could not be read; else as DecodeFailed. The same batch may succeed.
-            WeightsChanged: The file that layers are read from is another by now; no batch will succeed.
+            WeightsChanged: The file that layers are read from has changed; no batch will succeed.
             NoRoomToCompute: An allocation failed; else as DecodeFailed. A smaller context may have room.
             DecodeFailed: Anything else; finished ubatches may remain, and the caller trims every sequence back.
         """
@@ -270,7 +273,7 @@ class Context:
         return rows
 
     def _filling_here(self) -> Filling:
-        """When batches are filled up here."""
+        """When batches are padded here."""
         if self._added_slot is None:
             return Filling()
         in_own_order = self.model.is_in_own_order
@@ -279,10 +282,10 @@ class Context:
         return Filling(in_own_order, self.cell_cost)
 
     def _decode(self, extents: Sequence[Extent]) -> _Computed:
-        """Computes the batch, filled up where that is faster and there are cells."""
+        """Computes the batch, padded where that is faster and there are cells."""
         asked, added = self._batch.struct.n_tokens, self._num_to_add(extents)
         if added and self._added_slot is not None:
-            # Of a sequence of their own they look at no cells but theirs.
+            # Padding tokens have a sequence of their own and attend to no other cells.
             self._batch.add(added, self._added_slot)
             computed = self._compute(added)
             self.remove(self._added_slot)
@@ -293,19 +296,19 @@ class Context:
 
     def _num_to_add(self, extents: Sequence[Extent]) -> int:
         num_tokens = self._batch.struct.n_tokens
-        # Beyond the context that a model was trained with it may have no positions.
+        # Beyond the context that a model was trained with, it may have no positions.
         most = min(self.n_batch - num_tokens, self._trained_tokens)
         if 0 < (added := self.filling.num_to_tile(extents, self.n_ubatch)) <= most:
             return added
         if not self.filling.in_fours:
             return 0
-        added = self._fours.num_to_add(num_tokens, self.n_ubatch, may_try=self._tries)
+        added = self._padding.num_to_add(num_tokens, self.n_ubatch, may_try=self._tries)
         return added if added <= most else 0
 
     def _compute(self, num_added: int) -> _Computed:
         since = time.perf_counter()
         result = int(llama.llama_decode(self._handle, self._batch.struct))
-        # A device computes on after the call: what is measured, cancelled or saved now must be behind us.
+        # A device computes on after the call: what is measured, cancelled or saved now must be finished.
         llama.llama_synchronize(self._handle)
         return _Computed(result, num_added, time.perf_counter() - since)
 
@@ -313,19 +316,19 @@ class Context:
         num_tokens = sum(extent.num_tokens for extent in extents)
         if self._tries and num_tokens + computed.num_added < TILE_TOKENS:
             num_cells = sum(extent.num_tokens * extent.end for extent in extents)
-            self._fours.note(num_tokens, computed.num_added, num_cells, computed.seconds)
+            self._padding.note(num_tokens, computed.num_added, num_cells, computed.seconds)
 
     @property
     def _tries(self) -> bool:
         return self._may_try and self._num_threads == self.spec.num_threads
 
     def is_trying(self, num_tokens: int) -> bool:
-        """Whether passes of so many tokens are computed in two ways in turn for now, to find out which to take."""
-        return self.filling.in_fours and self._tries and self._fours.is_trying(num_tokens)
+        """Whether passes of `num_tokens` are computed in two ways in turn for now, to find out which is faster."""
+        return self.filling.in_fours and self._tries and self._padding.is_trying(num_tokens)
 
     @contextmanager
     def as_known(self) -> Iterator[None]:
-        """Meanwhile passes are computed in the way that is the faster one by now, and nothing is tried or learnt."""
+        """Meanwhile passes are computed in the way that is known to be faster, and nothing is tried or learnt."""
         self._may_try = False
         try:
             yield
@@ -342,19 +345,19 @@ class Context:
         llama.llama_memory_seq_cp(self._memory, source, target, start, end)
 
     def remove(self, slot: int, start: int = 0, end: int = -1) -> bool:
-        """Forgets positions of a sequence (-1: to the end). False where the model cannot, and all is kept."""
+        """Removes positions of a sequence (-1: to the end). False where the model cannot, and all is kept."""
         return bool(llama.llama_memory_seq_rm(self._memory, slot, start, end))
 
     def has_window(self, slot: int, end: int, start: int = 0) -> bool:
-        """Whether a sequence has, of its positions from `start` on, all that the token at `end` looks at.
+        """Whether a sequence holds, from position `start` on, all cells that the token at `end` attends to.
 
-        llama.cpp gives cells that a window has left to others, and forgets all before them in such layers with them.
+        llama.cpp reuses cells that have left a window, and then drops everything before them in such layers.
         """
         window = self.window_tokens
         return not window or 0 <= llama.llama_memory_seq_pos_min(self._memory, slot) <= max(start, end - window + 1)
 
     def clear(self) -> None:
-        """Empties all sequences, and all cells of what was in them."""
+        """Empties all sequences and all cells."""
         llama.llama_memory_clear(self._memory, True)
         self._is_spoilt = False
 
@@ -378,7 +381,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class _Computed:
-    """What llama.cpp returned of a batch and of the tokens that were added to it, and how long it took."""
+    """What llama.cpp returned for a batch, how many padding tokens it had, and how long it took."""
 
     result: int
     num_added: int
@@ -386,7 +389,7 @@ class _Computed:
 
 
 class _Batch:
-    """llama.cpp's batch over arrays of ours: filled by a few copies, where a write per token through ctypes is slow."""
+    """llama.cpp's batch over our own arrays, filled by a few copies; a write per token through ctypes is slow."""
 
     def __init__(self, room: int) -> None:
         self._tokens, self._positions, self._slots = (np.zeros(room, np.int32) for _ in range(3))
@@ -425,7 +428,7 @@ class _Batch:
         return rows
 
     def add(self, count: int, slot: int) -> None:
-        """Lays the first tokens of another sequence behind the others; no logits of them are kept."""
+        """Appends the first tokens of another sequence; no logits of them are kept."""
         start = self.struct.n_tokens
         end = start + count
         self._tokens[start:end], self._positions[start:end] = 0, range(count)
@@ -434,7 +437,7 @@ class _Batch:
 
 
 def _fills_up(model: Model) -> bool:
-    """Whether batches may be filled up. What is added has to be forgotten again, which not every model can."""
+    """Whether batches may be padded. Padding has to be removed again, which not every model can do."""
     # Experts are computed token by token, however many there are.
     return model.can_share_prefixes and not model.window_tokens and not model.has_experts
 

@@ -1,9 +1,9 @@
 """Conversations only grow: how earlier turns stand in the next prompt, and how many of them it still holds.
 
 Evidence stays in the turn that brought it (other applications move the retrieved text each turn and read everything
-again), and a passage that a later question finds again is named, not read a second time: numbers go on through all
-turns. When history must be shortened, much of it goes at once, so that what remains begins the next prompts too, and of
-old turns the passages go before the words.
+again). A passage that a later question finds again is named, not read a second time: numbers go on through all turns.
+When history must be shortened, much of it goes at once, so that what remains begins the next prompts too; and the
+passages of old turns go before their words.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from engine.generation.evidence import EvidencePassage
 
 NOTHING_FOUND = "No passage in the user's files fits this question.\n\n"
 FOUND_ABOVE = "Passages above that fit this question, too: {}.\n"
-# What stays of a history that had grown over its room: half, so that many turns go by until it is cut again. Of words
-# that are more than that, beside passages that leave with each turn, half of it once more.
+# The share of its room that stays of a history that had outgrown it: half, so that many turns go by until it is cut
+# again. Where the words alone are more than that, next to passages that leave with each turn, half of it once more.
 KEPT_SHARE = 0.5
 
 
@@ -40,11 +40,11 @@ class Continuation:
 class Turn:
     """One earlier question with its evidence, in the order it was read in, and the answer as the model wrote it.
 
-    `tokens` are the answer's, of the model called `signature`; without them its text is tokenised. Where more
-    passages came while it was being written, the rest of it is in `continuations`. `asked_on` is the day that the model
-    was told with the question, None where it was told none. Its passages are numbered from `first_number` on; `also`
-    are the numbers of earlier turns' passages that were found for it, and `num_left` of its own have left the library.
-    One that `is_bare` has lost its passages. Unless it `searches`, it was put to the model without the user's files.
+    `tokens` are the answer's, of the model called `signature`; without them its text is tokenised. Where more passages
+    came while it was being written, the rest of it is in `continuations`. `asked_on` is the day that the model was told
+    with the question, None where it was told none. Its passages are numbered from `first_number` on; `also` are the
+    numbers of earlier turns' passages that were found for it, and `num_left` of its own have left the library. One that
+    `is_bare` has lost its passages. Unless it `searches`, it was put to the model without the user's files.
     """
 
     question: str
@@ -68,12 +68,12 @@ class Turn:
 
     @property
     def next_number(self) -> int:
-        """Under which the first passage after it comes: what has left keeps its number."""
+        """The number of the first passage after it: passages that have left keep their numbers."""
         return self.first_number + len(self.numbered) + self.num_left
 
     @property
     def all_tokens(self) -> tuple[int, ...]:
-        """Those of the answer and of all its continuations."""
+        """The tokens of the answer and of all its continuations."""
         return (*self.tokens, *chain.from_iterable(more.tokens for more in self.continuations))
 
     @property
@@ -82,19 +82,19 @@ class Turn:
         return (self.answer, *(more.answer for more in self.continuations))
 
     def with_end(self, answer: str, tokens: tuple[int, ...] = (), signature: str = "") -> Turn:
-        """With the last piece of its answer as the model called `signature` wrote it."""
+        """The turn with the last piece of its answer as the model called `signature` wrote it."""
         if not self.continuations:
             return replace(self, answer=answer, tokens=tokens, signature=signature)
         last = replace(self.continuations[-1], answer=answer, tokens=tokens)
         return replace(self, continuations=(*self.continuations[:-1], last), signature=signature)
 
     def in_words(self) -> Turn:
-        """Without tokens: for a model that has not written it."""
+        """The turn without tokens: for a model that has not written it."""
         continuations = tuple(replace(more, tokens=()) for more in self.continuations)
         return replace(self, tokens=(), signature="", continuations=continuations)
 
     def in_one_piece(self) -> Turn:
-        """As if all of its passages had come with the question."""
+        """The turn as if all of its passages had come with the question."""
         if not self.continuations:
             return self
         passages = tuple(replace(passage, number=number) for number, passage in self.numbered)
@@ -117,7 +117,7 @@ class Turn:
         return tuple(read)
 
     def bare(self) -> Turn:
-        """Question and answer alone, which cites nothing any more."""
+        """The turn with question and answer alone, without citations."""
         words = without_markers(" ".join(self.answers)).strip()
         return Turn(self.question, (), words, asked_on=self.asked_on, is_bare=True, searches=self.searches)
 
@@ -139,7 +139,7 @@ def asking(
 
 
 def asking_alone(words: str, asked_on: date | None = None) -> Message:
-    """What is put to the model alone, in the user's own words: it need not be a question."""
+    """A message to the model alone, in the user's own words: it need not be a question."""
     return Message("user", (PromptPart(f"{_day(asked_on)}{words}"),))
 
 
@@ -153,12 +153,12 @@ def _day(asked_on: date | None) -> str:
 
 
 def answering(text: str, tokens: tuple[int, ...] = ()) -> Message:
-    """What the model wrote; its KV is found again as it stands."""
+    """A message with what the model wrote; its KV is found again as it stands."""
     return Message("assistant", (PromptPart(text, stands_alone=True, tokens=tokens),))
 
 
 def going_on(words: str, passages: Sequence[EvidencePassage], first_number: int) -> Message:
-    """More passages for an answer that is being written, with numbers from `first_number` on, and what to do."""
+    """More passages for an answer that is being written, numbered from `first_number` on, and what to do with them."""
     blocks = [passage.block(number) for number, passage in enumerate(passages, start=first_number)]
     return Message("user", (*blocks, PromptPart(words)))
 
@@ -166,8 +166,8 @@ def going_on(words: str, passages: Sequence[EvidencePassage], first_number: int)
 def first_kept(lengths: Sequence[int], bare: Sequence[int], budget: int) -> tuple[int, int]:
     """Which turn of a history is the first that stays, and which is the first that keeps its passages.
 
-    Told again with one turn more, it says the same, until the budget is exceeded: then it leaves half of it empty.
-    Passages leave first, those of the oldest turns before others: words are few, and what they rest on is found again.
+    With one turn more, the result is the same until the budget is exceeded; then half of the budget is freed.
+    Passages leave first, the oldest turns' before others: words are few, and what they rest on is found again.
 
     Args:
         lengths: Of the turns, in tokens.
@@ -192,9 +192,9 @@ def first_kept(lengths: Sequence[int], bare: Sequence[int], budget: int) -> tupl
 
 
 def as_they_stand(turns: Iterable[Turn]) -> Iterator[Turn]:
-    """The turns of a prompt, in which nothing is named of what is not there any more.
+    """The turns of a prompt, without references to passages that are not there any more.
 
-    A turn that rested on that alone found something all the same, and keeps its words.
+    A turn that rested only on such passages found something all the same, and keeps its words.
     """
     standing = set[int]()
     for turn in turns:
@@ -204,12 +204,12 @@ def as_they_stand(turns: Iterable[Turn]) -> Iterator[Turn]:
 
 
 def next_number(history: Iterable[Turn]) -> int:
-    """Under which number the first passage of the next turn comes: one that no answer has ever cited."""
+    """The number of the first passage of the next turn: one that no answer has ever cited."""
     return max((turn.next_number for turn in history), default=1)
 
 
 def number_above(passage: EvidencePassage, turns: Iterable[Turn]) -> int | None:
-    """Under which number all of a passage stands in these turns; None where it does not, or where others have it, too.
+    """The number under which all of a passage stands in these turns; None where it does not, or others share it.
 
     Turns of older versions each count from 1.
     """
@@ -220,7 +220,7 @@ def number_above(passage: EvidencePassage, turns: Iterable[Turn]) -> int | None:
 
 
 def recallable(standing: Iterable[tuple[int, EvidencePassage]]) -> dict[int, Passage]:
-    """What stands in earlier turns and can be shown where an answer cites it, by the number that only it has there."""
+    """Passages of earlier turns that can be shown when an answer cites them, by numbers that are unique there."""
     numbered = list(standing)
     num_uses = Counter(number for number, _ in numbered)
     return {number: one.source for number, one in numbered if one.source is not None and num_uses[number] == 1}

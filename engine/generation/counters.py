@@ -1,4 +1,4 @@
-"""What the step loop has done and holds now, for the page that shows memory and for benches."""
+"""What the step loop has done and holds now, for the Memory page and for benchmarks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SPEED_WINDOW_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class PromptPasses:
-    """Passes that read mostly one prompt: how many, their tokens, those behind which they were, and what they took."""
+    """Passes that read mostly one prompt: their number, their tokens, the tokens before those, and the seconds."""
 
     count: int = 0
     tokens: int = 0
@@ -20,7 +20,7 @@ class PromptPasses:
     seconds: float = 0.0
 
     def with_pass(self, cached_tokens: int, num_tokens: int, seconds: float) -> PromptPasses:
-        """After one more."""
+        """The totals after one more pass."""
         return PromptPasses(
             self.count + 1, self.tokens + num_tokens, self.cached_tokens + cached_tokens, self.seconds + seconds
         )
@@ -28,12 +28,12 @@ class PromptPasses:
 
 @dataclass(frozen=True, slots=True)
 class LoopCounters:
-    """A snapshot; cells are of one token, the rest counts since the loop began.
+    """A snapshot; a cell holds one token, the rest counts since the loop began.
 
-    `cells_by_request` counts cells that a request holds (also those that the keeper or another request holds, too);
-    `cells_saved` are those that its answers or beams save just now by sharing. `utilisation` is the share of cells
-    that hold a token, `busy_utilisation` its mean over the steps in which somebody waited for nothing but cells.
-    `tokens_per_second` is what all answers together were written at in the last seconds of computing.
+    `cells_by_request` counts cells that a request holds, including those shared with the keeper or another request;
+    `cells_saved` are those that its answers or beams save by sharing now. `utilisation` is the share of cells that hold
+    a token, `busy_utilisation` its mean over the steps in which a request waited for nothing but cells.
+    `tokens_per_second` is the rate of all answers together in the last seconds of computing.
     """
 
     num_cells: int
@@ -84,7 +84,7 @@ class Tally:
     _counted_tokens: int = 0
 
     def note_step(self, seconds: float) -> None:
-        """Takes in how long a step computed; a slow one counts as much as many fast ones together."""
+        """Notes a step's seconds; a slow step counts as much as many fast ones together."""
         self.steps += 1
         num_written = self.generated_tokens - self._counted_tokens
         self._counted_tokens = self.generated_tokens
@@ -98,7 +98,7 @@ class Tally:
 
 
 def count(groups: Groups, cells: Cells, swapped_bytes: int, tally: Tally) -> LoopCounters:
-    """The snapshot of now."""
+    """Takes the snapshot."""
     by_request = tuple((group.request_id, _num_cells(group, cells)) for group in groups.running)
     apart = sum(sequence.num_computed for group in groups.running for sequence in group.sequences)
     num_preempted = sum(group.status is SequenceStatus.PREEMPTED for group in groups.waiting)
@@ -129,5 +129,5 @@ def _num_cells(group: SequenceGroup, cells: Cells) -> int:
     if group.beams is not None:
         return cells.num_distinct(sequence.held for sequence in group.sequences if sequence.held is not None)
     computed = [sequence.num_computed for sequence in group.sequences if sequence.held is not None]
-    # Answers share the prompt, and nothing behind it.
+    # Answers share the prompt, and nothing after it.
     return sum(computed) - (len(computed) - 1) * group.prompt_length if computed else 0

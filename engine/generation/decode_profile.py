@@ -1,7 +1,7 @@
-"""How long writing a token takes, t(B, length): what was measured while B answers of about that length were written.
+"""How long writing a token takes, t(B, length): as measured while B answers of about that length were written.
 
 PipeRAG's performance model needs it to know how much time the writing of an interval leaves for a search. Like reading
-(prefill_profile.py), it is learnt while running; between what was measured lie straight lines.
+(prefill_profile.py), it is learnt while running; values between measurements are interpolated linearly.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from bisect import bisect_left
 _WRITING = (1, 2, 4, 8, 16, 32, 64)
 _LENGTHS = (256, 1024, 4096, 16384, 65536)
 _LEARNING_RATE = 0.1
-# A step that something held up says little about the next one.
+# A step that was held up says little about the next one.
 _HELD_UP = 3.0
-# Until something was measured: a small model on a laptop.
+# Used until something is measured: a small model on a laptop.
 _GUESSED_SECONDS = 0.05
 
 
@@ -24,7 +24,7 @@ class DecodeProfile:
         self._seconds: dict[tuple[int, int], float] = {}
 
     def note(self, num_writing: int, length: int, seconds: float) -> None:
-        """Takes in that a token took so long, of answers with `length` tokens before it."""
+        """Notes that a token of each of `num_writing` answers took this long, with `length` tokens before it."""
         if num_writing <= 0 or seconds <= 0:
             return
         node = _node(num_writing, length)

@@ -3,9 +3,9 @@
 A draft is verified in one pass with the token before it, and changes no answer but its time
 (https://arxiv.org/abs/2304.04487; the name is from https://github.com/apoorvumang/prompt-lookup-decoding). How long a
 draft is worth its pass follows from two things that are measured while answers are written: how often the token after
-so long a match came true, and what a pass of so many tokens takes. The first costs nothing to know, because every
-written token is compared with what the match foretold, whether that was drafted or not. Answers that are written side
-by side share their passes, so how long each draft is follows from all of them.
+a match of a given length came true, and what a pass of a given number of tokens takes. The first is free, because every
+written token is compared with what the match predicted, whether that was drafted or not. Answers that are written side
+by side share their passes, so the length of each draft follows from all of them.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from engine.generation.sequence import Guess
 from engine.memory.workspace import ROWS_OF_AN_ANSWER
 
 MAX_DRAFT_TOKENS = ROWS_OF_AN_ANSWER - 1
-# What is gained must be more than the error of what was measured.
+# The gain must exceed the error of the measurements.
 MIN_GAIN = 1.05
 MATCH_TOKENS = 2
 MAX_MATCH_TOKENS = 32
 MAX_PLACES = 64
-# What a token more costs, in passes of one token, as long as nothing larger was measured.
+# The cost of each further token, in passes of one token, as long as nothing larger was measured.
 _GUESSED_SHARE = 0.25
-# A pass that something else held up says little about the next one, and one that was not says much.
+# A pass that was held up says little about the next one; a faster one says much.
 _FASTER_WEIGHT, _SLOWER_WEIGHT, _HELD_UP = 0.3, 0.1, 3.0
 _REMEMBERED_PASSES = 256
-# How far beyond the largest pass that was measured the line is trusted.
+# How far beyond the largest measured pass the line is trusted.
 _KNOWN_AHEAD = 2
-# What is less likely than this to come true adds nothing to a draft.
+# A token that is less likely than this adds nothing to a draft.
 _HOPELESS = 0.002
 _PRIOR_WEIGHT, _MEMORY = 2.0, 0.98
 
@@ -63,9 +63,9 @@ class PassCosts:
         self._seconds: list[float] = []
 
     def note(self, num_tokens: int, num_writing: int, seconds: float) -> None:
-        """Takes in a pass of `num_tokens` tokens, in which `num_writing` sequences wrote.
+        """Notes a pass of `num_tokens` tokens, in which `num_writing` sequences wrote.
 
-        What reads much of a prompt is left out: a large batch says little about what a few rows cost.
+        Passes that read much of a prompt are left out: a large batch says little about what a few rows cost.
         """
         if not num_writing or num_tokens > num_writing * (1 + MAX_DRAFT_TOKENS):
             return
@@ -78,7 +78,7 @@ class PassCosts:
         self._is_drawn = False
 
     def seconds(self, num_tokens: int) -> float | None:
-        """What a pass of so many tokens is expected to take; None where nothing near was measured."""
+        """What a pass of `num_tokens` is expected to take; None where nothing close was measured."""
         if not self._is_drawn:
             # Not at every pass: most are followed by no draft, and what is rarely run is slow to run.
             self._draw_lines()
@@ -102,7 +102,7 @@ class PassCosts:
 
 
 class Acceptance:
-    """How often the token after a match came true, by the length of the match; what came last counts most."""
+    """How often the token after a match came true, by the length of the match; recent ones count most."""
 
     def __init__(self) -> None:
         self._hits: dict[int, float] = defaultdict(float)
@@ -114,29 +114,28 @@ class Acceptance:
         self._trials[kind] = _MEMORY * self._trials[kind] + 1
 
     def likely(self, match: int) -> float:
-        """How likely the token after a match of so many tokens is; as long as little is known, more so for longer."""
+        """How likely the token after a match of this length is; while little is known, longer matches are likelier."""
         kind = match.bit_length()
         prior = match / (match + 2)
         return (self._hits[kind] + _PRIOR_WEIGHT * prior) / (self._trials[kind] + _PRIOR_WEIGHT)
 
 
 def _size(num_tokens: int) -> int:
-    """Exact while every token counts; large passes are measured together with those of nearly their size."""
+    """Exact while every token counts; large passes are grouped with those of nearly their size."""
     digits = max(0, num_tokens.bit_length() - 6)
     return num_tokens >> digits << digits
 
 
-def draft_lengths(guesses: Sequence[Guess], num_writing: int = 1, min_gain: float = MIN_GAIN) -> list[int]:
-    """How many tokens of each guess to draft in a pass, so that most tokens are written in a second: 0 where none pays.
+def draft_lengths(guesses: Sequence[Guess], num_writing: int = 1) -> list[int]:
+    """How many tokens of each guess to draft in a pass, so that most tokens are written per second: 0 where none pays.
 
     A token adds as much as it is likely that it and all before it come true, so the likeliest of all answers come
     first. Processors compute rows in fours and devices in more, so that a pass of five takes much longer than one of
     four: a pass with drafts has a multiple of four.
 
     Args:
-        guesses: Of the sequences that write in the pass; of some there may be none.
+        guesses: Of the sequences that write in the pass; a guess may be empty.
         num_writing: Sequences that write a token each in it.
-        min_gain: What must be written in a second, in relation to writing without drafts.
     """
     seconds = next((guess.pass_seconds for guess in guesses if guess.pass_seconds is not None), None)
     if seconds is None:
@@ -146,9 +145,9 @@ def draft_lengths(guesses: Sequence[Guess], num_writing: int = 1, min_gain: floa
     if alone is None or alone <= 0:
         return lengths
     chances = ((chance, index) for index, guess in enumerate(guesses) for chance in accumulate(guess.likely, mul))
-    # Of equals, who came first.
+    # Among equals, in the order of the guesses.
     ranked = sorted(chances, key=lambda one: (-one[0], one[1]))
-    best, best_rate, expected = 0, min_gain * num_writing / alone, float(num_writing)
+    best, best_rate, expected = 0, MIN_GAIN * num_writing / alone, float(num_writing)
     for count, (chance, _) in enumerate(ranked, start=1):
         expected += chance
         if chance < _HOPELESS:
@@ -162,7 +161,7 @@ def draft_lengths(guesses: Sequence[Guess], num_writing: int = 1, min_gain: floa
 
 
 class PromptLookup:
-    """Drafts one answer from the passages it may quote and from what it has said; see the module."""
+    """Drafts one answer from the passages it may quote and from what it has written; see the module."""
 
     def __init__(self, request: Request, costs: PassCosts) -> None:
         self._costs = costs
@@ -173,7 +172,7 @@ class PromptLookup:
             self._places[self._source[place - 2], self._source[place - 1]].append(place)
         self._num_seen = request.num_tokens
         self._num_quotable = len(self._source)
-        # Where in the source the next token is foretold, and how many tokens before it are those written last.
+        # Where in the source the next token is predicted, and how many tokens before that match the last ones written.
         self._place: int | None = None
         self._match = 0
 
@@ -188,7 +187,7 @@ class PromptLookup:
         return Guess(foretold, likely, self._costs.seconds)
 
     def read(self, tokens: Sequence[int], num_read: int) -> None:
-        """The last `num_read` of `tokens` came from elsewhere: they can be quoted, and prove no guess right."""
+        """Notes that the last `num_read` of `tokens` came from elsewhere: they can be quoted, and confirm no guess."""
         while self._num_seen < len(tokens) - num_read:
             self._see(tokens)
         self._place, self._match = None, 0
@@ -198,7 +197,7 @@ class PromptLookup:
         self._num_seen = len(tokens)
 
     def _see(self, tokens: Sequence[int]) -> None:
-        """Takes in the next token that was written: as true or false to what was foretold, and into the source."""
+        """Takes in the next written token: it confirms or refutes the prediction, and joins the source."""
         token = tokens[self._num_seen]
         self._num_seen += 1
         is_hit = self._place is not None and self._source[self._place] == token
@@ -217,7 +216,7 @@ class PromptLookup:
             self._places[self._source[-3], self._source[-2]].append(len(self._source) - 1)
 
     def _look_up(self, tokens: Sequence[int]) -> None:
-        """Finds the place that the longest stretch before it has in common with what was written."""
+        """Finds the place whose preceding tokens match most of what was written."""
         self._place, self._match = None, 0
         end = self._num_seen
         for place in reversed(self._places.get((tokens[end - 2], tokens[end - 1]), [])[-MAX_PLACES:]):

@@ -1,8 +1,8 @@
 """How requests end: exactly once, with everything given back, and what was read of them kept.
 
-An answer's last token is sampled but not computed. So that the next turn of a conversation finds the whole answer
-again, an answer that was cut off by its length, or cancelled, stays in cells until that token was computed as well. A
-turn that comes before that shares these cells.
+An answer's last token is sampled but not computed. So that the next turn of a conversation finds the whole answer, an
+answer that was cut off by its length, or cancelled, stays in cells until that token was computed as well. A turn that
+comes before that shares these cells.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Ending:
         self._end(group, RequestFailed(group.request_id, error))
 
     def cut(self, group: SequenceGroup) -> None:
-        """Ends a group that has run out of cells, with nobody left to give any: its answers by their length."""
+        """Ends a group that has run out of cells which no other can give up: its answers end by their length."""
         if not any(sequence.num_generated for sequence in group.sequences):
             way_out = "Ask again in a while, or raise the context length in the settings."
             self.fail(group, NoCells("There is no room for this question in the context.", way_out))
@@ -68,7 +68,7 @@ class Ending:
         self.finish_if_done(group)
 
     def finish_if_done(self, group: SequenceGroup) -> None:
-        """Gives back what answers that have ended hold; after the last one the request is finished."""
+        """Frees what answers that have ended hold; after the last one the request is finished."""
         for sequence in group.sequences:
             if not sequence.is_live and sequence.held is not None:
                 self._keep_answer(group, sequence)
@@ -78,7 +78,7 @@ class Ending:
             self._end(group, RequestFinished(group.request_id, self.written(group)))
 
     def written(self, group: SequenceGroup) -> tuple[Written, ...]:
-        """What there is of its answers by now."""
+        """What is written of its answers by now."""
         if group.beams is not None:
             return self._branching.written(group)
         return tuple(sequence.written for sequence in group.sequences)
@@ -101,7 +101,7 @@ class Ending:
         self._events.append(event)
 
     def _keep_beginning(self, group: SequenceGroup) -> None:
-        """Whole segments that were read before somebody cancelled: a better guess of the question may begin so too."""
+        """Keeps whole segments that were read before the request was cancelled: a better guess may begin with them."""
         segments, num_tokens = [], 0
         for segment in group.request.segments:
             num_tokens += len(segment.tokens)

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from engine.core import Passage
 from engine.generation.chat_template import PromptPart
 
-# What keeps the spans of a joined passage right, up to two hundred spaces, is nothing to read.
+# Padding that keeps the spans of a joined passage right, up to two hundred spaces, is not to be read.
 _PADDING = re.compile(r" +\n\n")
 
 
@@ -17,8 +17,8 @@ _PADDING = re.compile(r" +\n\n")
 class EvidencePassage:
     """A passage as the model reads it; `text` may be cut to fit. `title` is the file's name, never its folder.
 
-    `number` is that under which answers cite it, where others before it have left the library since. `source` is what
-    people see where one does, None in turns of older versions.
+    `number` is set where passages before it have left the library, and is the one that answers cite it by. `source` is
+    what the user sees when it is cited, None in turns of older versions.
     """
 
     document_id: int
@@ -39,12 +39,12 @@ class EvidencePassage:
         return self.source is not None and self.text != EvidencePassage.of(self.source).text
 
     def is_part_of(self, other: EvidencePassage) -> bool:
-        """Whether whoever has read the other has read this one."""
+        """Whether reading the other includes reading this one."""
         is_same_place = (self.document_id, self.title, self.page) == (other.document_id, other.title, other.page)
         return is_same_place and self.text in other.text
 
     def block(self, number: int) -> PromptPart:
-        """What stands in the prompt, under its number: this one, where it has none of its own."""
+        """What stands in the prompt, under its own number, or under `number` where it has none."""
         number = self.number or number
         where = self.title if self.page is None else f"{self.title}, page {self.page}"
         text = f"[{number}] {where}\n{self.text}\n\n"

@@ -1,4 +1,4 @@
-"""Which model keys and values belong to: whatever would change them changes the fingerprint, and makes them foreign."""
+"""Which model keys and values belong to: whatever would change them changes the fingerprint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.errors import ModelNotFound, ModelUnreadable
 from engine.generation.knowledge_tree import KEY_BYTES
 from engine.models.gguf import Header, parts_of, read_header
 
-# Over the whole of the weights, beside one of every tensor: the largest tensors get several.
+# Samples over the whole of the weights, besides one of every tensor: the largest tensors get several.
 _SAMPLES = 64
 _SAMPLE_BYTES = 4096
 
@@ -32,8 +32,8 @@ def model_fingerprint(path: Path) -> str:
 def root_key(path: Path, kv_type: KVType, num_cells: int) -> bytes:
     """The key of the knowledge tree's root, for a model in a context of `num_cells` cells of `kv_type`.
 
-    The release of llama.cpp is part of it: it may turn, order or scale keys in another way than the one before.
-    Raises as `model_fingerprint` does.
+    llama.cpp's release is part of it, for another may rotate, order or scale keys differently. Raises as
+    `model_fingerprint` does.
     """
     original = _original_context(_files(path)[:1])
     reads_far = original is not None and num_cells > original
@@ -56,7 +56,7 @@ def _files(path: Path) -> _Files:
 def _fingerprint(files: _Files) -> str:
     """Header, size, and samples of the weights, some of every tensor: two exports may differ in a few of them only.
 
-    Kept while the files stay as they are (path, size, time of the last change).
+    Cached while the files stay as they are (path, size, time of the last change).
     """
     digest = hashlib.blake2b(digest_size=KEY_BYTES)
     for path, size_bytes, _ in files:
@@ -77,7 +77,7 @@ def _add_samples(digest: hashlib.blake2b, stream: BinaryIO, header: Header) -> N
     places = [(offset, _SAMPLE_BYTES) for offset in range(start, header.file_bytes, step)]
     # From the middle: what pads a tensor, or was added to it, lies at an end.
     places += [_middle(tensor.offset, tensor.num_bytes) for tensor in header.tensors]
-    # In the order of the file, for disks that turn.
+    # In the order of the file, for hard disks.
     for offset, num_bytes in sorted(places):
         stream.seek(offset)
         digest.update(stream.read(num_bytes))
@@ -91,9 +91,9 @@ def _middle(offset: int, num_bytes: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=16)
 def _original_context(files: _Files) -> int | None:
-    """From how many cells on a model turns its keys otherwise (LongRoPE); None where it never does.
+    """The number of cells from which a model rotates its keys differently (LongRoPE); None where it never does.
 
-    A header with its vocabulary takes long to read, and while it is, nobody's answer goes on.
+    Cached: a header with its vocabulary takes long to read, and all answers pause meanwhile.
     """
     metadata = read_header(files[0][0]).metadata
     original = metadata.get(f"{metadata.get('general.architecture', '')}.rope.scaling.original_context_length")

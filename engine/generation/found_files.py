@@ -1,4 +1,4 @@
-"""Cache files become nodes as they are found: a file that is found before its parent's waits for it."""
+"""Turns cache files into nodes as they are found: a file that is found before its parent's waits for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FoundFiles:
     """
 
     def __init__(self, tree: KnowledgeTree, files: CacheFiles, hold: HoldFile) -> None:
-        """Takes in all that is known by now."""
+        """Takes in all files that are known by now."""
         self._tree, self._files, self._hold = tree, files, hold
         self._without_parent: dict[bytes, list[CacheFile]] = {}
         self.is_complete = False
@@ -28,9 +28,9 @@ class FoundFiles:
         self._complete_if(is_all)
 
     def take(self, at_most: int) -> None:
-        """Takes in what was found since, at most so many."""
+        """Takes in files that were found since, at most `at_most`."""
         if not self.is_complete:
-            # Asked before: what is found last comes before that is said.
+            # Asked before taking: the last files are found before the scan is reported as done.
             is_all = self._files.scanned.is_set()
             found = self._files.found(self._tree.root.key, at_most)
             self._take_in(found)
@@ -59,7 +59,7 @@ class FoundFiles:
                 self._without_parent.setdefault(file.header.parent, []).append(file)
 
     def _add(self, parent: Node, file: CacheFile) -> list[CacheFile]:
-        """Makes a node of a file, or gives its file to one that was read again; returns those that waited for it."""
+        """Makes a node of a file, or gives the file to a node that was read again; returns files that waited for it."""
         header = file.header
         if file.is_removed:
             return []

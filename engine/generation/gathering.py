@@ -1,10 +1,9 @@
-"""Cells of answers that lie scattered are put side by side again: attention on a processor takes half as long again.
+"""Puts scattered cells of answers side by side again: scattered, attention on a processor takes half as long again.
 
-llama.cpp gives each token the first cell that is free. So answers that are written together take cells in turn, and a
-prompt takes the gaps that others left. Sixteen answers of 1,900 tokens took 157 ms a step and 133 when all were moved,
-which took two steps' time; near gaps cost less, so two answers lose nothing. How long everybody's steps were by it is
-summed up, and cells are moved when that comes to what moving takes: never more than twice the least of both (ski
-rental).
+llama.cpp gives each token the first free cell. So answers that are written together take cells in turn, and a prompt
+fills the gaps that others left. Sixteen answers of 1,900 tokens took 157 ms a step, and 133 when all had been moved,
+which took two steps' time; short gaps cost less, so two answers lose nothing. The time that steps lose is summed up,
+and cells are moved when that reaches what moving takes: never more than twice the optimum (ski rental).
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from engine.generation.rows import TILE_TOKENS
 from engine.memory.hardware import probe
 from engine.memory.room import headroom_bytes
 
-# The most memory that cells go through. All are moved or none: of sixteen answers that lie in turn, one that is moved
-# finds the cells that it left.
+# The most memory that cells pass through. All are moved or none: of sixteen interleaved answers, one that is moved
+# would take the cells that it left.
 MOST_BYTES = 128 * 2**20
-# Of moving an answer, however short.
+# Per answer that is moved, however short.
 SECONDS_EACH = 0.001
 
 
 def room_to_move() -> int:
-    """Memory that is free beyond what is left to others; a look of half a millisecond."""
+    """Memory that is free beyond what is left to others; takes half a millisecond."""
     hardware = probe(Path.home())
     return min(MOST_BYTES, hardware.ram_free_bytes - headroom_bytes(hardware))
 
 
 class Gathering:
-    """Moves cells of those who run; part of the step loop. `gap_seconds`: of `Context`."""
+    """Moves cells of running groups; part of the step loop. `gap_seconds` is `Context`'s."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class Gathering:
         self._lost_seconds = self._known_cost_seconds = 0.0
 
     def note(self, batch: Sequence[Work]) -> None:
-        """A batch was computed; tiles of tokens look at all cells anyhow."""
+        """Notes a computed batch; tiles of tokens attend to all cells anyway."""
         tokens = [work.num_tokens + work.num_drafted for work in batch]
         if not self._gap_seconds or sum(tokens) >= TILE_TOKENS:
             return
@@ -60,7 +59,7 @@ class Gathering:
     def gather_if_due(self) -> None:
         """Moves cells if scattered ones have cost as much as that will take."""
         if not self._groups.running:
-            self._begin_anew()
+            self._restart()
         if self._lost_seconds <= self._known_cost_seconds or self._residence.disk_folder is not None:
             return
         num_bytes = [self._residence.own_bytes(group) for group in self._groups.running]
@@ -68,21 +67,21 @@ class Gathering:
         if self._lost_seconds > self._known_cost_seconds:
             if sum(num_bytes) <= self._room_bytes():
                 self._gather()
-            self._begin_anew()
+            self._restart()
 
     def _gather(self) -> None:
         for group in self._residence.gather(self._groups.running):
             self._admission.take_back(group)
         for group in self._groups.running:
             if group.lead.held is not None:
-                # What is left of them cannot be helped.
+                # The remaining gaps cannot be avoided.
                 group.lead.held.num_gaps = 0.0
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         self._lost_seconds = self._known_cost_seconds = 0.0
 
 
 def _num_gaps(group: SequenceGroup) -> float:
-    """Those that moving could mend: answers that share cells with each other stay where they are."""
+    """Gaps that moving could close: answers that share cells with each other stay where they are."""
     held = group.lead.held
     return held.num_gaps if len(group.sequences) == 1 and held is not None else 0.0

@@ -1,7 +1,7 @@
 """Reads a GBNF grammar as llama.cpp does, and refuses with a sentence what llama.cpp would die of.
 
-llama.cpp parses by recursion, takes an indirectly left-recursive grammar for a good one, expands repetitions in full
-and keeps every way to read the text so far: a grammar can end the process, or take all time and memory
+llama.cpp parses by recursion, accepts an indirectly left-recursive grammar, expands repetitions in full and keeps every
+way to parse the text so far: a grammar can end the process, or take all time and memory
 (llama.cpp/src/llama-grammar.cpp; the syntax is in llama.cpp/grammars/README.md). So nothing reaches it unchecked.
 """
 
@@ -31,7 +31,7 @@ _ESCAPED = {"t": "\t", "r": "\r", "n": "\n"}
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """One character out of (or, if `is_negated`, outside of) ranges of code points; a token where there are none."""
+    """One character inside (or, if `is_negated`, outside) ranges of code points; a token where there are none."""
 
     ranges: tuple[tuple[int, int], ...] = ()
     is_negated: bool = False
@@ -222,7 +222,7 @@ class _Parser:
         return least, most
 
     def _repeated(self, item: tuple[Symbol, ...], least: int, most: int | None, name: str) -> tuple[Symbol, ...]:
-        """Written out like llama.cpp does: copies, then rules that each may be followed by the next, or end."""
+        """Expanded as llama.cpp does: copies, then rules that each may be followed by the next, or end."""
         self._count(len(item) * least)
         symbols = [*item] * least
         if most is None:

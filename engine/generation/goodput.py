@@ -1,4 +1,4 @@
-"""Goodput: how many of the answers that people waited for came as soon and as fast as they are promised."""
+"""Goodput: how many of the answers that users waited for came as soon and as fast as promised."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from engine.core import Question
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event
-from engine.generation.rounds import Targets
+from engine.generation.time_slices import Targets
 from engine.metrics import Timings
 
 
 def came_in_time(timings: Timings, targets: Targets) -> bool:
-    """Whether an answer began soon enough, and its tokens then followed fast enough on the average (TTFT and TPOT)."""
+    """Whether an answer began soon enough, and its tokens then followed fast enough on average (TTFT and TPOT)."""
     num_following = max(0, timings.generated_tokens - 1)
     writing_seconds = timings.total_s - timings.ttft_s if num_following else 0.0
     return timings.ttft_s <= targets.ttft_seconds and writing_seconds <= num_following * targets.tpot_seconds
@@ -20,13 +20,13 @@ def came_in_time(timings: Timings, targets: Targets) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """Answers that models have written to their end for people, and how many of them came in time."""
+    """Answers that models have finished for users, and how many of them came in time."""
 
     num_finished: int = 0
     num_in_time: int = 0
 
     def after(self, timings: Timings, targets: Targets) -> Goodput:
-        """With one answer more."""
+        """With one more answer."""
         return replace(
             self,
             num_finished=self.num_finished + 1,
@@ -34,29 +34,29 @@ class Goodput:
         )
 
     def counters(self) -> dict[str, float]:
-        """For the Memory page; nothing while there is no answer to tell of."""
+        """For the Memory page; empty while there is no answer to report."""
         return {"answers_in_time_ratio": self.num_in_time / self.num_finished} if self.num_finished else {}
 
 
 class GoodputWatch:
-    """Counts what people were answered since the engine began, by whichever model; `now` may be read on any thread.
+    """Counts users' answers since the engine began, of all models; `now` may be read on any thread.
 
-    Scripts are promised nothing: a question to every file is answered for hours, and late by that alone.
+    Scripts are promised nothing: a question to every file takes hours to answer, and would always be late.
     """
 
     def __init__(self, targets: Callable[[], Targets]) -> None:
-        """`targets` are those in force when an answer ends."""
+        """Starts with no answers; `targets` returns those in force when an answer ends."""
         self._targets = targets
         self._of_people: set[str] = set()
         self.now = Goodput()
 
     def asked(self, question: Question) -> None:
-        """A question is about to be answered; on any thread."""
+        """Notes a question that is about to be answered; on any thread."""
         if question.priority == "interactive":
             self._of_people.add(question.question_id)
 
     def note(self, event: Event) -> None:
-        """Takes in what has happened; questions end once, one after the other. Quotes are written by nobody."""
+        """Takes in an event; questions end once, one after the other. Answers of quotes are not counted."""
         if not isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed):
             return
         is_of_people = event.question_id in self._of_people

@@ -40,7 +40,7 @@ def check(text: str) -> None:
 
 
 def gives_data(params: SamplingParams) -> bool:
-    """Whether the answer is data, whose lists are none of our markers: JSON, or what a grammar gives its form.
+    """Whether the answer is data, whose lists are no citation markers: JSON, or the form of a grammar.
 
     Raises:
         BadRequest: The grammar cannot be used.
@@ -50,13 +50,13 @@ def gives_data(params: SamplingParams) -> bool:
 
 @lru_cache(maxsize=32)
 def _is_data(text: str) -> bool:
-    """Whether what fits a grammar begins with an object, or is a list or a text of JSON; in doubt it is prose."""
+    """Whether a text that fits begins with an object, or is a JSON list or string; in doubt it is prose."""
     grammar = _without_space(gbnf.parse(text))
     opening = _beginnings(grammar, grammar.rules[grammar.root])
     if not opening or not opening.keys() <= _CLOSING.keys():
         return False
     if "[" in opening and not _beginnings(grammar, opening["["]).keys() & _CLOSING.keys():
-        # It may be no more than a marker.
+        # It may be no more than a citation marker.
         return False
     mirrored = replace(grammar, rules=tuple(tuple(form[::-1] for form in rule) for rule in grammar.rules))
     closing = _beginnings(mirrored, mirrored.rules[mirrored.root]).keys()
@@ -71,7 +71,7 @@ def _without_space(grammar: gbnf.Grammar) -> gbnf.Grammar:
 
 
 def _beginnings(grammar: gbnf.Grammar, forms: Iterable[gbnf.Alternative]) -> dict[str, list[gbnf.Alternative]]:
-    """The characters that texts of these forms can begin with, and what stands behind each within its form."""
+    """The characters that texts of these forms can begin with, and what follows each within its form."""
     may_be_empty = ambiguity.empty_rules(grammar)
     found: dict[str, list[gbnf.Alternative]] = {}
     seen, waiting = set[int](), list(forms)
@@ -88,20 +88,20 @@ def _beginnings(grammar: gbnf.Grammar, forms: Iterable[gbnf.Alternative]) -> dic
 
 
 def _characters(terminal: gbnf.Terminal) -> set[str]:
-    """Those that it names; an empty text stands for any other."""
+    """The characters that it names; an empty text stands for any other."""
     if terminal.is_negated or not terminal.ranges:
         return {""}
     return {chr(low) if low == high else "" for low, high in terminal.ranges}
 
 
 class NativeGrammar:
-    """llama.cpp's grammar; always asked before it is told: accepting a token that does not fit ends the process."""
+    """llama.cpp's grammar; a token is always checked before it is accepted: one that does not fit ends the process."""
 
     def __init__(self, model: Model, text: str) -> None:
         """Compiles a grammar that `check` let pass.
 
         Raises:
-            BadRequest: llama.cpp does not take it all the same (it names a token that the model lacks).
+            BadRequest: llama.cpp refuses it all the same (it names a token that the model lacks).
         """
         self._model, self._text = model, text
         self._accepted: list[int] = []
@@ -120,12 +120,12 @@ class NativeGrammar:
         llama.llama_sampler_apply(self._handle, ctypes.byref(candidates))
 
     def accept(self, token: int) -> None:
-        """Goes on behind a token that is allowed."""
+        """Goes on after a token that is allowed."""
         self._accepted.append(token)
         llama.llama_sampler_accept(self._handle, token)
 
     def renew(self) -> None:
-        """Stands where it stood, over the model's vocabulary as it was loaded anew: the one before has gone."""
+        """Rebuilds its state over the reloaded model's vocabulary: the one before has gone."""
         fresh = NativeGrammar(self._model, self._text)
         for token in self._accepted:
             fresh.accept(token)

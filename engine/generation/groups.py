@@ -16,7 +16,7 @@ from engine.generation.sequence import BeamSearch, TokenSequence
 
 
 class SequenceStatus(Enum):
-    """Where a group stands: PREEMPTED has been RUNNING and has no cells, FINISHED is over, however it ended."""
+    """The state of a group: PREEMPTED has been RUNNING and has no cells, FINISHED is over, however it ended."""
 
     WAITING = auto()
     RUNNING = auto()
@@ -29,11 +29,11 @@ class SequenceGroup:
     """A request with its sequences, and what became of it so far; owned by the step loop.
 
     `arrival` counts requests. `times_passed` is how often a later request was admitted first because more of it was
-    kept. `has_forked`: the sequences have their own cells behind the prompt that they share. `is_swapped`: it left
-    the cells, and what was only its own is saved. `prefill_seconds` is its share of the steps that computed its
-    prompt, `read_since` when the first of them began, less what it waited in between. `awaits_disk_since`: from then on
-    it has had to wait for what is kept of it. With `beams`, its sequences are the beams, without samplers. `makes_do`:
-    there was no room for the cells that it lacked, so it ends with those there are.
+    kept. `has_forked`: the sequences have their own cells after the prompt that they share. `is_swapped`: it left the
+    cells, and what only it held is saved. `prefill_seconds` is its share of the steps that computed its prompt,
+    `read_since` when the first of them began, less the waits in between. `awaits_disk_since`: since then it has waited
+    for what is kept of it. With `beams`, its sequences are the beams, without samplers. `makes_do`: there was no room
+    for the cells that it lacked, so it ends with those there are.
     """
 
     request: Request
@@ -61,7 +61,7 @@ class SequenceGroup:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody may be looking at the answer being written."""
+        """Whether a user may be watching the answer being written."""
         return self.request.priority == "interactive"
 
     def can_go_on_with(self, other: SequenceGroup) -> bool:
@@ -70,7 +70,7 @@ class SequenceGroup:
         return is_single and self.beams is None and other.beams is None
 
     def go_on_with(self, other: SequenceGroup) -> None:
-        """Reads the prompt of another, which begins with all that was read so far, and writes what that would."""
+        """Takes over the prompt of another, which begins with all that was read so far, and writes its answer."""
         for sequence, successor in zip(self.sequences, other.sequences, strict=True):
             successor.held = sequence.held
             sequence.close()
@@ -91,31 +91,31 @@ class SequenceGroup:
 
     @property
     def shared_length(self) -> int:
-        """Up to where its sequences share cells once they are computed again: the prompt, and how all beams begin.
+        """Up to where its sequences share cells once they are computed again: the prompt, and what all beams share.
 
         The last token of each beam is its own, because the next ones follow from its row.
         """
         if self.beams is None:
             return self.prompt_length
         beams = [sequence.tokens for sequence in self.live or self.sequences]
-        # What the first and the last in order have in common, all have that are between them.
+        # What the first and the last in order have in common, all in between have too.
         common = shared_tokens(min(beams), max(beams))
         return max(self.prompt_length, min(common, min(map(len, beams)) - 1))
 
     @property
     def num_tokens(self) -> int:
-        """Cells it takes with everything computed that is known, what is shared once."""
+        """Cells that it takes with all known tokens computed, counting shared ones once."""
         shared = self.shared_length
         return shared + sum(len(sequence.tokens) - shared for sequence in self.live)
 
     @property
     def num_sequences(self) -> int:
-        """Sequence numbers it takes."""
+        """Sequence numbers that it takes."""
         return max(len(self.live), self.request.sampling.beam_width)
 
     @property
     def num_slots_due(self) -> int:
-        """Sequence numbers that it has not got yet: its answers take them once they have read what they share."""
+        """Sequence numbers that it still needs: its answers take them once they have read what they share."""
         return max(0, self.num_sequences - sum(sequence.held is not None for sequence in self.live))
 
     @property
@@ -140,8 +140,8 @@ class SequenceGroup:
 class Groups:
     """All requests that have not ended: those without cells, and those with, in order of arrival.
 
-    `closing` are answers that have ended, and wait for their last token to be computed so that all of it is kept.
-    `suspects` were in a batch that could not be computed; each is computed alone to find out whose fault it was.
+    `closing` are answers that have ended and wait for their last token to be computed, so that all of it is kept.
+    `suspects` were in a batch that could not be computed; each is computed alone to find out which is at fault.
     """
 
     waiting: list[SequenceGroup] = field(default_factory=list)
@@ -155,7 +155,7 @@ class Groups:
         return self._by_id.get(request_id)
 
     def before(self, group: SequenceGroup) -> TokenSequence | None:
-        """The answer that `group` goes on behind, if that is still in cells: nothing has kept it yet."""
+        """The answer that `group` continues, if it is still in cells: it is not kept yet."""
         tokens = group.lead.tokens
         for closing in self.closing:
             lead = closing.lead
@@ -165,33 +165,33 @@ class Groups:
 
     @property
     def being_read(self) -> list[SequenceGroup]:
-        """Those whose prompt has cells and is not read yet."""
+        """Groups whose prompt has cells and is not read yet."""
         return [group for group in self.running if not group.has_read_prompt]
 
     def exchange(self, group: SequenceGroup, other: SequenceGroup) -> None:
-        """One that waits makes way for another, which takes its place."""
+        """Replaces a waiting group by another."""
         del self._by_id[group.request_id]
         self._by_id[other.request_id] = other
         self.waiting[self.waiting.index(group)] = other
 
     def go_on_with(self, group: SequenceGroup, other: SequenceGroup) -> None:
-        """One that reads its prompt becomes another, and is found by that one's id."""
+        """Turns a group that reads its prompt into another, which is found by the other's id."""
         del self._by_id[group.request_id]
         group.go_on_with(other)
         self._by_id[group.request_id] = group
 
     def add(self, group: SequenceGroup) -> None:
-        """It waits, behind all others."""
+        """Adds a group to the end of the queue."""
         self._by_id[group.request_id] = group
         self.waiting.append(group)
 
     def end(self, group: SequenceGroup) -> None:
-        """It has ended."""
+        """Removes a group that has ended."""
         del self._by_id[group.request_id]
         self.take(group)
 
     def take(self, group: SequenceGroup) -> None:
-        """Takes a group out of where it stands."""
+        """Takes a group out of the list that it is in."""
         for groups in (self.running, self.waiting, self.suspects):
             if group in groups:
                 groups.remove(group)

@@ -1,6 +1,6 @@
-"""The small file that tells after a restart what was hot, and what stood before it: a line with a checksum, and JSON.
+"""The small file that remembers over a restart what was hot, and what stood before it: a checksum line, and JSON.
 
-It lies beside kept KV and is as much worth: whatever does not check out is as if there were none.
+It lies next to kept KV and is worth no more: a file that does not check out counts as none.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Hot:
-    """How many prompts each passage was in, and with which tokens those of each model began, by its fingerprint."""
+    """How many prompts each passage was in, and the tokens that each model's prompts began with, by its fingerprint."""
 
     uses: Mapping[EvidencePassage, int] = field(default_factory=dict)
     openings: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def encode(hot: Hot) -> bytes:
-    """What is hottest, as much as `MAX_BYTES` have room for; nothing at all of nothing."""
+    """The hottest passages, as many as fit into `MAX_BYTES`; empty for none."""
     openings = json.dumps(hot.openings)
     rows, room_bytes = list[str](), MAX_BYTES - 1024 - len(openings)
     for passage, count in sorted(hot.uses.items(), key=lambda item: -item[1]):
@@ -42,7 +42,7 @@ def encode(hot: Hot) -> bytes:
 
 
 def decode(content: bytes) -> Hot:
-    """What was written; nothing where the file is damaged, or of another version."""
+    """What was written; empty where the file is damaged, or of another version."""
     checksum, _, body = content.partition(b"\n")
     if len(content) > MAX_BYTES or checksum != b"%08x" % zlib.crc32(body):
         return Hot()
@@ -50,7 +50,7 @@ def decode(content: bytes) -> Hot:
         told = json.loads(body)
         if told["version"] != _VERSION:
             return Hot()
-        # Older files have none.
+        # Older files have no openings.
         openings = {str(name): tuple(map(int, tokens)) for name, tokens in told.get("openings", {}).items()}
         return Hot({_passage(*row): int(count) for count, *row in told["passages"]}, openings)
     except (ValueError, TypeError, KeyError, AttributeError):

@@ -1,8 +1,8 @@
-"""Hot passages: those that answers keep resting on are read while nobody asks anything, so that they are there.
+"""Hot passages: those that answers keep resting on are read while the engine is idle, so that their KV is there.
 
 RAGCache (https://arxiv.org/abs/2404.12457) finds that few documents take most requests. A passage is read right after
 the instructions, as if it were the first of a prompt: there the order of a later one can follow it (ordering.py). What
-was hot is so after a restart too: a small file tells it (hot_file.py).
+was hot stays so after a restart: a small file remembers it (hot_file.py).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from engine.generation.prompt import Prompt
 from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker
 
-# Once is chance.
+# One use is chance.
 MIN_USES = 2
 MAX_PASSAGES = 512
-# Of so many models is it known how their prompts begin.
+# For how many models the beginning of their prompts is remembered.
 MAX_OPENINGS = 8
 
 # How much of a prompt's beginning is kept.
@@ -27,11 +27,11 @@ Peek = Callable[[Sequence[Segment]], int]
 
 
 class HotPassages:
-    """Counts what the prompts of questions held, whichever model answers; on the generation thread."""
+    """Counts what the prompts of questions held, for all models; on the generation thread."""
 
     def __init__(self) -> None:
         self._uses: Counter[EvidencePassage] = Counter()
-        # Of each model, by its fingerprint.
+        # By the model's fingerprint and passage.
         self._tried: dict[tuple[str, EvidencePassage], int] = {}
         self._offered: tuple[str, EvidencePassage] | None = None
         self._openings: dict[str, Segment] = {}
@@ -44,7 +44,7 @@ class HotPassages:
         self._openings = openings | self._openings
 
     def changed(self) -> Hot | None:
-        """What is known, to be kept over a restart; None where that is as it was when this was asked last."""
+        """What is known, to be kept over a restart; None where nothing changed since the last call."""
         if not self._has_changed:
             return None
         self._has_changed = False
@@ -52,7 +52,7 @@ class HotPassages:
         return Hot(dict(self._uses.most_common(MAX_PASSAGES)), openings)
 
     def note(self, prompt: Prompt, speaker: Speaker) -> None:
-        """A question was asked with this prompt, of this model."""
+        """Notes that this model was asked a question with this prompt."""
         if prompt.segments and prompt.segments[0].kind == "instructions":
             self._note_opening(speaker.fingerprint, prompt.segments[0])
         self._uses.update(prompt.passages)
@@ -63,7 +63,7 @@ class HotPassages:
             self._tried.clear()
 
     def uses(self, passage: EvidencePassage) -> int:
-        """How many prompts it was in; after a while the older ones count less."""
+        """How many prompts it was in; after a while older ones count less."""
         return self._uses[passage]
 
     def next(self, speaker: Speaker, peek: Peek) -> tuple[Segment, ...] | None:
@@ -79,24 +79,24 @@ class HotPassages:
         return None
 
     def tried(self) -> None:
-        """What `next` told is being read; if it is not kept then, it is not read again before somebody asks for it."""
+        """Notes that the offer of `next` is being read; if it is not kept then, it is not read again before its use."""
         if self._offered is not None:
             _, passage = self._offered
             self._tried[self._offered] = self._uses[passage]
 
     def forget(self, documents: frozenset[int]) -> None:
-        """These have left the library."""
+        """Forgets documents that have left the library."""
         for passage in [passage for passage in self._uses if passage.document_id in documents]:
             del self._uses[passage]
             self._has_changed = True
         self._tried = {offer: uses for offer, uses in self._tried.items() if offer[1] in self._uses}
 
     def documents(self) -> frozenset[int]:
-        """Whose passages are counted."""
+        """The documents whose passages are counted."""
         return frozenset(passage.document_id for passage in self._uses)
 
     def clear(self, fingerprint: str) -> None:
-        """What was read has gone with its model, the one with this fingerprint."""
+        """Notes that what the model with this fingerprint had read has gone with it."""
         self._tried = {offer: uses for offer, uses in self._tried.items() if offer[0] != fingerprint}
         if self._offered is not None and self._offered[0] == fingerprint:
             self._offered = None
@@ -105,7 +105,7 @@ class HotPassages:
         self._has_changed |= self._openings.pop(fingerprint, None) != opening
         self._openings[fingerprint] = opening
         if len(self._openings) > MAX_OPENINGS:
-            # Of whoever has been asked nothing for the longest time.
+            # That of the model that has been asked nothing for the longest time.
             del self._openings[next(iter(self._openings))]
 
     def _hot(self) -> Iterator[EvidencePassage]:

@@ -1,4 +1,4 @@
-"""What the generation thread does while nobody asks: what was read is written to the disk, then what is hot is read."""
+"""What the generation thread does while idle: it writes to disk what was read, and then reads what is hot."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from engine.generation.pool import ModelPool
 
 log = logging.getLogger(__name__)
 
-# Nobody has asked anything for so long: what is kept in memory can be written.
+# After this long without a question, what is kept in memory can be written.
 IDLE_SECONDS = 2.0
 FLUSH_PAUSE_SECONDS = 0.02
 SPARE_POWER_SECONDS = 60.0
 
 
 class IdleTime:
-    """On the generation thread. `seconds` are how long to wait for a question before more is done; None: for ever."""
+    """Uses idle time; on the generation thread. `seconds` is how long to wait for a question first; None: for ever."""
 
     def __init__(self, models: ModelPool, hot: HotPassages, has_power_to_spare: Callable[[], bool]) -> None:
         """Begins with nothing to do.
 
         Args:
-            models: Have what is to be written, read what is hot, and know the place for that.
-            hot: Knows what is.
-            has_power_to_spare: Whether what nobody has asked for may be computed now (spare_power.py).
+            models: The models whose KV is written, and that read what is hot.
+            hot: Counts which passages are hot.
+            has_power_to_spare: Whether work that no user has asked for may be computed now (spare_power.py).
         """
         self._models, self._hot, self._has_power_to_spare = models, hot, has_power_to_spare
         self.seconds: float | None = None
 
     def note_step(self) -> None:
-        """Somebody was answered: more may be asked."""
+        """A question was answered: more may follow."""
         self.seconds = IDLE_SECONDS
 
     def note_change(self) -> None:
@@ -40,7 +40,7 @@ class IdleTime:
         self.seconds = FLUSH_PAUSE_SECONDS
 
     def use(self) -> None:
-        """Does a small portion; call it when there is nothing to compute."""
+        """Does a small portion; called when there is nothing to compute."""
         open_models = [member for member in self._models.members if member.loaded is not None]
         if not open_models:
             self.seconds = None
@@ -54,11 +54,11 @@ class IdleTime:
             self.seconds = None
 
     def recall_hot(self) -> None:
-        """Takes up what was hot before the last restart."""
+        """Restores what was hot before the last restart."""
         self._hot.restore(self._models.members.home.loader.hot_passages())
 
     def keep_hot(self) -> None:
-        """What is hot is so after a restart too, and a removed document leaves that file at once."""
+        """Saves what is hot for the next start; a removed document leaves that file at once."""
         if (hot := self._hot.changed()) is not None:
             self._models.members.home.loader.keep_hot(hot)
 
@@ -75,7 +75,7 @@ class IdleTime:
 
 
 def guarded(work: Callable[[], object]) -> bool:
-    """Whether there is more of this work; an unexpected failure of what nobody waits for is logged."""
+    """Whether there is more of this work; an unexpected failure of background work is logged."""
     try:
         return bool(work())
     except Exception:

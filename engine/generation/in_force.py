@@ -10,7 +10,7 @@ from engine.generation.kv_room import KVRoom, disk_room, ram_room
 from engine.generation.load_plan import LoadPlan
 from engine.memory.hardware import Hardware
 
-# What a context is made with cannot be changed any more; each with the words in which people are told of it.
+# What a context is made with cannot be changed any more; each with the words that the user reads for it.
 _OF_A_LOAD = {
     "max_context": "the context",
     "parallel_answers": "answers at once",
@@ -20,19 +20,19 @@ _OF_A_LOAD = {
     "n_batch": "tokens of a step",
     "n_ubatch": "tokens between two chances to stop",
 }
-# What a placement decides, by the settings there are when it is planned.
+# What a placement decides, by the settings in force when it is planned.
 _OF_A_PLACEMENT = ("parallel_answers", "kv_type", "n_gpu_layers", "n_ubatch", "kv_ram_bytes", "kv_disk_bytes")
 
 
 class InForce:
-    """What a loaded model obeys; on the generation thread."""
+    """The settings that a loaded model obeys; on the generation thread."""
 
     def __init__(self, plan: LoadPlan, *, has_own_layers: bool) -> None:
-        """Begins with what it was loaded with.
+        """Begins with the settings it was loaded with.
 
         Args:
             plan: How it was loaded.
-            has_own_layers: How many layers go to the GPU was chosen for this model, whatever the settings say.
+            has_own_layers: The number of layers on the GPU was chosen for this model, whatever the settings say.
         """
         self.plan, self._has_own_layers = plan, has_own_layers
         self._room, self._bounded_by = plan.room, plan.settings.generation
@@ -43,7 +43,7 @@ class InForce:
         return self._room
 
     def note_placed(self, plan: LoadPlan, settings: Settings | None) -> None:
-        """The model is placed otherwise: as it was planned by `settings`, or with what there was room for."""
+        """Notes that the model is placed otherwise: as planned by `settings`, or (None) as there was room for."""
         if settings is None:
             self.plan, self._room = replace(plan, settings=self.plan.settings), plan.room
             return
@@ -69,10 +69,10 @@ class InForce:
         return f"Changed in the settings, and in force once the model is loaded again: {', '.join(changed)}."
 
     def bounds(self, settings: Settings, hardware: Callable[[], Hardware]) -> KVRoom | None:
-        """The room with the bounds that the settings have now; None where they are as they were.
+        """The room with the bounds that the settings have now; None where they have not changed.
 
-        A bound that is left to the machine stays as it is: by now the model itself and what is kept have taken of
-        what was free. `hardware` is looked at when one is given back to it.
+        A bound that is left to the machine stays as it is: by now the model itself and what is kept have taken part of
+        what was free. `hardware` is called only when a bound is given back to the machine.
         """
         then, now = self._bounded_by, settings.generation
         keeps_ram, keeps_disk = then.kv_ram_bytes == now.kv_ram_bytes, then.kv_disk_bytes == now.kv_disk_bytes

@@ -1,7 +1,7 @@
 """An instance: one model from the moment it is loaded until it is freed, wherever its weights and cells lie meanwhile.
 
-It is placed otherwise, does without what there is no room for, and leaves memory for another model and comes back;
-nobody's answer ends by any of that. Who loads and frees it is the loader.
+It can be placed otherwise, do without what there is no room for, and leave memory for another model and come back; no
+answer ends by any of that. The loader loads and frees it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOT_LOADED = "A placement was for a model that is not loaded any more."
 
 
 class ModelInstance:
-    """On the generation thread; `loaded` and `pending` are read by other threads too.
+    """A loaded model; on the generation thread, but `loaded` and `pending` are read by other threads too.
 
     `loaded` is the model as it is now, `standby` what of it has left memory; `pending` says which settings wait for the
     next load, "" where none do.
@@ -44,12 +44,12 @@ class ModelInstance:
         """Begins with what was loaded.
 
         Args:
-            loaded: It.
+            loaded: The loaded model.
             planner: Knows what it could have now.
             means: What placing it otherwise takes.
             publish: Where events go.
-            phases: Tells that reading its weights again takes a while.
-            has_own_layers: How many layers go to the GPU was chosen for this model, whatever the settings say.
+            phases: Reports that reading its weights again takes a while.
+            has_own_layers: The number of layers on the GPU was chosen for this model, whatever the settings say.
         """
         self.loaded, self.standby, self.pending = loaded, Standby(), ""
         self._planner, self._means, self._publish, self._phases = planner, means, publish, phases
@@ -61,7 +61,7 @@ class ModelInstance:
         return self._in_force.room.disk_bytes
 
     def apply(self, placement: Placement, path: Path | None = None) -> None:
-        """Has it live as this says; how that went is published.
+        """Makes it live as `placement` says, and publishes how that went.
 
         Args:
             placement: Of the model at `path`, or of whichever is loaded.
@@ -83,14 +83,14 @@ class ModelInstance:
         self._publish(PlacementSettled(applied.is_as_wanted, applied.sentence, applied.pause_s, words))
 
     def placement_with(self, num_cells: int) -> Placement:
-        """Where it would lie with a context of so many cells, or as many as there is room for."""
+        """Where it would lie with a context of `num_cells`, or of as many as there is room for."""
         self._planner.needed_cells = num_cells
-        return self._planner.placed_anew(self.loaded.plan, num_cells).placement
+        return self._planner.placed_again(self.loaded.plan, num_cells).placement
 
-    def have_cells(self, num_cells: int) -> None:
-        """Has its context hold so many, for a prompt or an answer that is longer than any of late; published.
+    def ensure_cells(self, num_cells: int) -> None:
+        """Gives its context `num_cells`, for a prompt or an answer that is longer than any recent one; published.
 
-        Where they cannot be had, whoever lacks them ends with what there is.
+        Where they cannot be had, requests that lack them end with what there is.
 
         Raises:
             ModelError: As `apply` does.
@@ -99,10 +99,10 @@ class ModelInstance:
         planner, before = self._planner, self.loaded.context.num_cells
         wanted = self.placement_with(num_cells)
         cause = f"A text of more than {before:,} tokens is being answered."
-        # What has no room already has no less of it for more cells.
+        # A placement that does not fit already fits no less with more cells.
         is_too_much = not wanted.fits and self.loaded.plan.placement.fits
         if wanted.num_cells < num_cells or is_too_much:
-            self.loaded.loop.have_no_more_cells()
+            self.loaded.loop.give_up_on_more_cells()
             self._publish(PlacementSettled(False, f"There is no room for {num_cells:,} cells.", cause=cause))
             return
         self._means.make_room(wanted)
@@ -111,12 +111,12 @@ class ModelInstance:
             applied = apply(self.loaded, wanted, self._means)
         self._have(applied, planner.settings() if applied.is_as_wanted else None)
         if self.loaded.context.num_cells < num_cells:
-            self.loaded.loop.have_no_more_cells()
+            self.loaded.loop.give_up_on_more_cells()
         words = applied.change.words
         self._publish(PlacementSettled(applied.is_as_wanted, applied.sentence, applied.pause_s, words, cause))
 
     def take_less(self, error: NoRoomToCompute) -> None:
-        """Has it do without one thing more, as a pass found no room; published where there was one.
+        """Makes it do without one thing more, because a pass found no room; published if there was one.
 
         Raises:
             ModelError: As `apply` does.
@@ -130,7 +130,7 @@ class ModelInstance:
             self._publish(MemoryShort(rung.tier, f"{error.sentence} {rung.sentence} {applied.sentence}"))
 
     def apply_settings(self) -> None:
-        """Has bounds of what is kept, and reading ahead, follow the settings; the rest waits for the next load."""
+        """Makes bounds of what is kept, and reading ahead, follow the settings; the rest waits for the next load."""
         settings = self._planner.settings()
         self.pending = self._in_force.pending(settings)
         if (room := self._in_force.bounds(settings, self._planner.hardware)) is not None:
@@ -138,32 +138,32 @@ class ModelInstance:
         self.loaded = replace(self.loaded, ahead_from_seconds=self._in_force.plan.ahead_from_seconds(settings))
 
     def obey(self) -> None:
-        """Has it do without what all models do without just now; cells only while its context is in memory."""
-        premises, room = self._planner.premises, self._in_force.room
-        self.loaded.loop.save_to(premises.kept_folder if premises.sets_aside_on_disk else None)
+        """Applies what all models do without just now; cells change only while its context is in memory."""
+        shared, room = self._planner.shared, self._in_force.room
+        self.loaded.loop.save_to(shared.kept_folder if shared.sets_aside_on_disk else None)
         if self.standby.is_folded:
             return
-        if self.loaded.keeps_in_cells != premises.keeps_in_cells:
-            self.loaded = replace(self.loaded, keeps_in_cells=premises.keeps_in_cells)
+        if self.loaded.keeps_in_cells != shared.keeps_in_cells:
+            self.loaded = replace(self.loaded, keeps_in_cells=shared.keeps_in_cells)
             self.loaded.apply(room.ram_bytes)
 
     def note_set_aside(self) -> None:
-        """What memory and disk hold of answers that had to leave their cells for others is in the ledger."""
+        """Records in the ledger what memory and disk hold of answers that had to leave their cells."""
         loop = self.loaded.loop
         self._means.leases.note_set_aside(loop.saved_bytes, loop.spilled_bytes)
 
     def note_needs(self) -> None:
-        """Plans from now on have the cells that those who are being answered need."""
+        """Gives all later plans the cells that the requests under way need."""
         self._planner.needed_cells = self.loaded.loop.cells_soon
 
     def leave(self, num_bytes: int) -> None:
-        """Has weights leave memory. Raises NotStreamable where they cannot."""
+        """Moves weights out of memory. Raises NotStreamable where they cannot leave."""
         self.standby.leave(self.loaded, self._means, num_bytes)
 
     def fold(
         self, *, keeps_what_was_read: bool = True, keeps_weights: bool = False, closes_weights: bool = False
     ) -> None:
-        """Has the context leave memory; see `Standby.fold`."""
+        """Moves the context out of memory; see `Standby.fold`."""
         self.standby.fold(
             self.loaded,
             self._means,
@@ -173,7 +173,7 @@ class ModelInstance:
         )
 
     def come_back(self) -> None:
-        """Has all of it be where it was, or where there is room for it now. Harmless where nothing left.
+        """Brings all of it back to where it was, or to where there is room now. Harmless where nothing left.
 
         Raises:
             ModelError: It could not be had in any way any more; it is closed.
@@ -185,22 +185,22 @@ class ModelInstance:
         with nullcontext() if loaded.model.is_open else self._phases.during("loading model"):
             needed_cells = loaded.loop.needs.num_cells
             applied = self.standby.come_back(
-                loaded, lambda: self._planner.placed_anew(loaded.plan, needed_cells), self._means
+                loaded, lambda: self._planner.placed_again(loaded.plan, needed_cells), self._means
             )
         if applied is not None:
             self._have(applied, self._planner.settings() if applied.is_as_wanted else None)
-            # What was changed meanwhile.
+            # Settings that were changed meanwhile.
             self.apply_settings()
             self.obey()
 
     def _be_of_now(self) -> None:
-        """What loads less, should it come to that, is planned by what is allowed, and done without, now."""
+        """Updates its plan, so that loading less, if need be, follows the present settings and concessions."""
         self.loaded = replace(self.loaded, plan=self._planner.as_of_now(self.loaded.plan))
 
     def _have(self, applied: Applied, settings: Settings | None) -> None:
-        """It lives otherwise: as planned by `settings`, or with what there was room for."""
+        """Takes over a new placement: as planned by `settings`, or (None) with what there was room for."""
         self.loaded = applied.loaded
         self._in_force.note_placed(applied.loaded.plan, settings)
         self.pending = self._in_force.pending(self._planner.settings())
         if applied.change.moves_answers:
-            self._planner.premises.look_at_devices()
+            self._planner.shared.look_at_devices()

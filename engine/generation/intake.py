@@ -25,7 +25,7 @@ MakeBeams = Callable[[Model, SamplingParams, Vocabulary], BeamSearch]
 
 @dataclass(frozen=True, slots=True)
 class Makers:
-    """What chooses the tokens of answers; without `drafter` nothing is guessed, without `beams` no beam is searched."""
+    """What chooses the tokens of answers; without `drafter` nothing is drafted, without `beams` no beam is searched."""
 
     sampler: MakeSampler
     drafter: MakeDrafter | None = None
@@ -33,7 +33,7 @@ class Makers:
 
 
 class Intake:
-    """Checks requests against the context, and makes what the loop writes on."""
+    """Checks requests against the context, and makes the groups that the loop writes on."""
 
     def __init__(
         self, model: Model, makers: Makers, vocabulary: Vocabulary, num_cells: int, max_sequences: int
@@ -43,7 +43,7 @@ class Intake:
         self._num_arrived = 0
 
     def resize(self, num_cells: int, max_sequences: int) -> None:
-        """Requests are checked against another context from now on."""
+        """Checks requests against another context from now on."""
         self._num_cells, self._max_sequences = num_cells, max_sequences
 
     def take(self, request: Request, now: float) -> SequenceGroup:
@@ -51,7 +51,7 @@ class Intake:
 
         Raises:
             PromptTooLong: It would not even fit alone.
-            BadRequest: There is no prompt, or it cannot be sampled as it asks for.
+            BadRequest: There is no prompt, or it cannot be sampled as requested.
         """
         self._check(request)
         beams = None
@@ -98,7 +98,7 @@ class Intake:
             sequence.make_sampler = partial(_behind, sequence.make_sampler, request.begun)
         if request.thinking is not None:
             has_form = bool(params.grammar or params.json_schema)
-            # A form would keep those from thinking that begin by themselves.
+            # A form would keep models that begin to think by themselves from doing so.
             sequence.thoughts = Thoughts(request.thinking, begins=has_form and request.thinking.manner.is_sure)
             if has_form:
                 freely = replace(params, grammar="", json_schema="")

@@ -1,7 +1,7 @@
-"""A JSON schema becomes GBNF that only JSON of its form fits; what a grammar cannot promise is refused.
+"""Turns a JSON schema into GBNF that only JSON of its form fits; what a grammar cannot promise is refused.
 
-The rules are those of llama-cpp-python's converter. Where it would pass over a keyword in silence, lose an escape or
-nest as deep as a list may be long, it is stopped or overridden here.
+The rules are those of llama-cpp-python's converter. Where it would silently ignore a keyword, lose an escape or nest as
+deep as a list may be long, it is stopped or overridden here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FOLLOWED = {
     "string": {"type", "minLength", "maxLength"},
     "format": {"type", "format"},
 }
-# As in llama.cpp: line breaks and other control characters stand in no text of JSON as they are.
+# As in llama.cpp: line breaks and other control characters never stand unescaped in JSON text.
 _LETTER = _LIBRARY.BuiltinRule(
     r'[^"\\\x7F\x00-\x1F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F])', []
 )
@@ -81,7 +81,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
 
     def convert(self, schema: dict[str, Any]) -> str:
         self._schema = schema
-        # The library's own rules have other names than what begins like this, or like a definition.
+        # The library's own rules never have names that begin like this, or like a definition.
         self._rules["root"] = self.visit(schema, "answer")
         return str(self.format_grammar())
 
@@ -106,7 +106,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         return str(super()._add_primitive(name, _LETTER if name == "char" else rule))
 
     def _one_of(self, texts: Iterable[str]) -> str:
-        """What only these fit; how several begin is written once, or each would be a way that llama.cpp follows."""
+        """A rule for exactly these texts; shared beginnings are written once, or llama.cpp would follow each one."""
         forms = []
         for _, alike in groupby(sorted(set(texts)), key=itemgetter(slice(1))):
             same = list(alike)
@@ -142,7 +142,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
             )
             rest = f'("," space {other})*'
             beginnings.append(f"{other} {rest}")
-        # Those that need not be there, from the last to the first: what may follow each is a rule by then.
+        # Optional keys, from the last to the first: what may follow each is already a rule.
         for key in reversed([key for key in pairs if key not in required]):
             rest = self._add_rule(f"{name}-{key}-rest", rest)
             beginnings.append(f"{pairs[key]} {rest}")
@@ -152,7 +152,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         return f'"{{" space {members} "}}" space'
 
     def _key_beside(self, keys: set[str]) -> str:
-        """Any key but these; where there are some it is written without escapes, by which it could be one after all."""
+        """A rule for any key but these, written without escapes, so that it cannot be one of them in disguise."""
         if not keys:
             return str(self._add_primitive("string", _LIBRARY.PRIMITIVE_RULES["string"]))
         unescaped = {key for key in keys if json.dumps(key, ensure_ascii=False) == f'"{key}"'}
@@ -162,7 +162,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         """Adds rules for any text without escapes but these; returns the name of the first."""
         plain, name = r'"\\\x7F\x00-\x1F', ""
         behind: dict[tuple[int, str], str] = {}
-        # One rule for each beginning, the longest first: what may follow each letter is a rule by then.
+        # One rule for each beginning, the longest first: what may follow each letter is already a rule.
         for length, alike in reversed(_begun_alike(texts)):
             following = {text[length]: text for text in reversed(alike) if len(text) > length}
             others = "".join(map(_in_set, sorted(following)))
@@ -187,7 +187,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
 
     def _format_literal(self, literal: str) -> str:
         # WORKAROUND llama-cpp-python 0.3.36: the backslashes of a JSON text are left as they are, where they would
-        # escape in GBNF, and letters outside ASCII become \u escapes, which no model would write of itself.
+        # escape in GBNF, and letters outside ASCII become \u escapes, which no model would write by itself.
         return _literal(_written(json.loads(literal)))
 
 
@@ -219,13 +219,13 @@ def _written(value: Any) -> str:
 
 
 def _literal(text: str) -> str:
-    """As a text is written in GBNF."""
+    """A text as a GBNF literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _begun_alike(texts: Iterable[str]) -> list[tuple[int, list[str]]]:
-    """Texts in order that share a beginning, with its length: one entry for each beginning, longer ones behind."""
+    """Sorted texts that share a beginning, with its length: one entry for each beginning, longer ones last."""
     found, at = [(0, sorted(texts))], 0
     while at < len(found):
         length, alike = found[at]
@@ -236,7 +236,7 @@ def _begun_alike(texts: Iterable[str]) -> list[tuple[int, list[str]]]:
 
 
 def _in_set(character: str) -> str:
-    """As it is written between [ and ] in GBNF, where some mean something else."""
+    """A character as it is written between [ and ] in GBNF, where some have a special meaning."""
     return character if character.isalnum() else f"\\U{ord(character):08X}"
 
 
@@ -245,7 +245,7 @@ def _times(least: int, most: int | None) -> str:
 
 
 def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
-    """A schema and all that it is made of."""
+    """A schema and all schemas within it."""
     if not isinstance(schema, dict):
         raise BadRequest(f"{schema!r} stands in the JSON schema where an object should.", _WAY_OUT)
     yield schema
@@ -262,7 +262,7 @@ def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _values(schema: dict[str, Any]) -> list[Any]:
-    """What a schema names that is also of the type it names."""
+    """The values that a schema names and that are also of the type it names."""
     named, types = [schema["const"]] if "const" in schema else schema["enum"], schema.get("type", _TYPES)
     if not isinstance(named, list):
         raise BadRequest(f"{named!r} stands in the JSON schema where a list should.", _WAY_OUT)
@@ -294,7 +294,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _check(schema: dict[str, Any]) -> None:
-    """Refuses what would be passed over: the answer would look as if it followed the schema."""
+    """Refuses keywords that would be ignored: the answer would look as if it followed the schema."""
     given = {key: value for key, value in schema.items() if key not in _NOTES}
     unknown = given.keys() - _FOLLOWED.get(_kind(given), {"type"})
     if "format" in given and given["format"] not in _FORMATS:

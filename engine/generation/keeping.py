@@ -1,7 +1,7 @@
 """The seam between the step loop and what keeps KV: the loop asks what of a prompt is kept, and leaves what it read.
 
-`KnowledgeTree`'s keeper implements it (knowledge.py). A test, or a model whose prefixes cannot be shared, runs the
-loop with `KeepsNothing`. Everything here is called on the generation thread.
+`KnowledgeTree`'s keeper implements it (knowledge.py). A test, or a model whose prefixes cannot be shared, runs the loop
+with `KeepsNothing`. Everything here is called on the generation thread.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Keeper(Protocol):
         ...
 
     def is_ready(self, found: Found) -> bool:
-        """Whether everything has been read from disk (or failed to be, which `restore` will tell)."""
+        """Whether everything has been read from disk (or failed to be, which `restore` will show)."""
         ...
 
     def read_by_now(self, found: Found) -> Found:
-        """What of it need not be waited for, pinned in place of all that was found."""
+        """The part of it that is ready, pinned in place of all that was found."""
         ...
 
     def restore(self, found: Found, sequence: CellSequence) -> int:
@@ -59,17 +59,26 @@ class Keeper(Protocol):
         """
         ...
 
-    def keep(self, segments: Sequence[Segment], sequence: CellSequence, seconds: float, computed_tokens: int) -> None:
+    def keep(
+        self,
+        segments: Sequence[Segment],
+        sequence: CellSequence,
+        seconds: float,
+        computed_tokens: int,
+        *,
+        can_wait: bool = True,
+    ) -> None:
         """Takes over the KV of `segments`, which `sequence` holds from position 0 on; nodes that exist stay.
 
-        `seconds` is what computing the last `computed_tokens` of them took: the cost of a miss.
+        `seconds` is what computing the last `computed_tokens` of them took: the cost of a miss. Where only the disk has
+        room, it may be waited for, unless a prompt was computed just now, or the caller says that no one `can_wait`.
         """
         ...
 
     def hold(self, segments: Sequence[Segment], sequence: CellSequence) -> None:
-        """Holds of `segments` what `sequence` has in cells, for which nobody else leaves them and nothing is written.
+        """Keeps in cells what `sequence` has there of `segments`; nothing leaves cells for it, and nothing is written.
 
-        For what was kept before, and went from the cells with whoever had it there.
+        For KV that was kept before, and left the cells together with the request that used it.
         """
         ...
 
@@ -82,24 +91,24 @@ class Keeper(Protocol):
         ...
 
     def free_slots(self, num_slots: int) -> int:
-        """Gives sequence numbers back, also of what shares all its cells with others; returns how many."""
+        """Gives sequence numbers back, even of KV that shares all its cells with others; returns how many."""
         ...
 
     def spare_cells(self) -> None:
-        """Moves kept KV that no prompt needs just now from cells to memory, where that has much more room."""
+        """Moves kept KV that no prompt needs now from cells to memory, where that has much more room."""
         ...
 
     def leave_cells(self, wait_seconds: float = 0.0) -> None:
-        """Moves all kept KV out of cells, also what is pinned, and gives every cell back.
+        """Moves all kept KV out of cells, even pinned KV, and gives every cell back.
 
         Args:
-            wait_seconds: So long it may wait for the disk, where that is the only room.
+            wait_seconds: How long it may wait for the disk, where that is the only room.
         """
         ...
 
 
 class KeepsNothing:
-    """Every prompt is read whole."""
+    """A keeper that keeps nothing: every prompt is read whole."""
 
     keeps_whole = has_room = False
 
@@ -118,7 +127,15 @@ class KeepsNothing:
     def restore(self, found: Found, sequence: CellSequence) -> int:
         return 0
 
-    def keep(self, segments: Sequence[Segment], sequence: CellSequence, seconds: float, computed_tokens: int) -> None:
+    def keep(
+        self,
+        segments: Sequence[Segment],
+        sequence: CellSequence,
+        seconds: float,
+        computed_tokens: int,
+        *,
+        can_wait: bool = True,
+    ) -> None:
         return
 
     def hold(self, segments: Sequence[Segment], sequence: CellSequence) -> None:

@@ -1,8 +1,8 @@
 """The lower tiers of the knowledge tree: nodes as bytes in RAM, and below that in files.
 
 Memory is the way to the disk and back. What lies below lies there with its whole path, so that a node never outlives
-what it depends on. A node is written once, behind, by the files' own thread, and ever after leaving is free. Nobody
-waits for that: where memory is full of what is not written yet, what is worth least is not kept.
+what it depends on. A node is written once, behind, by the files' own thread; from then on leaving memory is free. No
+request waits for that: where memory is full of nodes that are not written yet, the least valuable is not kept.
 
 Where the budget has no room for a whole path, as when a model's layers take all of it, nodes pass through memory one
 at a time, and take no more of it than is free at that moment.
@@ -23,18 +23,18 @@ from engine.generation.moves import Moves
 from engine.generation.replacement import Policy, Shelf
 from engine.generation.slabs import Blob, Slabs
 
-# Once so much of a tier is used, nodes are written ahead, so that there is always something that may leave at once.
+# Once this share of a tier is used, nodes are written ahead, so that some can always leave at once.
 WRITES_BEHIND_FROM = 0.75
-# Of those that are next to leave, so many are looked at.
+# How many of the next candidates to leave are looked at.
 LOOKS_AHEAD = 16
-# Files that turned up are taken in so many at a time: a step must not wait for ten thousand of them.
+# How many found files are taken in at a time: a step must not wait for ten thousand of them.
 FOUND_AT_ONCE = 64
 
 
 class KeptBytes:
-    """RAM and disk of one tree. Owned by the generation thread; only the files' own thread touches bytes beside it.
+    """RAM and disk of one tree. Owned by the generation thread; only the files' own thread also touches bytes.
 
-    `is_in_cells` tells of the tier above. `on_lost` is called with a node whose last copy has gone, `on_unwritten`
+    `is_in_cells` reports on the tier above. `on_lost` is called with a node whose last copy has gone, `on_unwritten`
     with one that has no file, though it had or should have had one.
     """
 
@@ -53,7 +53,7 @@ class KeptBytes:
         self.disk: Shelf[CacheFile] = Shelf(policy)
         self.disk_bytes = 0
         self.slabs, self.files = slabs, files
-        # No file is begun any more.
+        # Once set, no file is begun any more.
         self.writes_nothing = False
         self._tree, self._is_in_cells = tree, is_in_cells
         self._on_lost, self._on_unwritten = on_lost, on_unwritten
@@ -77,7 +77,7 @@ class KeptBytes:
 
     @property
     def can_write(self) -> bool:
-        """Whether the disk takes another node now: it is well, and not too many are on their way to it."""
+        """Whether the disk takes another node now: it works, and not too many are on their way to it."""
         return self.takes_files and self._moves.has_room(max(self.slabs.budget_bytes, self.slabs.mapped_bytes))
 
     @property
@@ -87,11 +87,11 @@ class KeptBytes:
 
     @property
     def is_passing(self) -> bool:
-        """Whether something takes memory beside the budget."""
+        """Whether anything takes memory on top of the budget."""
         return self.slabs.passing_bytes > 0
 
     def outgrows(self, node: Node, num_bytes: float) -> bool:
-        """Whether a node of so many bytes has a path that memory has no room for."""
+        """Whether the path of a node of `num_bytes` is too large for memory."""
         return num_bytes * node.end > self.slabs.budget_bytes * node.num_tokens
 
     def touch(self, node: Node) -> None:
@@ -107,9 +107,9 @@ class KeptBytes:
             return True
         if node not in self.disk or node in self._moves:
             return False
-        # A prompt waits for it: whatever leaves for it is worth less.
+        # A prompt waits for it: anything that leaves for it is worth less.
         blob = self._room(self.disk[node].header.num_bytes, worth=float("inf"))
-        # Making room may have told that the file is lost.
+        # Making room may have revealed that the file is lost.
         if blob is None or node not in self.disk:
             if blob is not None:
                 self.slabs.free(blob)
@@ -118,7 +118,7 @@ class KeptBytes:
         return True
 
     def store(self, node: Node, num_bytes: int, save: Callable[[NDArray[np.uint8]], bool]) -> bool:
-        """Holds a pinned node in memory, written there by `save`; False where only what is worth more could leave."""
+        """Holds a pinned node in memory, written by `save`; False where only more valuable nodes could leave."""
         blob = self._room(num_bytes, self.ram.priority(node))
         if blob is None:
             if num_bytes <= self.slabs.budget_bytes:
@@ -131,9 +131,9 @@ class KeptBytes:
         return True
 
     def pass_on(self, node: Node, num_bytes: int, save: Callable[[NDArray[np.uint8]], bool]) -> bool:
-        """Begins to write a node that is in no memory; False where that cannot be, or what is before it comes first.
+        """Begins to write a node that is not in memory; False where that is impossible, or its parents come first.
 
-        Whatever the budget is: only what `outgrows` it should go this way.
+        This ignores the budget: only nodes that `outgrows` reports should go this way.
         """
         parent = node.parent
         has_path = parent is not None and (parent is self._tree.root or self.write(parent))
@@ -155,9 +155,9 @@ class KeptBytes:
         return self.outgrows(node, num_bytes) and num_bytes <= self._passing_room_bytes()
 
     def read_passing(self, node: Node, use: Callable[[NDArray[np.uint8]], bool]) -> bool | None:
-        """Reads a node that has a file and is in no memory, at once; what `use` of its bytes said.
+        """Reads a node that has a file and is not in memory, at once; returns what `use` made of its bytes.
 
-        None where there is no room for that now, or the file cannot be read, which is as if there were none.
+        None where there is no room for that now, or the file cannot be read, which counts as no file.
         """
         if (passing := self._moves.blob_of(node)) is not None:
             return None if self._moves.is_reading(node) else use(passing.data)
@@ -176,7 +176,7 @@ class KeptBytes:
         return None
 
     def write(self, node: Node) -> bool:
-        """Begins to write a node that is in memory, and what of its path has no file; False where that cannot be."""
+        """Begins to write a node in memory, and what of its path has no file; False where that is impossible."""
         return all(
             each in self.disk or (each in self.ram and self._is_writable(each) and self._write(each, self.ram[each]))
             for each in path_of(node)
@@ -205,21 +205,21 @@ class KeptBytes:
         return not self._found.is_complete
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Until something that is on its way has arrived, or for so long; whether something is on its way still."""
+        """Waits until a transfer has arrived, or for `seconds`; returns whether any is still under way."""
         if self._moves:
             self._moves.wait(seconds)
             self.collect()
         return bool(self._moves)
 
     def fit(self) -> None:
-        """Lets nodes leave until the budgets are kept; pinned ones stay, and those that are written first."""
+        """Lets nodes leave until the budgets are kept; pinned nodes stay, and so do those that are written first."""
         while self.files.is_over and (self.files.let_one_go(self) or self._make_disk_room()):
             pass
         while self.slabs.mapped_bytes > self.slabs.budget_bytes and (self._leave_spare() or self._begin_to_leave()):
             pass
 
     def let_one_go(self) -> bool:
-        """Whether the file that is worth least, of those near, has gone for another."""
+        """Gives up the least valuable file among the next candidates; returns whether there was one."""
         return self._make_disk_room(LOOKS_AHEAD)
 
     def note_usage(self, node: Node) -> None:
@@ -237,7 +237,7 @@ class KeptBytes:
                 self.slabs.free(blob)
 
     def close(self) -> None:
-        """Gives all memory back, and waits for nothing: files that are whole stay, what is on its way is given up."""
+        """Frees all memory without waiting: files that are whole stay, transfers under way are given up."""
         self.collect()
         for move in self._moves.give_up():
             if not (move.transfer.is_read or move.transfer.succeeded):
@@ -266,7 +266,7 @@ class KeptBytes:
         return blob
 
     def _leave_spare(self) -> bool:
-        """Lets the next one of which there is another copy leave memory; False where there is none near."""
+        """Lets the next node that has another copy leave memory; False where there is none near."""
         spare = self.ram.victim(
             lambda node: self._is_free(node) and (node in self.disk or self._is_in_cells(node)), among=LOOKS_AHEAD
         )
@@ -275,8 +275,8 @@ class KeptBytes:
         return spare is not None
 
     def _lose_one(self, worth: float) -> bool:
-        """Gives up the last copy of the next one that is worth no more than this; False where there is none near."""
-        # Nothing depends on it that lies anywhere.
+        """Gives up the last copy of the next node that is worth no more than this; False where there is none near."""
+        # No node that is kept anywhere depends on it.
         lost = self.ram.victim(lambda node: self._is_free(node) and not node.children, among=LOOKS_AHEAD)
         if lost is None or lost[1] > worth:
             return False
@@ -285,7 +285,7 @@ class KeptBytes:
         return True
 
     def _begin_to_leave(self) -> bool:
-        """Has the next one written, or gives it up where that cannot be; False where others must be written first."""
+        """Writes the next node, or gives it up where that is impossible; False where others must be written first."""
         if not self.files.takes_more:
             return self._lose_one(float("inf"))
         next_out = self.ram.victim(self._is_free, among=LOOKS_AHEAD)
@@ -329,7 +329,7 @@ class KeptBytes:
     def _disk_room(self, node: Node, num_bytes: int) -> bool:
         if num_bytes > self.files.budget_bytes:
             return False
-        # Its path must not leave to make room for it.
+        # The nodes of its path must not leave to make room for it.
         path = path_of(node)
         for each in path:
             each.pins += 1
@@ -355,13 +355,13 @@ class KeptBytes:
             self._lose_file(node)
 
     def _lose_file(self, node: Node) -> None:
-        """Its file is no good: it goes, and is written anew as soon as that can be."""
+        """Removes a node's file that is no good; it is written again as soon as possible."""
         self.files.remove(self._drop_file(node))
         self._on_unwritten(node)
         self._check(node)
 
     def _is_free(self, node: Node) -> bool:
-        """No prompt waits for it, and its bytes are not on their way."""
+        """Whether no prompt waits for it, and its bytes are not being moved."""
         return not node.pins and node not in self._moves
 
     def _check(self, node: Node) -> None:

@@ -1,8 +1,8 @@
 """The upper tier of the knowledge tree: nodes that lie in KV cells, each under a sequence number of its own.
 
 Every call of llama.cpp that the tree needs is in here: letting a sequence share a node's cells, and moving a node's
-keys and values between cells and bytes. A part of a sequence is saved by way of a scratch sequence, and what is loaded
-is bit for bit what was saved.
+keys and values between cells and bytes. A part of a sequence is saved through a scratch sequence, and what is loaded is
+bit for bit what was saved.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class KeptCells:
         self.move(context, cells)
 
     def move(self, context: Context, cells: Cells) -> None:
-        """Nodes lie in the cells of this context from now on; none does yet."""
+        """Uses the cells of another context from now on; no node may lie in cells yet."""
         if len(self.shelf):
             raise ValueError(f"{len(self.shelf)} nodes lie in cells of the context before")
         self._context, self._cells = context, cells
@@ -58,7 +58,7 @@ class KeptCells:
         return self._cells.num_free_slots
 
     def has_room(self, num_tokens: int) -> bool:
-        """Whether a node of so many tokens may be held without another's leaving."""
+        """Whether a node of `num_tokens` can be held without another leaving."""
         return (
             self.shelf.num_tokens + num_tokens <= self.budget_cells
             and len(self.shelf) < self._max_slots
@@ -66,14 +66,14 @@ class KeptCells:
         )
 
     def frees_cells(self, node: Node) -> bool:
-        """Whether cells become free when the node leaves: no prompt that is running shares all of them."""
+        """Whether cells become free when the node leaves: no running prompt shares all of them."""
         return self._cells.num_private(self.shelf[node]) > 0
 
     def hold(self, node: Node, sequence: CellSequence) -> None:
         """Shares the node's cells with a sequence that has read it; there is room.
 
         Raises:
-            NoCells: No sequence number is free, or the sequence has not all of the node any more.
+            NoCells: No sequence number is free, or the sequence no longer has all of the node.
         """
         self._check_whole(node, sequence)
         own = self._cells.open(node.start)
@@ -81,14 +81,14 @@ class KeptCells:
         self.shelf.put(node, own)
 
     def lend(self, node: Node, sequence: CellSequence) -> None:
-        """Lets a sequence that ends where the node begins go on with it."""
+        """Lets a sequence that ends where the node begins continue with it."""
         self._share(self.shelf[node], sequence, node)
 
     def load(self, node: Node, state: NDArray[np.uint8], sequence: CellSequence, is_held: bool) -> bool:
         """Continues a sequence with saved bytes, and holds the node if `is_held`; False if they do not fit the model.
 
         Raises:
-            NoCells: So many cells, or a sequence number, are not free; nothing has changed.
+            NoCells: Not enough cells, or no sequence number, are free; nothing has changed.
         """
         scratch = self._cells.open(node.start)
         try:
@@ -110,7 +110,7 @@ class KeptCells:
         """The number of a sequence that holds the node and nothing else: its own, or a scratch one's.
 
         Raises:
-            NoCells: No sequence number is free, or the sequence has not all of the node any more.
+            NoCells: No sequence number is free, or the sequence no longer has all of the node.
         """
         if node in self.shelf:
             yield self.shelf[node].slot
@@ -129,15 +129,15 @@ class KeptCells:
         return self._context.state_bytes(slot)
 
     def save(self, slot: int, into: NDArray[np.uint8]) -> bool:
-        """Whether the sequence's keys and values are in `into` now, which is as large as `state_bytes` says."""
+        """Saves the sequence's keys and values into `into`, of `state_bytes` bytes; returns whether it did."""
         return self._context.save(slot, into) == into.nbytes
 
     def evict(self, node: Node) -> None:
-        """Lets go of a victim's cells."""
+        """Frees a victim's cells."""
         self._close(self.shelf.evict(node))
 
     def release(self, node: Node) -> None:
-        """Lets go of a node's cells, if it has any."""
+        """Frees a node's cells, if it has any."""
         if node in self.shelf:
             self._close(self.shelf.take(node))
 

@@ -1,7 +1,7 @@
 """The keeper of what was read: the knowledge tree over cells, RAM and disk, behind the seam of keeping.py.
 
 A prompt's beginning is found as a path of nodes, pinned, and given to its sequence: shared where it lies in cells,
-loaded where it lies in bytes. What had to be read becomes nodes as soon as the prompt is: in cells, where it costs
+loaded where it lies in bytes. What had to be read becomes nodes as soon as the prompt is read: in cells, where it costs
 nothing while the sequence runs, else in memory. Everything here runs on the generation thread.
 """
 
@@ -33,9 +33,9 @@ from engine.generation.whole_kept import WholeCells, WholePrompts
 from engine.generation.write_back import WriteBack
 from engine.memory.ledger import Ledger
 
-# Cells are emptied for memory's sake only where that has so many times the room of what lies in them.
+# Cells are emptied to memory only where that has this many times the room of what lies in them.
 ROOM_TO_SPARE = 4
-# At the end of an answer, so long the disk is waited for in all where what was written finds no other room.
+# At the end of an answer, the longest wait for the disk in total, where what was written finds no other room.
 WAITS_SECONDS = 1.0
 
 
@@ -56,7 +56,7 @@ class KnowledgeKeeper:
     ) -> None:
         """A tree of what the files hold under `root` (fingerprint.py).
 
-        `passing_room_bytes`: how much memory what passes through it may take now, whatever the budgets are.
+        `passing_room_bytes` returns how much memory nodes that pass through it may take now, whatever the budgets are.
         `keeps_whole`: sequences are kept and found as a whole only (whole_kept.py).
         """
         self.tree, self.keeps_whole = KnowledgeTree(root), keeps_whole
@@ -82,13 +82,13 @@ class KnowledgeKeeper:
         self._counts = HitCounts()
 
     def set_budgets(self, cells: int, ram_bytes: int) -> None:
-        """Bounds tokens kept in cells, and bytes in memory; what is over leaves. Those of files are of all models."""
+        """Bounds tokens in cells and bytes in memory; the excess leaves. The bound of files is shared by all models."""
         self._slabs.budget_bytes = ram_bytes
         self._cells.budget_cells = cells
         self._catch_up()
 
     def fit(self) -> None:
-        """Has files leave that are over a bound by now."""
+        """Removes files that exceed a bound by now."""
         self._catch_up()
 
     @property
@@ -139,12 +139,20 @@ class KnowledgeKeeper:
                 break
         return sequence.num_cells
 
-    def keep(self, segments: Sequence[Segment], sequence: CellSequence, seconds: float, computed_tokens: int) -> None:
+    def keep(
+        self,
+        segments: Sequence[Segment],
+        sequence: CellSequence,
+        seconds: float,
+        computed_tokens: int,
+        *,
+        can_wait: bool = True,
+    ) -> None:
         self._catch_up()
         cached_tokens = sum(len(segment.tokens) for segment in segments) - computed_tokens
         self._profile.note(cached_tokens, computed_tokens, seconds)
-        # Before the first token nobody wants to wait.
-        ends_at = self._files.now() + (0.0 if computed_tokens else WAITS_SECONDS)
+        # No request should wait before its first token.
+        ends_at = self._files.now() + (WAITS_SECONDS if can_wait and not computed_tokens else 0.0)
         node, path = self.tree.root, list[Node]()
         for piece in self._prompts.pieces_to_keep(segments, sequence.end, computed_tokens):
             if node.end + piece.num_tokens > sequence.end:
@@ -207,7 +215,8 @@ class KnowledgeKeeper:
         ends_at = self._files.now() + wait_seconds
         self._catch_up()
         for node in sorted(self._cells.shelf.nodes(), key=lambda node: node.start):
-            # Making room for another may have cost this one. What is all in somebody's answer goes along with that.
+            # Making room for another may have cost this one. A node that an answer wholly shares leaves along with
+            # that.
             if node in self._cells and (
                 node in self._bytes
                 or self._saving.save(node)
@@ -217,12 +226,12 @@ class KnowledgeKeeper:
         for node in self._cells.shelf.nodes():
             self._cells.release(node)
             self._drop_if_lost(node)
-        # Memory is wanted for something else.
+        # The memory is wanted for something else.
         while self._bytes.is_passing and self._saving.wait(ends_at):
             pass
 
     def move(self, context: Context, cells: Cells) -> None:
-        """Goes on over another context in which keys and values are the same; nothing lies in cells just now."""
+        """Goes on over another context with the same keys and values; nothing may lie in cells now."""
         self._cells.move(context, cells)
 
     def forget(self, documents: Collection[int]) -> None:
@@ -233,35 +242,35 @@ class KnowledgeKeeper:
         self._files.forget(documents)
 
     def flush(self, limit: int | None = None) -> int:
-        """Begins to write what has no file yet, at most `limit` nodes of it; how many those were.
+        """Begins to write nodes that have no file yet, at most `limit`; returns how many.
 
-        For idle times, in small portions, as long as it `is_behind`. What was written is not written again unless it
-        was used since.
+        For idle times, in small portions, as long as it `is_behind`. A node that was written is not written again
+        unless it was used since.
         """
         self._catch_up()
         return self._write_back.begin(limit)
 
     @property
     def is_behind(self) -> bool:
-        """Whether `flush` has something to do, or something that it began has not been done."""
+        """Whether `flush` has something to do, or something that it began is not done."""
         return self._write_back.is_behind or self._bytes.has_found_more
 
     def close(self, deadline_seconds: float = math.inf) -> None:
         """Writes what has no file yet and gives everything back; a later keeper of the same root finds it.
 
         Args:
-            deadline_seconds: So long it may take; what was not written by then is not kept.
+            deadline_seconds: The longest it may take; what was not written by then is not kept.
         """
         self._catch_up()
         for node in self._cells.shelf.nodes():
-            # There may have been no room for it to pass.
+            # There may have been no room for it to pass through memory.
             if node not in self._bytes.disk:
                 self._write_back.add(node)
         self._write_back.finish(deadline_seconds)
         self.abandon()
 
     def write_nothing(self) -> None:
-        """No file is begun from now on: what is in the cells may not be what it should be."""
+        """Begins no file from now on: what is in the cells may be wrong."""
         self._bytes.writes_nothing = True
 
     def abandon(self) -> None:
@@ -283,14 +292,14 @@ class KnowledgeKeeper:
         )
 
     def _held(self, path: Sequence[Node]) -> Found:
-        """What was found, of nodes that are pinned."""
+        """What was found, as pinned nodes."""
         num_cells = sum(node.num_tokens for node in path if node not in self._cells)
         found = Found(path[-1].end if path else 0, num_cells, tuple(path))
         self._holds[id(found)] = found
         return found
 
     def _catch_up(self) -> None:
-        """Takes in what the disk has done, and keeps the budgets where pins were in the way."""
+        """Takes in what the disk has done, and enforces budgets where pins were in the way."""
         self._bytes.collect()
         while self._cells.is_over and self._leave_cells():
             pass
@@ -331,7 +340,7 @@ class KnowledgeKeeper:
         return None
 
     def _take_in(self, node: Node, sequence: CellSequence, ends_at: float) -> bool:
-        """Keeps a node that `sequence` holds; False where there is no room for it anywhere until then."""
+        """Keeps a node that `sequence` holds; False where there is no room for it anywhere by `ends_at`."""
         try:
             if node not in self._cells and self._make_cell_room(node):
                 self._cells.hold(node, sequence)
@@ -345,19 +354,19 @@ class KnowledgeKeeper:
             return node in self._bytes
 
     def _note_miss(self, node: Node, cached_tokens: int, computed_tokens: int) -> None:
-        """Counts what was computed although, in another prompt, it might have been found."""
+        """Counts what was computed although another prompt might have found it."""
         if node.start >= cached_tokens:
             self._counts.computed_tokens += node.num_tokens
             self.tree.missed(node, self._profile.seconds(cached_tokens, computed_tokens) / computed_tokens)
         elif node.last_used:
             return
         else:
-            # Who computed it did not say so: it costs what it would alone.
+            # The request that computed it gave no cost: it costs what it would alone.
             self.tree.missed(node, self._profile.seconds(node.start, node.num_tokens) / node.num_tokens)
         self._use(node)
 
     def _node_of(self, parent: Node, piece: Piece) -> Node:
-        """The node of a piece; one that has no file knows its tokens, which only a prompt can tell."""
+        """The node of a piece; a node without a file gets its tokens, which only a prompt provides."""
         node = self.tree.add(parent, piece)
         if node not in self._bytes.disk and not node.piece.has_tokens:
             node.piece = replace(piece, documents=node.piece.documents)
@@ -379,7 +388,7 @@ class KnowledgeKeeper:
         return has_room
 
     def _leave_cells(self, frees: bool = False) -> bool:
-        """Moves the next one (whose leaving `frees` cells) down, unless it is there; False where none can go."""
+        """Moves the next node (whose leaving `frees` cells) down, unless it is there; False where none can go."""
         victim = self._cells.shelf.victim(
             lambda node: not node.pins and (not frees or self._cells.frees_cells(node)),
         )
@@ -395,7 +404,7 @@ class KnowledgeKeeper:
         return True
 
     def _drop_if_lost(self, node: Node) -> None:
-        """Takes what lies nowhere any more out of the tree; where files follow it, it keeps its place for them."""
+        """Removes a node that lies nowhere any more from the tree; it keeps its place where files follow it."""
         if node.is_gone or node in self._cells or node in self._bytes:
             return
         node.is_missing = self._leads_to_files(node)
@@ -406,7 +415,7 @@ class KnowledgeKeeper:
         return any(each in self._bytes.disk for each in below(node))
 
     def _drop(self, node: Node, remembers: bool = True) -> None:
-        """Takes a node and every path through it out of every tier, and what was missing before it alone for these."""
+        """Removes a node and every path through it from every tier, and missing parents that had led only to these."""
         dropped: Node | None = node
         while dropped is not None:
             for gone in self.tree.remove(dropped, remembers):

@@ -1,4 +1,4 @@
-"""What the knowledge tree holds in each tier, and how much was found there: frozen counters, for people and benches."""
+"""What the knowledge tree holds in each tier, and how much was found there: frozen counters, for users and benches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TierFigures:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeFigures:
-    """The tiers, the tokens of prompts and answers that had to be computed, and mapped memory that is in no blob.
+    """The tiers, the tokens of prompts and answers that had to be computed, and mapped memory outside of blobs.
 
     A tier's `hit_ratio` is its share of all tokens that were found or computed; together they are `hit_ratio`.
     """

@@ -1,8 +1,8 @@
 """The knowledge tree: what a model has read, by the path of text before it, so that nothing is read twice.
 
 RAGCache (https://arxiv.org/abs/2404.12457): the keys and values of a passage depend on all that stands before it, so a
-node is a piece of text *given its path*. A path of nodes from the root is the beginning of a prompt. Pure: where the
-bytes lie is told by `replacement.Shelf`, and who moves them is knowledge.py.
+node is a piece of text *given its path*. A path of nodes from the root is the beginning of a prompt. Pure:
+`replacement.Shelf` knows where the bytes lie, and knowledge.py moves them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 
 from engine.generation.segment import Segment
 
-# What is shorter is computed as fast as it is found, and a file, a sequence number and a header each cost more.
+# Shorter pieces are computed as fast as they are found, and a file, a sequence number and a header each cost more.
 MIN_PIECE_TOKENS = 16
-# What is longer passes through memory in several parts, and whoever changed its end finds its beginning. A passage is
-# shorter.
+# Longer pieces pass through memory in several parts, and a prompt that differs at the end still finds the beginning.
+# A passage is shorter.
 MAX_PIECE_TOKENS = 320
 KEY_BYTES = 16
-# Of so many nodes that left it is still known how they were used, should they come back.
+# How many nodes' usage is remembered after they have left, in case they come back.
 MAX_REMEMBERED = 20_000
 NO_TOKENS: Sequence[int] = ()
 NO_DOCUMENTS: frozenset[int] = frozenset()
@@ -31,9 +31,9 @@ NO_DOCUMENTS: frozenset[int] = frozenset()
 class Piece:
     """Tokens that become one node: a segment or a part of it, or several short ones and the one that follows them.
 
-    It is found by its `digest`, which is taken once: hashing a thousand numbers takes longer than all else that a look
-    does. Only who writes a file needs the tokens themselves; of what lies in a file they are left there, since a tree
-    has room for many more nodes without them.
+    It is found by its `digest`, which is computed once: hashing a thousand numbers takes longer than the rest of a
+    look. Only writing a file needs the tokens themselves; a piece that lies in a file drops them, since a tree has room
+    for many more nodes without them.
     """
 
     tokens: Sequence[int] = field(repr=False, compare=False)
@@ -53,7 +53,7 @@ class Piece:
         return len(self.tokens) == self.num_tokens
 
     def bare(self) -> Piece:
-        """The same without its tokens."""
+        """The same piece without its tokens."""
         return replace(self, tokens=NO_TOKENS)
 
 
@@ -62,9 +62,9 @@ class Node:
     """A piece given its path; made and changed by `KnowledgeTree` and its owner.
 
     `frequency` counts the prompts that had it. `cost_per_token` are the seconds that reading one of its tokens took,
-    averaged over `num_misses` times that it had to be read. While `pins` is not 0, a prompt waits for its bytes or
-    they are being moved. `last_used` is a tick of the tree's own clock. One that `is_missing` lies nowhere itself, but
-    what follows it does: it is found again once it was read again.
+    averaged over the `num_misses` times that it had to be read. While `pins` is not 0, a prompt waits for its bytes or
+    they are being moved. `last_used` is a tick of the tree's own clock. A node that `is_missing` lies nowhere itself,
+    but its descendants do: it is found again once it was read again.
     """
 
     key: bytes
@@ -117,7 +117,7 @@ class KnowledgeTree:
         return walk(self.root, pieces)
 
     def add(self, parent: Node, piece: Piece) -> Node:
-        """The child of `parent` that holds `piece`, made if need be; documents of the same text come together."""
+        """The child of `parent` that holds `piece`, made if need be; documents with the same text are merged."""
         node = parent.children.get(piece.digest)
         if node is None:
             node = self._made(key_after(parent.key, piece), parent, piece)
@@ -131,20 +131,20 @@ class KnowledgeTree:
         return node
 
     def used(self, node: Node) -> None:
-        """A prompt has this node."""
+        """Notes that a prompt has this node."""
         self._tick += 1
         node.frequency += 1
         node.last_used = self._tick
 
     def missed(self, node: Node, seconds_per_token: float) -> None:
-        """It had to be read, at that cost."""
+        """Notes that it had to be read, at this cost."""
         node.num_misses += 1
         node.cost_per_token += (seconds_per_token - node.cost_per_token) / node.num_misses
 
     def remove(self, node: Node, remembers: bool = True) -> list[Node]:
         """Takes a node and every path through it out of the tree; returns them, children before their parents.
 
-        What left for want of room is remembered: whether it is dear is told by how often it had to be read.
+        Usage of nodes that left for want of room is remembered: how often a node had to be read shows its cost.
         """
         gone, waiting = [], [node]
         while waiting:
@@ -189,7 +189,7 @@ class KnowledgeTree:
 
 
 def below(node: Node) -> Iterator[Node]:
-    """All nodes after this one, parents before their children."""
+    """All descendants of a node, parents before their children."""
     waiting = list(node.children.values())
     while waiting:
         each = waiting.pop()
@@ -213,7 +213,7 @@ def walk(node: Node, pieces: Iterable[Piece]) -> list[Node]:
 
 
 def cut(segments: Sequence[Segment]) -> tuple[Piece, ...]:
-    """These segments as one piece, or as parts of `MAX_PIECE_TOKENS` of which the last may be a little longer."""
+    """These segments as one piece, or as parts of `MAX_PIECE_TOKENS`, of which the last may be a little longer."""
     tokens = [token for segment in segments for token in segment.tokens]
     documents = NO_DOCUMENTS.union(*(segment.documents for segment in segments))
     starts = range(0, max(1, len(tokens) - MIN_PIECE_TOKENS + 1), MAX_PIECE_TOKENS)
@@ -222,11 +222,11 @@ def cut(segments: Sequence[Segment]) -> tuple[Piece, ...]:
 
 
 def pieces_of(segments: Sequence[Segment], made: Callable[[Sequence[Segment]], Sequence[Piece]] = cut) -> list[Piece]:
-    """Cuts a prompt into pieces of at least `MIN_PIECE_TOKENS`; where a segment ends, one ends as well.
+    """Cuts a prompt into pieces of at least `MIN_PIECE_TOKENS`; where a piece ends, a segment ends as well.
 
-    A short segment is put before the one that follows it, so where a piece ends depends on nothing that comes after:
-    prompts with the same beginning have the same pieces. What is left at the end and too short becomes none.
-    `made` makes pieces of each group of segments.
+    A short segment joins the one that follows it, so where a piece ends depends on nothing that comes after: prompts
+    with the same beginning have the same pieces. A remainder that is too short becomes no piece. `made` makes pieces of
+    each group of segments.
     """
     pieces: list[Piece] = []
     group: list[Segment] = []
@@ -241,7 +241,7 @@ def pieces_of(segments: Sequence[Segment], made: Callable[[Sequence[Segment]], S
 
 
 def path_of(node: Node) -> list[Node]:
-    """From the first node under the root to this one."""
+    """The path from the first node under the root to this one."""
     path: list[Node] = []
     while node.parent is not None:
         path.append(node)
@@ -252,7 +252,7 @@ def path_of(node: Node) -> list[Node]:
 def key_after(parent_key: bytes, piece: Piece) -> bytes:
     """The key of a piece after `parent_key`: a hash over the model, the KV type and every token so far.
 
-    The parent's key stands for all that came before, so where pieces end is part of it, as it is of their bytes.
+    The parent's key stands for all that came before, including where pieces end, on which their bytes depend too.
     """
     return digest_of(parent_key + piece.digest)
 

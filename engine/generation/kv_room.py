@@ -9,7 +9,7 @@ from engine.core import KVType, ModelShape
 from engine.memory.hardware import Hardware
 from engine.memory.terms import cell_bytes
 
-# What kept KV may take of memory and disk.
+# The share of memory and disk that kept KV may take.
 RAM_SHARE = 1 / 8
 DISK_SHARE = 1 / 10
 MAX_DISK_BYTES = 16 * GIB
@@ -17,7 +17,7 @@ MAX_DISK_BYTES = 16 * GIB
 
 @dataclass(frozen=True, slots=True)
 class KVRoom:
-    """`context_tokens` are the most of one prompt and its answer; those for whom `num_cells` do not do get more."""
+    """The room; `context_tokens` bounds a prompt with its answer, which gets more than `num_cells` if need be."""
 
     context_tokens: int
     num_cells: int
@@ -31,12 +31,12 @@ def shape_with(shape: ModelShape, kv_type: KVType) -> ModelShape:
 
 
 def ram_room(settings: GenerationSettings, hardware: Hardware) -> int:
-    """How many bytes of memory kept KV may take where no plan has said it: what is chosen, or a share of the memory."""
+    """Bytes of memory for kept KV where no plan has set them: the user's choice, or a share of the memory."""
     return _ram_share(hardware) if settings.kv_ram_bytes is None else settings.kv_ram_bytes
 
 
 def disk_room(settings: GenerationSettings, hardware: Hardware) -> int:
-    """How many bytes of files all models' kept KV may take; the same whichever is loaded."""
+    """Bytes of files for all models' kept KV; the same whichever is loaded."""
     return _disk_share(hardware) if settings.kv_disk_bytes is None else settings.kv_disk_bytes
 
 

@@ -1,7 +1,7 @@
 """How a model is placed, decided before anything of it is loaded: from its header, the settings and what is free.
 
-The plan is a value. What takes less, when there turns out to be no room for it, is the next rung of the ladder
-(memory/ladder.py), planned anew; another placement of the loaded model is the same plan, placed otherwise.
+The plan is a value. When there turns out to be no room for it, the next rung of the ladder (memory/ladder.py) is
+planned instead; another placement of the loaded model is the same plan, placed otherwise.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from engine.own_cores import physical_cores
 
 # Tokens of a prompt that take a processor about a second.
 UBATCH_OF_PROCESSOR = 128
-# A search that still takes so long waits for the disk, and leaves the processor to the model. A shorter one wants the
-# processor for itself, and for the quotes that people see first.
+# A search that still takes this long waits for the disk, and leaves the processor to the model. A shorter one needs the
+# processor for itself, and for the quotes that the user sees first.
 AHEAD_ON_PROCESSOR_SECONDS = 0.5
-# What a placement is decided by: the machine, and what is wanted of it.
+# Decides a placement from the machine and the demand.
 Planning = Callable[[Hardware, Demand], Placement]
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A sentence for people on how a model was loaded, told as long as it is true.
+    """A sentence for users on how a model was loaded, shown as long as it is true.
 
-    That is while it does without all of these `rungs`; `is_of_file_order`: while weights lie as in the model's file.
+    It is true while the model does without all of these `rungs`, and, if it `is_of_file_order`, while weights lie as in
+    the model's file.
     """
 
     sentence: str
@@ -55,11 +56,11 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """`settings` are those that it was made with, `given_up` the rungs of the ladder that it does without.
+    """A placement with what it was made of; `given_up` are the rungs of the ladder that it does without.
 
     `n_gpu_layers` is what was chosen for this model, whatever the settings say; `remarks` are of all its loads.
     `demand.shape` has the bytes of a 16-bit cell, `shape` those of a cell in the format that is used.
-    `unpacked`: its layers were to come and go in the processor's order, and could not: "for_now", or ever.
+    `unpacked`: its layers were to be streamed in the processor's order, and could not: for now, or for good.
     """
 
     path: Path
@@ -79,7 +80,7 @@ class LoadPlan:
     def room(self) -> KVRoom:
         """What the placement gives to keys and values."""
         placement = self.placement
-        # Less than was wanted may be all that found room.
+        # There may have been room for less than was wanted.
         tokens = min(self.demand.context_tokens, placement.context_tokens or placement.num_cells)
         return KVRoom(tokens, placement.num_cells, placement.kv_ram_bytes, placement.kv_disk_bytes)
 
@@ -95,13 +96,13 @@ class LoadPlan:
             num_sequences=num_states(self.shape, placement.num_slots) or self._num_sequences,
             kv_type=placement.kv_type,
             kv_on_gpu=placement.kv_on_gpu,
-            # Where no device is planned for, it is left alone.
+            # A device that the plan does not use is left alone.
             op_offload=placement.computes_large_batches_on_device,
         )
 
     @property
     def _num_sequences(self) -> int:
-        """As many for what is kept as for those who write."""
+        """As many sequences for what is kept as for answers that are written."""
         placement = self.placement
         affordable = num_sequences(self.demand.shape.vocabulary_size, placement.num_cells)
         return min(MAX_SEQUENCES, max(affordable, 2 * placement.num_slots))
@@ -116,20 +117,20 @@ class LoadPlan:
         return " ".join(sentences)
 
     def ahead_from_seconds(self, settings: Settings) -> float:
-        """How long a search must still take for what it has found to be read meanwhile, by settings in force."""
+        """How long a search must still take for its findings to be read meanwhile, by the settings in force."""
         chosen = settings.generation.read_ahead
         if chosen is None and self.placement.n_gpu_layers == 0:
             return AHEAD_ON_PROCESSOR_SECONDS
         return math.inf if chosen is False else 0.0
 
     def demand_by(self, settings: Settings) -> Demand:
-        """What the model wants by other settings."""
+        """What the model wants under other settings."""
         return by_settings(self.demand, settings, self.n_gpu_layers)
 
     def in_file_order(self, *remarks: Remark, may_pass: bool = False) -> LoadPlan:
-        """The same, with a model whose layers turned out to be none that come and go in the processor's order.
+        """The plan for a model whose layers turned out not to be streamable in the processor's order.
 
-        It is left so as long as it is loaded, also where another load might have them so.
+        It stays so while the model is loaded, even if another load might succeed.
         """
         placement, demand = replace(self.placement, is_repacked=False), replace(self.demand, is_packable=False)
         unpacked: Literal["for_now", "for_good"] = "for_now" if may_pass else "for_good"
@@ -137,19 +138,19 @@ class LoadPlan:
         return replace(self, demand=demand, placement=placement, remarks=remarks, unpacked=unpacked)
 
     def with_stages(self, stage_bytes: int, num_slots: int) -> LoadPlan:
-        """The same, with a model whose layers come apart into other stages than its header promised; none stay."""
+        """The plan for a model that splits into other stages than its header promised; no part stays in memory."""
         demand = replace(self.demand, shape=replace(self.demand.shape, stage_bytes=stage_bytes))
         placement = replace(self.placement, ring_slots=num_slots, pinned_part=None)
         return replace(self, demand=demand, placement=placement)
 
     def uncopied(self) -> LoadPlan:
-        """The same, with a model whose layers turned out to be none that a device can copy while they are streamed."""
+        """The plan for a model whose layers a device cannot copy while they are streamed, as it turned out."""
         demand = replace(self.demand, can_copy_streamed=False)
         reasons = tuple(reason for reason in self.placement.reasons if reason != COPIED)
         return replace(self, demand=demand, placement=replace(self.placement, copies_streamed=False, reasons=reasons))
 
     def unstreamed(self, remark: str) -> LoadPlan:
-        """The same, with a model whose layers turned out to be none that can be read one by one."""
+        """The plan for a model whose layers turned out not to be readable one by one."""
         placement = replace(
             self.placement,
             streamed_layers=(),
@@ -166,22 +167,22 @@ class LoadPlan:
         return replace(self, placement=placement)
 
     def rungs(self, hardware: Callable[[], Hardware], planning: Planning) -> Iterator[LoadPlan]:
-        """What loads less and less, one rung of the ladder at a time; the machine is looked at for each."""
+        """Plans that load less and less, one rung of the ladder at a time; the machine is looked at for each."""
         plan = self.one_lower(hardware(), planning)
         while plan is not None:
             yield plan
             plan = plan.one_lower(hardware(), planning)
 
     def one_lower(self, hardware: Hardware, planning: Planning, short_of: Tier = "gpu") -> LoadPlan | None:
-        """The plan of somebody who does without one thing more, and loads less for it; None where nothing is left.
+        """The plan that does without one thing more, and loads less for it; None where nothing is left.
 
-        What is `short_of` room is relieved first, where the model has anything there.
+        The tier that it is `short_of` is relieved first, where the model has anything there.
         """
         tiers: tuple[Tier, ...] = ("gpu", "ram") if self.placement.n_gpu_layers else ("ram",)
         for tier in sorted(tiers, key=lambda tier: tier != short_of):
             offered = self.given_up
             while (rung := next_rung(tier, LadderState(self.demand, self.placement, offered))) is not None:
-                # What is kept, or resident of the index, takes nothing while a model is loaded: on to the next rung.
+                # Kept KV and resident partitions take nothing while a model is loaded: on to the next rung.
                 offered = (*offered, rung)
                 plan = self._without(rung, hardware, planning)
                 if change_of(self.placement, plan.placement, self.shape).moves_answers:
@@ -209,7 +210,7 @@ def plan_load(
         settings: Those in force.
         hardware: What the machine has, and what of it is free.
         n_gpu_layers: The user's choice for this model; None leaves it to the settings, and they to the plan.
-        planning: What decides; None: without anything measured.
+        planning: Decides the placement; None: without any measurements.
         beside: Adds to the demand what competes with the model.
 
     Raises:
@@ -222,5 +223,5 @@ def plan_load(
 
 
 def unmeasured(hardware: Hardware, demand: Demand) -> Placement:
-    """Decides as the planner does for a machine of which nothing is known, and as many answers as are wanted."""
+    """Decides as the planner does for an unknown machine, and as many answers as are wanted."""
     return plan(hardware, Profile(), Backlog(), demand)

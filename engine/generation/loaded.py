@@ -25,31 +25,31 @@ from engine.generation.trail import KeptTrail
 from engine.generation.weights.copied import CopiedWeights
 from engine.generation.weights.stream import LayerStream
 
-# Attention passes over all cells, whose ever they are: 18,000 that nobody reads made reading twice as slow, and loading
-# what lies in memory takes milliseconds. So only what is likely to be shared lies in cells.
+# Attention passes over all cells, whoever holds them: 18,000 that were not used made reading twice as slow, and loading
+# from memory takes milliseconds. So only KV that is likely to be shared lies in cells.
 KEPT_CELLS_SHARE = 1 / 8
-# What memory has no room for would be read again: so much may lie there or here. Who is answered comes first.
+# What memory has no room for would be read again: this much may lie there or in cells. Running answers come first.
 KEPT_HERE_SHARE, MOST_KEPT_HERE = 3 / 4, 4096
-# Beyond this, what nobody has asked for would push out what somebody has.
+# Beyond this, what no user has asked for would push out what a user has.
 ROOM_SHARE = 0.8
-# Nodes that are written at a time while nobody asks anything.
+# Nodes that are written at a time while idle.
 FLUSHED_AT_ONCE = 4
 
 
 def cells_to_keep_in(num_cells: int, shape: ModelShape, ram_bytes: int) -> int:
-    """How many cells may hold what was read and nobody is being answered from, beside so much memory for it."""
+    """How many cells may hold KV that no answer uses, given this much memory for such KV."""
     in_ram = ram_bytes // max(1, shape.kv_bytes(1))
     return max(int(num_cells * KEPT_CELLS_SHARE), min(int(num_cells * KEPT_HERE_SHARE), MOST_KEPT_HERE) - in_ram)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """`plan` is how it is placed now.
+    """A loaded model; `plan` is how it is placed now.
 
-    `context_leases` are what the ledger knows of the context. `ahead_from_seconds`: prompts are to be read while a
-    search goes on for at least so long, where that is of any use. `keeps_in_cells`: what was read may lie in cells that
-    no answer needs. `stream` is what holds the layers in memory, and reads those that are not; None where the system
-    does. `copied` are weights in the processor's order, where they can leave memory.
+    `context_leases` are the context's in the ledger. `ahead_from_seconds`: prompts are read ahead while a search goes
+    on for at least this long, where that is of any use. `keeps_in_cells`: KV may lie in cells that no answer needs.
+    `stream` holds the layers in memory and reads the others; None where the system does. `copied` are weights in the
+    processor's order, where they can leave memory.
     """
 
     plan: LoadPlan
@@ -67,11 +67,11 @@ class LoadedModel:
 
     @property
     def shape(self) -> ModelShape:
-        """With the bytes of a cell as it is."""
+        """The shape with the bytes of a cell in its present format."""
         return self.plan.shape
 
     def reads_ahead(self, left_seconds: float) -> bool:
-        """Whether a prompt is read while the search for its passages takes so much longer."""
+        """Whether a prompt is read while the search for its passages takes `left_seconds` more."""
         return self.keeps_beginnings and left_seconds >= self.ahead_from_seconds
 
     @property
@@ -86,7 +86,7 @@ class LoadedModel:
 
     @property
     def keeps_beginnings(self) -> bool:
-        """Whether the beginning of one prompt is of use to another, and something can be read behind it."""
+        """Whether one prompt can reuse the beginning of another, and read on after it."""
         return not self.keeper.keeps_whole
 
     @property
@@ -100,15 +100,15 @@ class LoadedModel:
         self.keeper.set_budgets(kept_cells, ram_bytes)
 
     def documents(self) -> frozenset[int]:
-        """Those of which something is kept."""
+        """The documents of which something is kept."""
         return self.keeper.tree.documents()
 
     def forget(self, documents: Collection[int]) -> None:
-        """Nothing that holds text of these documents is kept any longer."""
+        """Drops everything kept that holds text of these documents."""
         self.keeper.forget(documents)
 
     def flush(self) -> bool:
-        """Has some of what is kept written to the disk; False when all of it is there."""
+        """Writes some of what is kept to disk; False when all of it is there."""
         return self.keeper.flush(FLUSHED_AT_ONCE) > 0 or self.keeper.is_behind
 
     def counters(self) -> dict[str, float]:
@@ -138,16 +138,16 @@ class LoadedModel:
         return figures | self._kept()
 
     def close(self, keeping_seconds: float) -> None:
-        """Gives everything back; what is kept is written to the disk first, as much as there is time for."""
+        """Gives everything back; what is kept is written to disk first, as much as there is time for."""
         close_all(self.loop.close, partial(self.keeper.close, keeping_seconds), self.context.close, self.close_weights)
 
     def abandon(self) -> None:
-        """As `close`, but writes nothing: something went wrong, and it may be with what is in the cells."""
+        """Like `close`, but writes nothing: something went wrong, possibly with what is in the cells."""
         self.keeper.write_nothing()
         close_all(self.loop.close, self.keeper.abandon, self.context.close, self.close_weights)
 
     def close_weights(self) -> None:
-        """Gives the weights back; no context uses them any more. A second call does nothing."""
+        """Frees the weights, which no context may use any more. A second call does nothing."""
         parts = [part.close for part in (self.stream, self.copied) if part is not None]
         close_all(*parts, self.model.close)
 

@@ -1,8 +1,8 @@
-"""Loads and frees the model, says so, and enters every byte of it in the ledger.
+"""Loads and frees the model, publishes that, and enters every byte of it in the ledger.
 
 At most one model is loaded. What it gets is decided before anything is loaded (load_planner.py), unless the user chose;
-building.py carries it out, and instance.py is what becomes of it until it is freed. What models have read is kept in a
-folder that all of them share.
+building.py carries it out, and instance.py holds it until it is freed. What models have read is kept in a folder that
+all of them share.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from engine.memory.placement import Placement
 from engine.phases import Phases
 
 MIN_PROGRESS_STEP = 0.05
-# Whoever closes waits so long for what is kept to be written. The window ends an engine that takes longer than 3 s.
+# How long closing waits for what is kept to be written. The window ends an engine that takes longer than 3 s.
 KEEPING_SECONDS = 2.0
-# Waits until there is room for what is placed, unless told that the load is given up.
+# Waits until there is room for what is placed, unless the load is given up.
 MakeRoom = Callable[[Placement, Callable[[], bool]], None]
 
 
 class ModelLoader:
-    """The generation thread's hands on models: `instance` is the one that is loaded, if any.
+    """Loads and frees models on the generation thread: `instance` is the one that is loaded, if any.
 
-    What it says of it is for other threads too, and so are `abandon_loading` and `close`. `decision` says where the
+    Other threads may read what it says of the model, and call `abandon_loading` and `close`. `decision` says where the
     model's layers are, `pending` which settings wait for the next load, `problem` why less is kept of what it reads
     than could be; "" where there is nothing to say.
     """
@@ -55,16 +55,16 @@ class ModelLoader:
         phases: Phases | None = None,
         make_room: MakeRoom = lambda placement, is_given_up: None,
     ) -> None:
-        """Prepares; files of kept KV are looked at when they are first needed.
+        """Prepares; files of kept KV are scanned when they are first needed.
 
         Args:
             planner: Decides what a model gets.
             publish: Where events go.
-            phases: Tells that loading takes a while.
-            make_room: Has what competes with a model be as its plan says, before it is loaded.
+            phases: Reports that loading takes a while.
+            make_room: Makes what competes with a model match its plan, before it is loaded.
         """
-        self.planner, self._premises, self._publish = planner, planner.premises, publish
-        self.share = LedgerShare(planner.premises.ledger)
+        self.planner, self._shared, self._publish = planner, planner.shared, publish
+        self.share = LedgerShare(planner.shared.ledger)
         self._leases = ModelLeases(self.share)
         self._phases = Phases(publish) if phases is None else phases
         self._make_room = make_room
@@ -92,14 +92,14 @@ class ModelLoader:
 
     @property
     def demand(self) -> Demand | None:
-        """What the loaded model wants by the settings in force, and what competes with it; None without one."""
+        """What the loaded model wants under the settings in force, and what competes with it; None without one."""
         loaded = self.loaded_now
         return self.planner.demand(loaded.plan) if loaded is not None else None
 
     @property
     def decision(self) -> str:
         """Where the layers of the model are that is loaded, or is being loaded."""
-        # In this order: that of the attempt goes only when the model is there.
+        # In this order: the attempt's plan is dropped only when the model is there.
         attempted, loaded = self._attempted, self.loaded_now
         plan = loaded.plan if loaded is not None else attempted
         return plan.sentence if plan is not None else ""
@@ -113,25 +113,25 @@ class ModelLoader:
     @property
     def problem(self) -> str:
         """Why less is kept of what is read than could be, in a sentence; "" where nothing is wrong."""
-        return self._premises.problem
+        return self._shared.problem
 
     @property
     def devices(self) -> tuple[Device, ...]:
         """The graphics cards, and what was free of them at the last look."""
-        return self._premises.devices
+        return self._shared.devices
 
     def tell_when_scanned(self, tell: Callable[[], None]) -> None:
-        """Has `tell` called, on another thread, once all is known that was kept by earlier runs."""
-        self._premises.tell_when_scanned = tell
+        """Has `tell` called, on another thread, once all files that earlier runs kept are known."""
+        self._shared.tell_when_scanned = tell
 
     def look_at_devices(self) -> None:
         """Asks ggml which GPUs there are and how much of them is free."""
-        self._premises.look_at_devices()
+        self._shared.look_at_devices()
 
     def begin(self) -> None:
-        """What is chosen from now on is chosen instead of the model that is loaded next.
+        """A model that is chosen from now on replaces the one that is loaded next.
 
-        Before others make way for it, and the one before is written to the disk, which takes a while.
+        Called before others make way for it, and before the model before is written to disk, which takes a while.
         """
         self._abandoned.clear()
 
@@ -142,8 +142,8 @@ class ModelLoader:
             LoadAbandoned: Another model was chosen meanwhile.
             ModelError: It cannot be loaded; published as the model's state as well.
         """
-        # The loop over memory begins anew with it (adapting.py): what was given up by then is taken back.
-        self._premises.keeps_in_cells, self._premises.sets_aside_on_disk = True, False
+        # The loop over memory starts again with it (adapting.py): what was given up by then is taken back.
+        self._shared.keeps_in_cells, self._shared.sets_aside_on_disk = True, False
         self.unload()
         self._wanted = (path, n_gpu_layers)
         try:
@@ -152,7 +152,7 @@ class ModelLoader:
         except ModelError as error:
             self._free()
             if self._abandoned.is_set() and not self.is_closing:
-                # Nothing has failed; but it is not being loaded any more, which what was chosen instead does not say.
+                # Nothing has failed; but the other model's state does not say that this one is no longer being loaded.
                 self._publish(ModelStateChanged("none", str(path), path.stem))
                 raise LoadAbandoned(f"{path.name} was not loaded: another model was chosen meanwhile.") from error
             sentence = f"{error.sentence} {error.way_out}".strip()
@@ -165,9 +165,9 @@ class ModelLoader:
         self.instance.obey()
         self.tell()
 
-    def forgive(self) -> None:
-        """Has the next load tried whatever came of earlier ones: somebody wants it."""
-        self._premises.forgive()
+    def reset_failures(self) -> None:
+        """Lets the next load try whatever came of earlier ones, because a user wants it."""
+        self._shared.reset_failures()
 
     def load_when_needed(self, path: Path, n_gpu_layers: int | None) -> None:
         """Makes `path` the model that the next question loads."""
@@ -181,17 +181,17 @@ class ModelLoader:
             close_all(broken.loaded.abandon, self._free)
 
     def unload(self) -> None:
-        """Frees the model; answers are quotes from then on. Of one that nobody has chosen, nobody is told."""
+        """Frees the model; answers are quotes from then on. Nothing is published of a model that was not chosen."""
         was_wanted, self._wanted = self._wanted is not None, None
         if self.instance is not None:
             self._free()
         if was_wanted and self.is_chosen:
-            # Also after a load that failed: its sentence would otherwise stay on show.
+            # Even after a load that failed: its sentence would otherwise stay on show.
             self._publish(ModelStateChanged("none"))
 
     def forget_removed(self, known: Callable[[Collection[int]], Collection[int]]) -> None:
-        """Nothing is kept any longer, in memory or on disk, of documents that are not in the library."""
-        if not self._premises.has_files:
+        """Drops what is kept, in memory or on disk, of documents that are not in the library."""
+        if not self._shared.has_files:
             return
         held, loaded = self._cache_files().documents(), self.loaded_now
         if loaded is not None:
@@ -203,16 +203,16 @@ class ModelLoader:
             self._cache_files().forget(gone)
 
     def apply_settings(self) -> None:
-        """Has bounds of what is kept, and reading ahead, follow the settings; the rest waits for the next load."""
+        """Makes bounds of what is kept, and reading ahead, follow the settings; the rest waits for the next load."""
         if self.instance is not None and not self.instance.standby.is_folded:
             self.instance.apply_settings()
 
     def bound_files(self) -> bool:
-        """Has the files of all models hold as much as is planned for this one; whether that is another bound.
+        """Bounds the files of all models by what is planned for this one; returns whether that bound is new.
 
-        Without a plan that is in force, as much as the settings say.
+        Without a plan in force, the settings give the bound.
         """
-        if (files := self._premises.opened_files) is None:
+        if (files := self._shared.opened_files) is None:
             return False
         before, instance = files.budget_bytes, self.instance
         is_planned = instance is not None and not instance.standby.is_folded
@@ -221,30 +221,30 @@ class ModelLoader:
 
     def keep_in_cells(self, may_lie: bool) -> None:
         """Whether what was read may lie in cells that no answer needs; else it leaves them for memory."""
-        self._premises.keeps_in_cells = may_lie
+        self._shared.keeps_in_cells = may_lie
         if self.instance is not None:
             self.instance.obey()
 
     def hot_passages(self) -> Hot:
         """What was hot before the last restart, as far as that is known."""
-        content = cache_io.read_small(self._premises.kept_folder / hot_file.NAME, hot_file.MAX_BYTES)
+        content = cache_io.read_small(self._shared.kept_folder / hot_file.NAME, hot_file.MAX_BYTES)
         return hot_file.decode(content)
 
     def keep_hot(self, hot: Hot) -> None:
-        """Has it written what is hot, for after the next restart."""
+        """Writes down what is hot, for the time after the next restart."""
         self._cache_files().keep_beside(hot_file.NAME, partial(hot_file.encode, hot))
 
     def set_aside_on_disk(self, is_on_disk: bool) -> None:
-        """Whether answers that had to leave their cells for others are kept on the disk, and not in memory."""
-        self._premises.sets_aside_on_disk = is_on_disk
+        """Whether answers that had to leave their cells are kept on disk instead of in memory."""
+        self._shared.sets_aside_on_disk = is_on_disk
         if self.instance is not None:
             self.instance.obey()
             self.instance.note_set_aside()
 
-    # --- beside other models (pool.py) ---
+    # --- with other models (pool.py) ---
 
     def another(self) -> ModelLoader:
-        """A loader of one more model, that shares with this one what all models do."""
+        """A loader of one more model, which shares with this one what all models share."""
         other = ModelLoader(self.planner.another(), self._publish, self._phases, self._make_room)
         other.is_chosen, other.while_loading = False, self.while_loading
         return other
@@ -260,7 +260,7 @@ class ModelLoader:
         return self._wanted[0] if self._wanted is not None else None
 
     def tell(self) -> None:
-        """Says how the model stands, to whoever has chosen it while it was there already."""
+        """Publishes the state of the model, for a user who has chosen it while it was loaded already."""
         loaded = self.loaded_now
         if loaded is None:
             self._publish(ModelStateChanged("none"))
@@ -282,26 +282,26 @@ class ModelLoader:
     def close(self) -> None:
         """Makes a load that is under way give up, and every later one at once (from any thread).
 
-        From now on counts how long it may take in all to write what is kept. A second call does nothing.
+        This starts the time limit for writing what is kept. A second call does nothing.
         """
         if not self.is_closing:
             self._closes_by = time.monotonic() + KEEPING_SECONDS
             self._is_closing.set()
-            self._premises.trials.note_closing()
+            self._shared.trials.note_closing()
 
     @property
     def is_closing(self) -> bool:
         return self._is_closing.is_set()
 
     def end(self) -> None:
-        """Frees the model; waits a while for what is kept of it to be written, and does not keep the rest."""
+        """Frees the model; waits a while for what is kept of it to be written, and drops the rest."""
         self.close()
         self.unload()
-        self._premises.close(self._keeping_seconds)
+        self._shared.close(self._keeping_seconds)
 
     @property
     def _keeping_seconds(self) -> float:
-        """So long it may take from now on to write what is kept."""
+        """How long writing what is kept may still take."""
         return max(0.0, min(KEEPING_SECONDS, self._closes_by - time.monotonic()))
 
     @property
@@ -310,15 +310,15 @@ class ModelLoader:
 
     def _load(self, path: Path, n_gpu_layers: int | None) -> ModelInstance:
         if self._is_given_up:
-            # Only to be told so when a slow disk has given its header.
+            # Otherwise it would notice only when a slow disk has given its header.
             raise ModelLoadFailed(f"{path.name} was not loaded: it is not wanted any more.")
-        planner, premises = self.planner, self._premises
-        if premises.devices:
-            premises.measure_card(premises.devices[0], self._goes_on)
+        planner, shared = self.planner, self._shared
+        if shared.devices:
+            shared.measure_card(shared.devices[0], self._goes_on)
         loaded = load(
             planner.plan(path, n_gpu_layers),
             Attempts(
-                premises.trials,
+                shared.trials,
                 planner.hardware_now,
                 planner.planning,
                 self._publish,
@@ -329,20 +329,20 @@ class ModelLoader:
         )
         if (unpacked := loaded.plan.unpacked) is not None:
             # What was written of it is off the disk by now.
-            premises.not_packed[path] = None if unpacked == "for_good" else planner.hardware().disk_free_bytes
+            shared.not_packed[path] = None if unpacked == "for_good" else planner.hardware().disk_free_bytes
         if not loaded.plan.demand.can_copy_streamed:
-            premises.not_copied.add(path)
+            shared.not_copied.add(path)
         if loaded.copied is None and not loaded.plan.placement.is_packed:
-            premises.left_in_order.add(path)
-        premises.look_at_devices()
+            shared.left_in_order.add(path)
+        shared.look_at_devices()
         means = Means(
             self.share,
             self._leases,
             planner.hardware,
             planner.planning,
-            premises.trials,
+            shared.trials,
             self._reads_on,
-            premises.kept_folder,
+            shared.kept_folder,
             planner.budgets,
             lambda placement: self._make_room(placement, lambda: not self._reads_on(0.0)),
         )
@@ -355,7 +355,7 @@ class ModelLoader:
         self._make_room(plan.placement, lambda: not self._goes_on())
 
     def _cache_files(self) -> CacheFiles:
-        return self._premises.files(self.planner.disk_room)
+        return self._shared.files(self.planner.disk_room)
 
     def _goes_on(self) -> bool:
         """Asked now and then while a load takes its time."""
@@ -363,7 +363,7 @@ class ModelLoader:
         return not self._is_given_up
 
     def _reads_on(self, _: float) -> bool:
-        """Asked now and then while weights of a model that has its questions are read again."""
+        """Asked now and then while weights of a model with requests under way are read again."""
         self.while_loading()
         return not self.is_closing
 
@@ -387,4 +387,4 @@ class ModelLoader:
             self.instance = None
         self._leases.release()
         self._attempted = None
-        self._premises.look_at_devices()
+        self._shared.look_at_devices()

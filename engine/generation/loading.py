@@ -1,7 +1,7 @@
-"""Loads a model as it was planned, or with less: when an allocation fails, one thing more is done without, and told.
+"""Loads a model as planned, or with less: when an allocation fails, one thing more is done without, and published.
 
-Each attempt is marked on the disk (load_trials.py). A mark that an earlier process left means one rung lower from the
-start: an allocation that fails on a device may end the process instead of telling so.
+Each attempt is marked on disk (load_trials.py). A mark that an earlier process left means one rung lower from the
+start: an allocation that fails on a device may end the process instead of raising an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """How a model is loaded: `begin` is told of each attempt, `build` makes it; `is_given_up` once nobody wants it."""
+    """How a model is loaded: `begin` gets each attempt's plan, `build` makes it; `is_given_up` once it is unwanted."""
 
     trials: LoadTrials
     hardware: Callable[[], Hardware]
@@ -38,7 +38,7 @@ def load(plan: LoadPlan, attempts: Attempts) -> LoadedModel:
     """Loads the model; on the generation thread.
 
     Raises:
-        ModelError: It cannot be loaded, also not with as little as can be.
+        ModelError: It cannot be loaded, not even with as little as possible.
     """
     plan = _lower_after_deaths(plan, attempts)
     while True:
@@ -59,7 +59,7 @@ def load(plan: LoadPlan, attempts: Attempts) -> LoadedModel:
 
 
 def _lower_after_deaths(plan: LoadPlan, attempts: Attempts) -> LoadPlan:
-    """One rung lower for each time that the process ended over this model."""
+    """Goes one rung lower for each time that the process ended over this model."""
     told = plan.given_up
     for _ in range(attempts.trials.deaths_of(plan.path)):
         plan = plan.one_lower(attempts.hardware(), attempts.planning) or plan

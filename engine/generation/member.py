@@ -1,4 +1,4 @@
-"""A member of the pool: one model, who loads it, which questions it answers, and since when these wait for its turn."""
+"""A member of the pool: one model, its loader, the questions it answers, and since when these wait for its turn."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from dataclasses import dataclass, field
 from engine.generation.instance import ModelInstance
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
-from engine.generation.rounds import Targets, Waiting
 from engine.generation.scheduler import rank
+from engine.generation.time_slices import Targets, Waiting
 from engine.generation.turns import Asked
 from engine.generation.under_way import UnderWay
 from engine.looking_again import FoundAgain
 
-# At which weights come from a disk of today, before a switch was measured.
+# A common disk's rate for weights, used until a switch was measured.
 _USUAL_BYTES_PER_S = 1.5e9
-# What a step takes of those before, as it is remembered.
+# The weight of earlier steps in the remembered step time.
 _MEMORY = 0.8
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A model of the pool: who loads it, and which questions it answers. On the generation thread.
+    """A model of the pool with its loader and the questions it answers. On the generation thread.
 
-    `since`: when it was last its turn, or the first question came that waits since then. `is_named`: questions have
-    named it, instead of just being for the chosen model.
+    `since`: when its last turn was, or when the first question came that has waited since then. `is_named`: questions
+    have named it, instead of just being for the chosen model.
     """
 
     loader: ModelLoader
     under_way: UnderWay
     since: float = 0.0
     asked_at: float = 0.0
-    # What a step that writes takes, and what a prompt to be read; and for how long it has read since one was.
+    # Seconds of a step that writes, and of a prompt to be read; and seconds of reading since the last prompt was read.
     step_seconds: float = 0.1
     prompt_seconds: float = 1.0
     reading_seconds: float = 0.0
     switch_seconds: float = 0.0
     is_named: bool = False
-    # Whether it wanted a turn when that was looked at last.
+    # Whether it wanted a turn at the last look.
     is_waiting: bool = False
-    # More evidence of its answers, for its next step.
+    # More evidence for its answers, for its next step.
     found: list[FoundAgain] = field(default_factory=list)
 
     def found_again(self, found: FoundAgain) -> None:
-        """More was found for one of its answers; it is taken in when it is its turn."""
+        """Notes that more was found for one of its answers; it is taken in at its next turn."""
         self.found.append(found)
 
     @property
     def instance(self) -> ModelInstance | None:
-        """What of the model is loaded, in memory or not."""
+        """The loaded model, in memory or not."""
         return self.loader.instance
 
     @property
@@ -63,7 +63,7 @@ class Member:
 
     @property
     def is_away(self) -> bool:
-        """Whether weights of it have left memory."""
+        """Whether some of its weights have left memory."""
         return (instance := self.instance) is not None and instance.standby.is_away
 
     @property
@@ -83,16 +83,16 @@ class Member:
 
     @property
     def needed_bytes(self) -> int:
-        """What it takes of memory when it comes back."""
+        """The memory that it takes when it comes back."""
         return instance.standby.needed_bytes(instance.loaded) if (instance := self.instance) is not None else 0
 
     @property
     def room_bytes(self) -> int:
-        """What is free of memory for more of it."""
+        """Free memory for more of it."""
         return self.loader.planner.room_bytes(self.loaded.plan) if self.loaded is not None else 0
 
     def enter(self, *, is_planned_for: bool) -> None:
-        """Has the ledger know what it holds as that of the model that is planned for, or of one that waits."""
+        """Records its holdings in the ledger as the planned model's, or as those of one that waits."""
         share, loaded = self.loader.share, self.loaded
         if is_planned_for:
             share.go_on()
@@ -117,59 +117,62 @@ class Member:
 
     @property
     def seconds_to_switch(self) -> float:
-        """What it takes to have it in memory where it leaves that for others: as before, or by a guess."""
+        """What getting it into memory takes where it shares that with others: as measured, or by a guess."""
         if self.loaded is None or not self.loader.planner.takes_turns:
             return 0.0
         return self.switch_seconds or (self.removable_bytes + self.missing_bytes) / _USUAL_BYTES_PER_S
 
     @property
     def wants_turn(self) -> bool:
-        """Whether there is anything to compute that somebody waits for."""
+        """Whether there is anything to compute that a request waits for."""
         loop = self.loaded.loop if self.loaded is not None else None
         return self.under_way.is_busy or (loop is not None and loop.is_asked)
 
     @property
     def has_work(self) -> bool:
-        """Whether there is anything to compute; the last token of an answer is, when its question has ended."""
+        """Whether there is anything to compute, including the last token of an answer whose question has ended."""
         return self.under_way.is_busy or (self.loaded is not None and self.loaded.loop.has_work)
 
     def look(self, asked: Sequence[Asked], targets: Targets, now: float, *, is_in_front: bool) -> Waiting | None:
-        """Notes since when it has waited, and says for what; None where there is nothing to compute.
+        """Notes since when it has waited, and returns what for; None where there is nothing to compute.
 
         Args:
-            asked: Of its questions that have not begun.
+            asked: Its questions that have not begun.
             targets: What readers are promised.
             now: Seconds of the clock of `since`.
             is_in_front: Whether it is its turn.
         """
         is_wanted = bool(asked) or (self.has_work if is_in_front else self.wants_turn)
-        # Nobody has waited while there was nothing to wait for, nor while it was their turn.
-        if not (is_wanted and self.is_waiting) or is_in_front:
+        # A model does not wait while there is nothing to wait for, nor while it is its turn.
+        has_waited_since = is_wanted and self.is_waiting and not is_in_front
+        if not has_waited_since:
             self.since = now
         self.is_waiting = is_wanted
         if not is_wanted:
             return None
         urgency = self.under_way.urgency
         urgencies = [*(one.priority for one in asked), *([urgency] if urgency is not None else [])]
-        people = [at for one in asked if one.priority == "interactive" for at in one.moments]
+        people_asked_at = [at for one in asked if one.priority == "interactive" for at in one.moments]
         loop = self.loaded.loop if self.loaded is not None else None
         num_unread = loop.num_unread if loop is not None else 1
-        urgent = min((rank(one, now - self.since) for one in urgencies), default=rank("idle", 0.0))
+        num_to_read = num_unread + sum(len(one.moments) for one in asked)
+        rank_now = min((rank(one, now - self.since) for one in urgencies), default=rank("idle", 0.0))
+        rank_unaged = min((rank(one, 0.0) for one in urgencies), default=rank("idle", 0.0))
         return Waiting(
             self.path,
-            urgent,
+            rank_now,
             self.since,
-            dues=(*self.under_way.dues(targets), *(targets.due_at(at, 0) for at in people)),
+            dues=(*self.under_way.dues(targets), *(targets.due_at(at, 0) for at in people_asked_at)),
             num_unread=num_unread,
             is_writing=loop is not None and loop.is_writing,
             step_seconds=self.step_seconds,
-            reading_seconds=(num_unread + sum(len(one.moments) for one in asked)) * self.prompt_seconds,
+            reading_seconds=num_to_read * self.prompt_seconds,
             switch_seconds=self.seconds_to_switch,
-            is_aged=urgent < min((rank(one, 0.0) for one in urgencies), default=rank("idle", 0.0)),
+            is_aged=rank_now < rank_unaged,
         )
 
     def note_step(self, seconds: float, now: float, *, is_reading: bool, num_read: int = 0) -> None:
-        """It has computed for so long, and has read so many prompts to their end with it."""
+        """Notes a step's seconds, and how many prompts it has read to their end."""
         self.asked_at = now
         if not is_reading:
             self.step_seconds = _MEMORY * self.step_seconds + (1 - _MEMORY) * seconds
@@ -180,5 +183,5 @@ class Member:
             self.prompt_seconds = _MEMORY * self.prompt_seconds + (1 - _MEMORY) * of_each
 
     def note_switch(self, seconds: float) -> None:
-        """So long it took to have it in memory instead of others."""
+        """Notes how long it took to get it into memory instead of others."""
         self.switch_seconds = seconds if not self.switch_seconds else (self.switch_seconds + seconds) / 2

@@ -1,4 +1,4 @@
-"""Members: who is in the pool, the chosen model and those that questions have named since; and whom a name means."""
+"""Members: the models in the pool, that is the chosen one and those that questions have named since."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from engine.generation.under_way import UnderWay
 
 
 class Members:
-    """Changed on the generation thread only. `home` answers the questions that name no model; it need not have one."""
+    """Changed on the generation thread only. `home` answers the questions that name no model; it may have no model."""
 
     def __init__(self, loader: ModelLoader, make_under_way: Callable[[], UnderWay], clock: Callable[[], float]) -> None:
         """Begins with the chosen model.
 
         Args:
-            loader: Loads it; those of others are made of this one.
+            loader: Loads it; loaders of others are derived from this one.
             make_under_way: Makes what answers the questions of one model.
             clock: Seconds that never go back.
         """
@@ -28,7 +28,7 @@ class Members:
         self._num_moves_of_gone = 0
 
     def __iter__(self) -> Iterator[Member]:
-        """All that there are now, the chosen one first."""
+        """All present members, the chosen one first."""
         return iter((self.home, *self._others))
 
     @property
@@ -57,13 +57,13 @@ class Members:
         return any(member.under_way.is_busy for member in self)
 
     def find(self, model: str) -> Member | None:
-        """Who answers questions that name this model, "" for the chosen one; None where nobody does yet."""
+        """The member for questions that name this model, "" for the chosen one; None where there is none yet."""
         if not model:
             return self.home
         return next((member for member in self if member.path == model), None)
 
     def names_of(self, member: Member) -> frozenset[str]:
-        """How questions name it."""
+        """The names that questions use for it."""
         return frozenset({member.path, ""} if member is self.home else {member.path})
 
     def is_for_quotes(self, model: str) -> bool:
@@ -71,18 +71,18 @@ class Members:
         return model == QUOTES_ONLY or (not model and not self.home.path)
 
     def join(self, model: str) -> Member:
-        """One more, which is loaded when it is its turn."""
+        """Adds one more, which is loaded when it is its turn."""
         member = self.another()
         member.loader.load_when_needed(Path(model), None)
         self._others.append(member)
         return member
 
     def another(self) -> Member:
-        """One more that is none of them yet, without a model."""
+        """A new member without a model, which has not joined yet."""
         return self._member(self.home.loader.another())
 
     def make_home(self, member: Member) -> None:
-        """It answers the questions that name no model from now on; who did before stays for those that name it."""
+        """Makes it answer the questions that name no model; the one before stays for questions that name it."""
         before = self.home
         member.loader.is_chosen, before.loader.is_chosen = True, False
         # What is done without is known of the chosen model.
@@ -92,7 +92,7 @@ class Members:
         self._others = [*(one for one in self._others if one is not member), before]
 
     def remove(self, member: Member) -> None:
-        """Has its model freed; nobody waits for it."""
+        """Frees its model, which no request may wait for."""
         self._others = [one for one in self._others if one is not member]
         self._num_moves_of_gone += member.under_way.num_moves
         member.loader.unload()

@@ -1,4 +1,4 @@
-"""What a batch took: whose time that was, what reading a prompt costs, and how fast all of them write."""
+"""Meters batches: each prompt's share of the time, what reading a prompt costs, and how fast answers are written."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from engine.generation.counters import Tally
 from engine.generation.groups import Groups
 from engine.generation.prefill_profile import PrefillProfile
 
-# A pass of fewer says little of how fast prompts are read.
+# A pass of fewer tokens says little of how fast prompts are read.
 _TELLING_TOKENS = 32
 # Tokens of a batch, sequences that go on writing after it, and seconds.
 NotePass = Callable[[int, int, float], None]
 
 
 class Metering:
-    """Takes in every batch that was computed; part of the step loop."""
+    """Takes in every computed batch; part of the step loop."""
 
     def __init__(self, groups: Groups, profile: PrefillProfile, tally: Tally, note_pass: NotePass | None) -> None:
         self._groups, self._profile, self._tally, self._note_pass = groups, profile, tally, note_pass
 
     def note(self, batch: Sequence[Work], seconds: float, *, has_piece: bool = False) -> None:
-        """Gives each prompt its share of the step's time; a batch of mostly one prompt tells what reading costs.
+        """Gives each prompt its share of the step's time; a batch of mostly one prompt shows what reading costs.
 
-        Unless it `has_piece`, which is read while layers are: that took as long as these did.
+        Not if it `has_piece`, which is read while layers are: that took as long as the layers did.
         """
         total = sum(work.num_tokens + work.num_drafted for work in batch)
         for work in batch:
@@ -42,17 +42,18 @@ class Metering:
         self._tally.note_step(seconds)
 
     def _note_idle(self, batch: Sequence[Work], seconds: float) -> None:
-        """Whoever has cells has waited where its kind got nothing computed, and becomes more urgent by it.
+        """Counts the step as waiting for groups with cells whose kind got nothing computed, which raises their urgency.
 
-        A prompt stays so until it has been read. An answer that goes on by a token does not starve: with all passes for
-        others added up, a script's long answer would in the end be as urgent as that of somebody who sits in front of
-        it, and nobody could go before it any more.
+        A group keeps that while it reads, a prompt or what a preemption threw away. An answer that advances by a token
+        does not starve: with all passes for others added up, a script's long answer would in the end be as urgent as a
+        person's, and could not be overtaken any more.
         """
         served = {work.group.request.priority for work in batch}
+        advanced = {id(work.group) for work in batch if work.wants_token}
         for group in self._groups.running:
             if group.request.priority not in served:
                 group.waited_seconds += seconds
-            elif group.has_read_prompt:
+            elif id(group) in advanced:
                 group.waited_seconds = 0.0
 
 

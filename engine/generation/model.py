@@ -36,15 +36,15 @@ _BUFFER = re.compile(r"(\S+)\s+(compute|output) buffer size\s*=\s*([\d.]+)\s*MiB
 _WEIGHTS = re.compile(r"(\S+) model buffer size\s*=\s*([\d.]+)\s*MiB")
 _CAN_BE_PACKED = re.compile(r"_Mapped$|^CPU_REPACK$")
 _ASSIGNED = re.compile(r"load_tensors: layer\s+(\d+) assigned to device (\S+?),")
-# Of every so many layers all but one look at a window that slides by the token (LLAMA_SWA_TYPE_STANDARD), and all keys
-# and values lie in llama.cpp's two caches of cells, one for either kind (llama_kv_cache_iswa).
+# Of each group of layers, all but one use a window that slides by the token (LLAMA_SWA_TYPE_STANDARD), and all keys and
+# values lie in llama.cpp's two caches of cells, one for each kind (llama_kv_cache_iswa).
 _PLAIN_WINDOWS = frozenset({"cohere2", "exaone4", "gemma2", "gemma3", "gemma3n", "gemma4", "gpt-oss"})
 
 
 class LlamaLog:
-    """llama.cpp's log lines, handed to ours; what a call tells of errors, buffers and devices is kept.
+    """llama.cpp's log lines, forwarded to ours; what a call reports of errors, buffers and devices is kept.
 
-    The first error says what is wrong, those after it that something was. `layer_devices` counts the output head as
+    The first error says what is wrong, later ones only that something was. `layer_devices` counts the output head as
     one more layer.
     """
 
@@ -58,11 +58,11 @@ class LlamaLog:
 
     @property
     def detail(self) -> str:
-        """The error, as the end of a sentence; "" where none was told."""
+        """The error, as the end of a sentence; "" where none was reported."""
         return f" ({self.first_error})" if self.first_error else ""
 
     def begin(self) -> None:
-        """Forgets what was told of earlier calls."""
+        """Forgets what earlier calls reported."""
         self.first_error = ""
         self.compute_buffers.clear()
         self.layer_devices.clear()
@@ -77,7 +77,7 @@ class LlamaLog:
             self.first_error = line
         match = _BUFFER.search(line)
         if match:
-            # The output buffer lies beside the first of the others and bears the same name.
+            # The output buffer lies on the first device of the others and has the same name.
             name = match[1] if match[2] == "compute" else f"{match[1]} output"
             self.compute_buffers[name] = int(float(match[3]) * 2**20)
         if weights := _WEIGHTS.search(line):
@@ -93,7 +93,7 @@ _backend_is_up = False
 
 
 def start_backend() -> None:
-    """Brings llama.cpp up once for the process."""
+    """Initialises llama.cpp once for the process."""
     global _backend_is_up
     with _backend_lock:
         if not _backend_is_up:
@@ -103,42 +103,42 @@ def start_backend() -> None:
 
 
 class Copying:
-    """What llama.cpp copies of the weights into memory of its own during one load, as its log tells."""
+    """What llama.cpp copies of the weights into its own memory during one load, as its log reports."""
 
     def __init__(self, packing: Packing | None) -> None:
-        # Weights that fit into what was freed would lie there, among other memory, which they could never leave.
+        # Weights that fit into freed memory would lie there, among other data, and could never leave it.
         trim_heap()
         self._packing, self._before = packing, anonymous_ranges()
         self._known: Range | None = None
         self.problem: NotStreamable | None = None
 
     def num_bytes(self) -> int:
-        """Of its buffers; 0 before they are made."""
+        """Bytes of its buffers; 0 before they are made."""
         return file_pages.copied_bytes(native_log.weight_buffers)
 
     def where(self) -> Range | None:
-        """Where they lie, if it can be told."""
+        """Where they lie, if that can be found out."""
         if self._known is None and self._is_on_processor():
             now = anonymous_ranges()
-            # As a whole, or beside what was there: the system joins what lies side by side, and uses addresses again.
+            # As a whole, or next to what was there: the system joins adjacent ranges, and reuses addresses.
             new_ranges = {*pages.appeared(self._before, now), *(set(now) - set(self._before))}
             self._known = range_of(sorted(new_ranges), self.num_bytes())
         return self._known
 
     def goes_on(self) -> bool:
-        """Between two tensors; False where what was copied cannot be taken out of memory."""
+        """Called between two tensors; False where what was copied cannot be taken out of memory."""
         if self._packing is not None:
             try:
                 self._pack(self._packing)
             except NotStreamable as error:
                 self.problem = error
-            except Exception as error:  # noqa: BLE001 - llama.cpp would only be told to stop, and nobody why
+            except Exception as error:  # noqa: BLE001 - llama.cpp would only be told to stop, without a reason
                 self.problem = NotStreamable(f"The model's weights could not be taken out of memory: {error}.")
         return self.problem is None
 
     def _pack(self, packing: Packing) -> None:
         if any(not _CAN_BE_PACKED.search(name) for name in native_log.weight_buffers):
-            # Such as that of a matrix unit: what lies there does not lie as its tensors say.
+            # Such as that of a matrix unit: there, weights do not lie as their tensors say.
             raise NotStreamable("On this processor weights lie in memory in an order that cannot be told.")
         if self.num_bytes():
             if (where := self.where()) is None:
@@ -171,11 +171,11 @@ class Model:
         # Where the files lie that this load has mapped, and the devices of the layers; the last is the output head's.
         self.mappings: tuple[Mapping, ...] = ()
         self.layer_devices: dict[int, str] = {}
-        # What llama.cpp copied of the weights into memory of its own, instead of computing where the file is mapped.
+        # What llama.cpp copied of the weights into its own memory, instead of computing where the file is mapped.
         self.copied_bytes = 0
         # Whether that is in the order that the processor reads fastest.
         self.is_in_own_order = False
-        # Where that memory lies, if it can be told; nobody writes there once it is loaded.
+        # Where that memory lies, if that can be found out; it is not written to once loaded.
         self.copied_range: Range | None = None
         self.load(n_gpu_layers, on_progress, is_repacked, packing)
 
@@ -186,15 +186,15 @@ class Model:
         is_repacked: bool = True,
         packing: Packing | None = None,
     ) -> None:
-        """Reads the weights, also another time once this was closed: whoever holds this model goes on with it.
+        """Reads the weights, possibly again after this was closed: users of this object go on with it.
 
-        What llama.cpp made of the vocabulary before, as a grammar is, has to be made anew.
+        What llama.cpp had made of the vocabulary, such as a grammar, has to be made again.
 
         Args:
             n_gpu_layers: As llama.cpp counts; 0 keeps everything in RAM.
-            on_progress: Told the share done (0…1); returning False abandons the load.
-            is_repacked: Whether weights may be copied: into the order that the processor reads fastest, or beside
-                layers on a device into memory from which it copies fastest. Else they stay where the file is mapped.
+            on_progress: Gets the share done (0…1); returning False abandons the load.
+            is_repacked: Whether weights may be copied: into the order that the processor reads fastest, or, with some
+                layers on a device, into memory from which that copies fastest. Else they stay in the mapped file.
             packing: Takes what is copied out of memory while more of it comes; it has to be read from there then.
 
         Raises:
@@ -206,14 +206,14 @@ class Model:
         params = llama.llama_model_default_params()
         params.n_gpu_layers = n_gpu_layers
         params.use_extra_bufts = is_repacked
-        # Without a layer for a device nothing is to lie where one copies it from: else none is repacked.
+        # Without layers on a device, nothing should lie where a device copies it from: then nothing would be repacked.
         params.no_host = n_gpu_layers == 0
         if packing is not None or not is_repacked or not n_gpu_layers:
-            # By itself llama.cpp maps no file where a graphics unit of the processor cannot copy from it, used or not.
+            # By default llama.cpp maps no file from which an integrated graphics unit cannot copy, used or not.
             params.load_mode = llama.LLAMA_LOAD_MODE_MMAP
         elif self._is_shared_out(n_gpu_layers):
-            # Not mapped: then what stays in memory is page-locked, and a device that computes long batches of those
-            # layers too copies them two to three times as fast (an H100, 11 GB: 512 tokens in .45 s instead of 1.35).
+            # Not mapped: then what stays in memory is page-locked, and a device that also computes long batches of
+            # those layers copies them two to three times as fast (an H100, 11 GB: 512 tokens in .45 s instead of 1.35).
             params.load_mode = llama.LLAMA_LOAD_MODE_NONE
         before, copying = current(), Copying(packing)
 
@@ -244,7 +244,7 @@ class Model:
             file_pages.read_singly(self.path, self.mappings)
 
     def _is_shared_out(self, n_gpu_layers: int) -> bool:
-        """Whether some layers are for a device with memory of its own, and some are not."""
+        """Whether some layers are for a device with its own memory, and some are not."""
         if not 0 < n_gpu_layers <= read_shape(self.path).num_layers:
             return False
         return not any(device.shares_ram for device in probe_devices())
@@ -268,27 +268,27 @@ class Model:
 
     @property
     def is_recurrent(self) -> bool:
-        """Whether a state of one size sums up all that was read, in some layers at least."""
+        """Whether, in some layers at least, a state of fixed size sums up all that was read."""
         return bool(llama.llama_model_is_recurrent(self._handle) or llama.llama_model_is_hybrid(self._handle))
 
     @property
     def can_share_prefixes(self) -> bool:
-        """Whether a part of a sequence can be forgotten, copied and saved by itself.
+        """Whether a part of a sequence can be removed, copied and saved by itself.
 
-        Not where a state sums it up: such a sequence is kept and forgotten as a whole. Where some layers look at a
-        sliding window only, cells that have left it may be overwritten, and whoever goes on from an earlier position
-        has to look whether all are there (`Context.has_window`); of which models that is known, is told here.
+        Not where a state sums it up: such a sequence is kept and removed as a whole. Where some layers use a sliding
+        window, cells that have left it may be overwritten, and code that continues from an earlier position has to
+        check that all are there (`Context.has_window`); True only for models of which this is known.
         """
         return not self.is_recurrent and (not self.window_tokens or self._architecture in _PLAIN_WINDOWS)
 
     @property
     def window_tokens(self) -> int:
-        """How many of the last positions layers with a sliding window look at; 0 where all see everything."""
+        """How many of the last positions layers with a sliding window attend to; 0 where all attend to everything."""
         return int(llama.llama_model_n_swa(self._handle))
 
     @property
     def has_experts(self) -> bool:
-        """Whether a token is computed with some of a layer's weights only (a mixture of experts)."""
+        """Whether a token is computed with only some of a layer's weights (a mixture of experts)."""
         return int(self._metadata(f"{self._architecture}.expert_count") or 0) > 1
 
     @property
@@ -302,7 +302,7 @@ class Model:
         return self._metadata("general.architecture")
 
     def _metadata(self, key: str) -> str:
-        """A short value of the file's header, as text; nothing where there is none."""
+        """A short value of the file's header, as text; "" where there is none."""
         value = ctypes.create_string_buffer(64)
         size = llama.llama_model_meta_val_str(self._handle, key.encode(), value, len(value))
         return value.value.decode("utf-8", "replace") if size > 0 else ""
@@ -326,7 +326,7 @@ class Model:
         return self.piece(token, special=True).decode("utf-8", "replace") if token >= 0 else ""
 
     def is_control(self, token: int) -> bool:
-        """Whether it is a mark and no text."""
+        """Whether it is a control token and no text."""
         return bool(llama.llama_vocab_is_control(self._vocab, token))
 
     @property
@@ -351,7 +351,7 @@ class Model:
         return piece(self._vocab, token, special)
 
     def ends(self, token: int) -> bool:
-        """Whether the model says with `token` that it is done."""
+        """Whether `token` ends the model's output."""
         return bool(llama.llama_vocab_is_eog(self._vocab, token))
 
     def close(self) -> None:

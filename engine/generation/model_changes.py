@@ -1,7 +1,7 @@
-"""Changes of the models that are loaded: another is chosen, one rests, or lives otherwise; answers end first, or go on.
+"""Changes of loaded models: another is chosen, one rests, or one is placed otherwise; answers end first, or go on.
 
-All of them end a context, so each waits until answers that have just ended are kept, and a choice until those have
-ended of which people have seen something. Of several that were asked for, the newest counts.
+All of these end a context, so each waits until answers that have just ended are kept; and choosing waits until those
+answers have ended of which the user has seen something. Of several requests, the newest counts.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from engine.generation.under_way import reported_as
 
 log = logging.getLogger(__name__)
 
-# Whatever ends a context lets answers that have just ended be kept first, for so many steps.
+# Before a context ends, answers that have just ended are kept first, for at most this many steps.
 MOST_PUT_OFF = 4
 
 
 class ModelChanges:
-    """On the generation thread, between two steps."""
+    """Carries out changes of models between two steps; on the generation thread."""
 
     def __init__(self, models: ModelPool, turns: Turns, publish: Publish, note_changed: Callable[[], None]) -> None:
         """Begins with nothing to change.
 
         Args:
-            models: Those that are changed.
+            models: The models that are changed.
             turns: Knows which model was chosen, and which is to rest.
             publish: Where events go.
             note_changed: Called when a model has been changed, or could not be.
@@ -42,11 +42,11 @@ class ModelChanges:
         self._num_put_off = 0
 
     def want_placed(self, command: ApplyPlacement) -> None:
-        """The placement to carry out next, instead of any that was wanted before."""
+        """Sets the placement to carry out next, replacing any that was wanted before."""
         self._placement = command
 
     def rest(self) -> None:
-        """Frees the model that was to rest, where it is the one that is loaded and nobody uses it."""
+        """Frees the model that was to rest, if it is loaded and not in use."""
         rest, home = self._turns.take_rest(), self._models.members.home
         loaded = home.loaded
         if rest is None:
@@ -60,14 +60,14 @@ class ModelChanges:
                 self._turns.add(rest)
 
     def withdraw_unseen(self) -> None:
-        """Before the model is changed, all answers of which nobody has seen anything are taken back for the next."""
+        """Before the model is changed, takes back all answers that no reader has seen any of, for the next model."""
         if self._turns.change is not None:
             home, change = self._models.members.home, self._turns.change
             is_reloaded = home.path == str(change.path or "")
             self._turns.put_back(home.under_way.withdraw(is_reloaded=is_reloaded))
 
     def choose(self) -> None:
-        """When all that people can see of the chosen model has ended, it is changed; one that waits is loaded then."""
+        """Changes the chosen model once all its visible answers have ended; loads a chosen model that had to wait."""
         home = self._models.members.home
         if self._models.is_home_due and not self._turns:
             self._load(self._models.bring_home, home.path)
@@ -77,7 +77,7 @@ class ModelChanges:
             self._use(change)
 
     def place(self) -> None:
-        """Carries out the placement that was asked for last, if any; how it went is published."""
+        """Carries out the placement that was asked for last, if any, and publishes how it went."""
         wanted = self._placement
         if wanted is None:
             return
@@ -96,14 +96,14 @@ class ModelChanges:
             return
         try:
             member.instance.apply(wanted.placement, wanted.path)
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; reported to all that it concerns
             self._publish(PlacementSettled(False, str(reported_as(error))))
             self._models.start_over(member, error)
         self._models.bound_files()
         self._note_changed()
 
     def are_kept(self, member: Member) -> bool:
-        """Whether answers that have just ended are kept whole; asked again in each round, it waits for few steps."""
+        """Whether answers that have just ended are kept whole; called in each round, it waits for few steps."""
         loaded, is_computing = member.loaded, member is self._models.front
         if loaded is not None and is_computing and loaded.loop.closing and self._num_put_off < MOST_PUT_OFF:
             self._num_put_off += 1
@@ -119,28 +119,28 @@ class ModelChanges:
             return NOT_LOADED
         if not member.is_in_memory:
             return "Another model computes just now."
-        # What is left of the time is for what is kept, not for reading weights again.
+        # The time that is left is for what is kept, not for reading weights again.
         return "The engine is closing." if member.loader.is_closing else ""
 
     def _use(self, command: UseModel) -> None:
         home = self._models.members.home
         if home.loader.is_closing:
-            # What is left of the time is for what is kept.
+            # The time that is left is for what is kept.
             return
         if not len(home.under_way):
             if home.loaded is not None:
-                # It may stay, for those who name it.
+                # It may stay, for questions that name it.
                 home.under_way.give_up_unasked(home.loaded)
             home.under_way.forget_ahead(home.loaded)
         self._load(lambda: self._models.choose(command), str(command.path or ""))
 
     def _load(self, load: Callable[[], None], path: str) -> None:
-        """Loads the chosen model; what comes of it is published."""
+        """Loads the chosen model; the outcome is published."""
         home = self._models.members.home
         try:
             load()
         except LoadAbandoned as error:
-            # What was chosen instead comes next.
+            # The model that was chosen instead comes next.
             log.info("%s", error)
         except ModelError as error:
             # The loader has published it as the model's state.

@@ -1,4 +1,4 @@
-"""What the loaded model takes, in the ledger: its layers, its cells, its buffers, and answers that are set aside."""
+"""The loaded model's bytes in the ledger: its layers, its cells, its buffers, and answers that are set aside."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LeaseGroup:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._leases: list[Lease] = []
-        # What copied weights take that have left.
+        # The bytes of copied weights that have left.
         self._left: list[int] = []
 
     def take(
@@ -47,16 +47,16 @@ class LeaseGroup:
             )
 
     def measure(self, owner: str, what: str, num_bytes: int, measure: Callable[[], int]) -> None:
-        """Enters what of `num_bytes` of main memory is really there, by `measure` at each look."""
+        """Enters main memory of which `measure` returns, at each look, how many of `num_bytes` are really there."""
         self._leases.append(self._ledger.measure(owner, what, "ram", lambda: max(0, min(num_bytes, measure()))))
 
     def settle(self) -> None:
-        """All of it is there now."""
+        """Marks all of it as resident."""
         for lease in self._leases:
             lease.mark("resident")
 
     def show_copied(self, *, is_there: bool) -> None:
-        """Of memory that is no page of a file: nothing is held of it, or all is again."""
+        """Shows memory that is no page of a file as released, or as held again."""
         copied = [lease for lease in self._leases if lease.span.tier == "ram" and not lease.span.is_mapped]
         if is_there:
             for lease, num_bytes in zip(copied, self._left, strict=False):
@@ -76,7 +76,7 @@ class LeaseGroup:
 
 
 class ModelLeases:
-    """Of at most one model at a time; used on the generation thread."""
+    """Leases of at most one model at a time; used on the generation thread."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -85,21 +85,21 @@ class ModelLeases:
         self._set_aside: dict[Tier, Lease] = {}
 
     def take_weights(self, shape: ModelShape, placement: Placement) -> None:
-        """Enters the weights, which are about to be loaded; those that were there have gone."""
+        """Enters weights that are about to be loaded; those that were there have gone."""
         self._weights.release()
         copied_bytes = shape.weight_bytes if placement.is_repacked and not placement.is_held else 0
         self._weights = self._entered(shape, placement, copied_bytes, loading=True)
 
     def note_copied(self, shape: ModelShape, placement: Placement, copied_bytes: int) -> None:
-        """The weights are there, and `copied_bytes` of those in memory are no pages of the file.
+        """Notes that the weights are there, and that `copied_bytes` of those in memory are no pages of the file.
 
-        They are told as being loaded until the context is entered as well: what it takes meanwhile is nobody else's.
+        They count as being loaded until the context is entered too: memory taken meanwhile belongs to this model.
         """
         before, self._weights = self._weights, self._entered(shape, placement, copied_bytes, loading=True)
         before.release()
 
     def note_streamed(self, shape: ModelShape, placement: Placement) -> None:
-        """What streams the layers registers those in memory, with the head if it is there; here stays the rest."""
+        """The stream enters the layers in memory itself, with the head if it is there; here the rest is entered."""
         before, weights = self._weights, LeaseGroup(self._ledger)
         for layer, num_bytes in enumerate(shape.layer_bytes):
             if placement.tier_of_layer(layer) == "gpu":
@@ -109,7 +109,7 @@ class ModelLeases:
             weights.take("weights", "output head", "gpu", shape.head_bytes, loading=True)
         if not (is_head_in_ram and is_tied):
             embeddings_bytes = shape.other_bytes - shape.output_bytes
-            # Beside streamed layers they are left to the page cache: no plan has room for them.
+            # With streamed layers they are left to the page cache: no plan has room for them.
             weights.take(
                 "weights", "token embeddings", "ram", embeddings_bytes, loading=True, is_mapped=True, is_counted=False
             )
@@ -117,12 +117,12 @@ class ModelLeases:
         before.release()
 
     def _entered(self, shape: ModelShape, placement: Placement, copied_bytes: int, *, loading: bool) -> LeaseGroup:
-        """Embeddings are read where the file is mapped; what is copied of the rest, each layer has a like share of.
+        """Enters weights. Embeddings are read where the file is mapped; an equal share of each layer is copied.
 
         Of a model that is left to the system, each part is there as far as the whole has room, and leaves for others.
         """
         weights = LeaseGroup(self._ledger)
-        # Embeddings that are the head as well are copied to a device.
+        # Embeddings that are also the output head are copied to a device.
         head_tier = placement.tier_of_output
         head_bytes = shape.head_bytes if head_tier == "gpu" else shape.output_bytes
         parts = [
@@ -134,7 +134,7 @@ class ModelLeases:
         share = copied_bytes / in_memory if in_memory else 0.0
         share = 1.0 if share > _ALL else share
         in_place = shape.other_bytes - shape.output_bytes
-        # Beside a device all that stays in memory is copied, embeddings too.
+        # With a device, all that stays in memory is copied, embeddings too.
         is_all_copied = placement.n_gpu_layers > 0 and copied_bytes > in_memory + _ALL * in_place
         fits, is_counted = _share_that_fits(placement, in_memory + in_place), not placement.is_mapped
         left_out = 0
@@ -156,7 +156,7 @@ class ModelLeases:
 
     @contextmanager
     def making_context(self, shape: ModelShape, placement: Placement, num_cells: int) -> Iterator[None]:
-        """Enters the cells of a context that is made in the block: they take half a second, and are nobody else's."""
+        """Enters the cells of a context while it is made in the block, which takes half a second."""
         coming = LeaseGroup(self._ledger)
         _take_kept(coming, shape, placement, num_cells, loading=True)
         try:
@@ -172,14 +172,14 @@ class ModelLeases:
         buffers: Mapping[str, int],
         touched_bytes: Callable[[int], int] = lambda in_memory_bytes: in_memory_bytes,
     ) -> LeaseGroup:
-        """Enters cells and buffers of a context, beside those of another that may still be there.
+        """Enters cells and buffers of a context, in addition to those of another that may still be there.
 
         Args:
             shape: With the bytes of a cell in the format that is used.
             placement: Where the layers are, and whether their keys and values are with them.
             num_cells: Of the context.
             buffers: Bytes of llama.cpp's compute buffers by the device as it names them.
-            touched_bytes: How much of what cells and buffers may take of main memory was ever written to. Cells are
+            touched_bytes: How much of the main memory of cells and buffers was ever written to. Cells are
                 cleared when they are made; buffers are as large as the largest batch could need.
 
         Returns:
@@ -192,7 +192,7 @@ class ModelLeases:
         cells_bytes, buffers_bytes = kept_bytes(shape, placement, "ram", num_cells), sum(in_memory.values())
 
         def touched(num_bytes: int) -> int:
-            """Of a buffer: its share of what was written to in all of them."""
+            """A buffer's share of what was written to in all of them."""
             written = touched_bytes(cells_bytes + buffers_bytes) - cells_bytes
             return written * num_bytes // max(1, buffers_bytes)
 
@@ -214,7 +214,7 @@ class ModelLeases:
         self._weights.release()
 
     def note_set_aside(self, ram_bytes: int, disk_bytes: int = 0) -> None:
-        """So many bytes hold answers that had to leave their cells for others."""
+        """Enters the bytes that hold answers which had to leave their cells for others."""
         wanted: dict[Tier, int] = {"ram": ram_bytes, "disk": disk_bytes}
         for tier, num_bytes in wanted.items():
             lease = self._set_aside.get(tier)
@@ -234,7 +234,7 @@ class ModelLeases:
 
 
 def _share_that_fits(placement: Placement, num_bytes: int) -> float:
-    """Of weights that the system reads as they are touched, what there was room for when they were placed."""
+    """Of weights that the system reads as they are touched, the share that there was room for when they were placed."""
     room_bytes = sum(span.num_bytes for span in placement.spans if (span.owner, span.tier) == ("weights", "ram"))
     if not (placement.is_mapped and placement.spans and num_bytes):
         return 1.0
@@ -242,7 +242,7 @@ def _share_that_fits(placement: Placement, num_bytes: int) -> float:
 
 
 def kept_bytes(shape: ModelShape, placement: Placement, tier: Tier, num_cells: int) -> int:
-    """What a context of so many cells holds in a tier of what was read: with its layers, or all of it in memory."""
+    """What a context of `num_cells` holds in a tier of what was read: with its layers, or all of it in memory."""
     return _cell_bytes(shape, placement, tier) * num_cells + _state_bytes(shape, placement, tier)
 
 
@@ -274,5 +274,5 @@ def _take_kept(
 
 
 def _tier_of_buffer(device: str) -> Tier:
-    # Besides its device, a name may tell what the buffer is for.
+    # Besides its device, a name may say what the buffer is for.
     return "ram" if device.startswith(("CPU", "AMX")) or device.split()[0].endswith("_Host") else "gpu"

@@ -1,4 +1,4 @@
-"""What a context must have so that everybody who was asked for can be answered in it to the end."""
+"""What a context must have so that all requests can be answered in it to the end."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from engine.generation.groups import Groups, SequenceGroup
 
-# Whoever needs more cells gets room for this part of its text beside it, and for so many tokens of each answer: else a
-# long answer would need more again soon.
+# A request that needs more cells gets room for this part of its text on top of it, and for this many tokens of each
+# answer: else a long answer would need more again soon.
 AHEAD, LEAST_AHEAD = 4, 64
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The cells and sequences side by side that the largest of all requests takes to its end, were it alone.
+    """The cells and concurrent sequences that the largest of all requests takes to its end, were it alone.
 
-    `cells_now` are what the largest of those that run has by now with the next token of each answer.
+    `cells_now` are those of the largest running request with the next token of each answer.
     """
 
     num_cells: int = 0
@@ -29,7 +29,7 @@ def most_running(num_sequences: int, step_tokens: int) -> int:
 
 
 def needs_of(groups: Groups, most_cells: int) -> Needs:
-    """Of all that run and wait, in contexts of at most so many cells: whoever would fill that needs no more."""
+    """The needs of all that run and wait, in contexts of at most `most_cells`, more than which no request needs."""
     asked = (*groups.running, *groups.waiting)
     return Needs(
         num_cells=min(most_cells, max(map(_cells_to_the_end, asked), default=0)),
@@ -39,7 +39,7 @@ def needs_of(groups: Groups, most_cells: int) -> Needs:
 
 
 def cells_now(group: SequenceGroup) -> int:
-    """Cells to hold what it has with the next token of each answer."""
+    """Cells for what it has with the next token of each answer."""
     return group.num_tokens + group.num_sequences
 
 
@@ -51,9 +51,9 @@ def cells_soon(group: SequenceGroup) -> int:
 
 
 def _cells_to_the_end(group: SequenceGroup) -> int:
-    """Cells to hold what it has with the next token of each, and to write one of its answers to the end.
+    """Cells for what it has with the next token of each answer, and to write one of its answers to the end.
 
-    Where nobody said how long that may become, as many as for a while: it would be the whole context.
+    Where no length was given, as many as for a while: it would be the whole context.
     """
     if group.request.sampling.is_open_ended:
         return cells_soon(group)

@@ -1,7 +1,7 @@
-"""Opening a model's weights as they were planned: loaded, and where they are to come and go, in memory of ours.
+"""Opens a model's weights as planned: loaded, and in our own memory where they are to be streamed.
 
-What turns out not to be possible is done the next best way, and the plan says so: layers that are streamed in the
-processor's order, then in the file's, then by the system, which reads of the file what is touched.
+What turns out to be impossible is done the next best way, and the plan says so: layers that are streamed in the
+processor's order, then in the file's, then by the system, which reads what is touched of the file.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from engine.generation.weights.packing import Packing
 from engine.generation.weights.stream import USUAL, LayerStream, Options
 from engine.memory.ledger import Ledger
 
-# As ggml's backends and the system put it, and as the context itself does.
+# As ggml's backends, the system and our context put it.
 _ALLOCATION = re.compile(r"alloc|out ?of ?(device|host)? ?memory|no room", re.IGNORECASE)
-# Buffers of main memory by their names, also those that a device reads directly.
+# Buffers of main memory by their names, including those that a device reads directly.
 _OF_MEMORY = re.compile(r"\bcpu(_\w+)?\b|_cpu_buffer|_host\b", re.IGNORECASE)
-# Loads it; whether it may be repacked, and what takes that out of memory meanwhile.
+# Loads the model: whether it may be repacked, and what takes repacked weights out of memory meanwhile.
 Load: TypeAlias = Callable[[bool, Packing | None], Model]
 
 
@@ -42,7 +42,7 @@ class OpenWeights:
 
 
 class Opening:
-    """What opening weights takes; on the generation thread, which owns what comes of it."""
+    """What opening weights takes; on the generation thread, which owns the result."""
 
     def __init__(
         self,
@@ -61,13 +61,13 @@ class Opening:
             ledger: Gets what is streamed.
             leases: Get the weights.
             options: How layers are streamed.
-            clear_disk: Has what was read keep no more than this of the disk; the plan counts on that for a copy.
+            clear_disk: Reduces kept KV on disk to this much; the plan counts on that for a copy.
         """
         self._load, self._folder, self._ledger, self._leases, self._options = load, folder, ledger, leases, options
         self._clear_disk = clear_disk
 
     def open(self, plan: LoadPlan) -> OpenWeights:
-        """Loads a model as planned, or as near to it as can be.
+        """Loads a model as planned, or as close to it as possible.
 
         Raises:
             ModelError: It could not be loaded; nothing is left of it.
@@ -87,7 +87,7 @@ class Opening:
             raise
 
     def _packed(self, plan: LoadPlan) -> OpenWeights:
-        """Layers come and go in the processor's order. Raises NotStreamable, with nothing left of it."""
+        """Streams layers in the processor's order. Raises NotStreamable, with nothing left of it."""
         self._clear_disk(plan.room.disk_bytes)
         packing = Packing(self._folder, self._ledger)
         try:
@@ -96,7 +96,7 @@ class Opening:
                 stream, plan = self._stream(model, plan, copied)
         finally:
             packing.close()
-        # Where llama.cpp knows no faster order for this model, or this processor, that is the file's.
+        # Where llama.cpp has no faster order for this model, or this processor, it is the file's.
         return OpenWeights(model, plan if copied is not None else plan.in_file_order(), stream)
 
     def _packed_model(self, packing: Packing) -> Model:
@@ -104,11 +104,11 @@ class Opening:
             with lack_of_room_told():
                 return self._load(True, packing)
         except NoRoomToLoad as error:
-            # A system may refuse at once what is more than all its memory, though it is never all there at a time.
+            # A system may refuse at once what exceeds all its memory, though it is never all there at a time.
             raise NotStreamable("There is no room to put the weights into the processor's order.") from error
 
     def _loaded(self, plan: LoadPlan) -> OpenWeights:
-        """All in memory in the processor's order, or in the file's with layers that come and go or not."""
+        """Loads all into memory in the processor's order, or in the file's with layers that are streamed or not."""
         with _closed_on_failure(self._load(plan.placement.is_repacked, None)) as model:
             if plan.placement.is_held:
                 try:
@@ -124,7 +124,7 @@ class Opening:
             return OpenWeights(model, plan, copied=CopiedWeights(model.copied_range, self._folder, self._ledger))
 
     def _stream(self, model: Model, plan: LoadPlan, copied: CopiedFile | None = None) -> tuple[LayerStream, LoadPlan]:
-        """Has layers come and go; with the plan, which from now on counts stages as they turn out to be."""
+        """Streams layers; also returns the plan, which from now on counts stages as they turn out to be."""
         self._leases.note_streamed(plan.shape, plan.placement)
         placement = plan.placement
         stream = LayerStream(
@@ -155,7 +155,7 @@ def _closed_on_failure(model: Model) -> Iterator[Model]:
 
 @contextmanager
 def lack_of_room_told() -> Iterator[None]:
-    """Tells a load that failed for want of memory, which less of it may help, from one that nothing helps.
+    """Distinguishes a load that failed for want of memory, which loading less may help, from other failures.
 
     Raises:
         NoRoomToLoad: Instead of ModelLoadFailed, where llama.cpp says that an allocation failed.

@@ -1,8 +1,8 @@
-"""In which order the passages are read: along what is kept of earlier prompts, as far as their scores allow it.
+"""The order in which passages are read: along what is kept of earlier prompts, as far as their scores allow.
 
-Which passages are read is decided by their scores alone; in which order, matters little to the answer and much to how
-soon it begins, because KV can be used again only from the prompt's start (CacheWeaver orders retrieved passages so).
-A document that is read through is the exception: it stays in its own order, whatever is kept of it.
+Which passages are read depends on their scores alone. Their order matters little to the answer and much to how soon it
+begins, because KV can be reused only from the prompt's start (CacheWeaver orders retrieved passages so). A document
+that is read through is the exception: it stays in its own order, whatever is kept of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from engine.core import Passage
 
-# More looks into what is kept would take longer than they save.
+# More lookups of what is kept would take longer than they save.
 MAX_LOOKS = 256
 
 Order = tuple[int, ...]
@@ -36,14 +36,14 @@ def along_kept(
         scores: How well each passage fits.
         num_tokens: How long each is.
         start: The prompt's beginning before all passages; None where that is not kept.
-        follow: A beginning that is kept, and the passage that goes on with it under this number: the longer beginning,
-            None where that is not kept.
+        follow: Given a kept beginning, a passage and the number it would get: the longer beginning, None where that is
+            not kept.
         max_loss: How much worse than the best order another may be, as `loss` counts.
         uses: How often each passage has been read for other questions; None: never.
 
     Returns:
         The places of the passages. After the last kept one the most used come first, as far as the loss allows: there
-        the next prompts can follow. What was used as often, or never, comes best first.
+        the next prompts can follow. Passages that were used as often, or never, come best first.
     """
     worth = _Worth(scores)
     best: Order = ()
@@ -63,7 +63,7 @@ def along_kept(
 
 
 def _by_use(begun: Order, worth: _Worth, max_loss: float, uses: Sequence[int]) -> Order:
-    """Goes on with the most used at each place, as long as the best order of what then remains makes up for it."""
+    """Continues with the most used passage at each place, as long as the best order of the rest makes up for it."""
     order, count = begun, len(worth.scores)
     while others := _others(order, count):
         most_used = sorted(others, key=lambda passage: -uses[passage])
@@ -73,9 +73,9 @@ def _by_use(begun: Order, worth: _Worth, max_loss: float, uses: Sequence[int]) -
 
 
 def follow_text(passages: Sequence[Passage]) -> bool:
-    """Whether they are passages of one document in the order of its text: they are to be read through, and in that.
+    """Whether these are passages of one document in the order of its text, that is, to be read through in that order.
 
-    Two or three that were ranked may come so by chance; but of these, each fits less than the one before it.
+    Two or three ranked passages may come so by chance; but of these, each fits less than the one before it.
     """
     is_one = len({passage.document_id for passage in passages}) == 1
     is_ranked = len(passages) > 1 and all(before.score > passage.score for before, passage in pairwise(passages))
@@ -90,7 +90,7 @@ def spread(costs: Sequence[int], room: int) -> Order:
         if sum(costs[place] for place in places) <= room:
             return places
         number -= 1
-    # It is cut.
+    # The only one is cut to fit.
     return (0,) if costs else ()
 
 
@@ -100,7 +100,7 @@ def loss(scores: Sequence[float], order: Order) -> float:
 
 
 class _Worth:
-    """Of orders of the same passages, hundreds of which are compared for one prompt."""
+    """Compares orders of the same passages; there are hundreds of them for one prompt."""
 
     def __init__(self, scores: Sequence[float]) -> None:
         floor = min(0.0, *scores) if scores else 0.0
@@ -109,7 +109,7 @@ class _Worth:
         self._best = sum(map(operator.mul, sorted(self.scores, reverse=True), self._discounts))
 
     def loss(self, order: Order) -> float:
-        """As the function of that name."""
+        """Like the function of that name."""
         gain = sum(map(operator.mul, map(self.scores.__getitem__, order), self._discounts))
         return 1 - gain / self._best if self._best > 0 else 0.0
 

@@ -1,11 +1,11 @@
 """The pool: several models in one engine; those that do not fit into memory together take turns between tokens.
 
-A chat may name any model. Models that fit beside each other stay side by side. Of others, all keep their file mapped,
-their vocabulary and, while there is room, their context with all keys and values; only weights leave memory and come
-back, read ahead of the first pass (Aegaeon, SOSP'25). Who is in the pool, members.py knows.
-Whose turn it is, and for how long, is decided in rounds.py, and carried out in switching.py; who leaves memory for whom
-in making_way.py. What lies on a graphics card, or in the order that the processor reads fastest, cannot leave so: such
-a model is closed, and read again from the system's cache of files.
+A chat may name any model. Models that fit together stay side by side. Otherwise, all keep their file mapped, their
+vocabulary and, while there is room, their context with all keys and values; only weights leave memory and come back,
+read ahead of the first pass (Aegaeon, SOSP'25). members.py knows which models are in the pool. Whose turn it is, and
+for how long, is decided in time_slices.py and carried out in switching.py; model_eviction.py decides which models leave
+memory for which. Weights on a graphics card, or in the order that the processor reads fastest, cannot leave so: such a
+model is closed, and read again from the system's file cache.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from engine.events import Publish
 from engine.generation.commands import UseModel
 from engine.generation.instance import ModelInstance
 from engine.generation.loader import ModelLoader
-from engine.generation.making_way import MakingWay
 from engine.generation.member import Member
 from engine.generation.members import Members
-from engine.generation.rounds import (
+from engine.generation.model_eviction import ModelEviction
+from engine.generation.scheduler import rank
+from engine.generation.switching import Arrival, Switching
+from engine.generation.time_slices import (
     GROUP_SIZE,
     LateTurns,
     NextTurn,
@@ -34,23 +36,21 @@ from engine.generation.rounds import (
     begun,
     turn_after,
 )
-from engine.generation.scheduler import rank
-from engine.generation.switching import Arrival, Switching
 from engine.generation.turns import Asked
 from engine.generation.under_way import UnderWay
 from engine.memory.placement import Placement
 
 log = logging.getLogger(__name__)
-# A model that nobody has asked for so long leaves the pool, unless it is the chosen one.
+# A model that was not asked for this long leaves the pool, unless it is the chosen one.
 IDLE_SECONDS = 300.0
 
 
 @dataclass(slots=True)
 class _Turn:
-    """Of the model that computes: what it has had of its turn, and how many questions it has begun.
+    """The turn of the model that computes: what it has used of it, and how many questions it has begun.
 
-    `is_for_people`: nobody as urgent as somebody at the window waits for another one. `is_for_late`: it has its turn
-    because somebody has waited too long.
+    `is_for_people`: no request as urgent as a person's waits for another model. `is_for_late`: it got the turn because
+    a request has waited too long.
     """
 
     used: Used = field(default_factory=Used)
@@ -61,9 +61,9 @@ class _Turn:
 
 
 class ModelPool:
-    """Owned by the generation thread; `principal`, and what its loader tells other threads, is for these too.
+    """Owned by the generation thread, but other threads may use `principal` and what its loader says.
 
-    `front` is whose turn it is.
+    `front` is the model whose turn it is.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class ModelPool:
         targets: Callable[[], Targets] = Targets,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begins with the chosen model, which need not be any.
+        """Begins with the chosen model, if there is one.
 
         Args:
-            loader: Loads the chosen model; those of others are made of it.
+            loader: Loads the chosen model; loaders of others are derived from it.
             make_under_way: Makes what answers the questions of one model.
             publish: Where events go.
             targets: What readers are promised.
@@ -90,12 +90,12 @@ class ModelPool:
         self._late_turns = LateTurns()
         # Whether the chosen model is to be loaded as soon as no other one computes.
         self._is_home_due = False
-        self._way = MakingWay(self.members, self._dismiss, clock)
-        self._switching = Switching(self._way, publish, clock)
+        self._eviction = ModelEviction(self.members, self._dismiss, clock)
+        self._switching = Switching(self._eviction, publish, clock)
 
     @property
     def principal(self) -> Member:
-        """The chosen model while it is in memory, else the one that computes: memory is planned for its bytes."""
+        """The chosen model while it is in memory, else the one that computes: memory is planned for it."""
         return self._principal
 
     @property
@@ -105,7 +105,7 @@ class ModelPool:
 
     @property
     def only_closes(self) -> bool:
-        """Whether last tokens of answers that have ended are all there is to compute, and each takes a long pass."""
+        """Whether only last tokens of answers that have ended are left to compute, and each takes a long pass."""
         loaded = self.front.loaded
         if loaded is None or not loaded.context.is_streamed or self.front.under_way.is_busy:
             return False
@@ -113,7 +113,7 @@ class ModelPool:
 
     @property
     def is_stalled(self) -> bool:
-        """Whether all that can be done is being read from the disk."""
+        """Whether everything that could be computed is still being read from disk."""
         return self.front.under_way.is_stalled and not any(
             one.wants_turn for one in self.members if one is not self.front
         )
@@ -143,57 +143,75 @@ class ModelPool:
     # --- the chosen one ---
 
     def can_choose(self, command: UseModel) -> bool:
-        """Whether nobody sees an answer being written of the chosen model, unless it stays for who has named it."""
+        """Whether no reader sees the chosen model write an answer, unless the model stays for its questions."""
         home = self.members.home
         is_another = home.path != str(command.path or "")
         return not (home.under_way.has_followers if is_another else len(home.under_way))
 
     def choose(self, command: UseModel) -> None:
-        """Has questions that name no model answered by another one from now on; it has none of them under way.
+        """Makes a model the chosen one, which answers the questions that name none; the one before has none under way.
 
-        A model that questions have named stays for these; any other is freed.
+        The model before stays for questions that have named it; otherwise it is freed.
 
         Raises:
             ModelError: It cannot be loaded; the loader has published that.
         """
-        members, before = self.members, self.members.home
         self._is_home_due = False
+        before = self.members.home
+        is_ready = self._switch_home(command)
+        home = self.members.home
+        if is_ready:
+            self._choose_principal()
+            home.loader.tell()
+            return
+        if self.front is home or not self.front.has_work:
+            self.front, self._turn = home, _Turn()
+        if command.is_chosen:
+            home.loader.reset_failures()
+        try:
+            self._load_home(command, is_another=home is not before)
+        finally:
+            self._choose_principal()
+
+    def _switch_home(self, command: UseModel) -> bool:
+        """Makes the member of this model the chosen one; returns whether it is loaded as wanted already."""
+        members, before = self.members, self.members.home
         known = members.find(str(command.path)) if command.path is not None else None
         if known is not None and known is not before:
             members.make_home(known)
             if not before.is_wanted_by_name:
                 self._free(before)
-            is_as_wanted = command.n_gpu_layers in (None, known.loader.wanted_layers) or len(known.under_way)
-            if known.loaded is not None and is_as_wanted:
-                self._look_anew()
-                known.loader.tell()
-                return
-        elif before.loaded is not None and before.path != str(command.path or "") and before.is_wanted_by_name:
+            has_wanted_layers = command.n_gpu_layers in (None, known.loader.wanted_layers)
+            return known.loaded is not None and (has_wanted_layers or len(known.under_way) > 0)
+        if before.path == str(command.path or ""):
+            return False
+        if before.loaded is not None and before.is_wanted_by_name:
             before.asked_at = self._clock()
             members.make_home(members.another())
-        elif before.path != str(command.path or ""):
-            # What was named is the model that it had; whoever names this one says so.
+        else:
+            # What was named is the model that it had; questions that want this one name it.
             before.is_named = False
-        home = members.home
-        if self.front is home or not self.front.has_work:
-            self.front, self._turn = home, _Turn()
-        if command.is_chosen:
-            home.loader.forgive()
-        try:
-            if command.path is None and home is not before:
-                home.loader.tell()
-            elif command.path is None:
-                home.loader.unload()
-            elif not command.is_urgent:
-                home.loader.load_when_needed(command.path, command.n_gpu_layers)
-            elif self.front is home or self._way.has_room_for(home, command.path, command.n_gpu_layers):
-                self._way.load(home, command.path, command.n_gpu_layers)
+        return False
+
+    def _load_home(self, command: UseModel, *, is_another: bool) -> None:
+        """Loads the chosen model, now or when it is needed; `is_another`: it has just become the chosen one."""
+        loader = self.members.home.loader
+        if command.path is None:
+            if is_another:
+                loader.tell()
             else:
-                # It would have to leave again for the answer that is being written.
-                home.loader.load_when_needed(command.path, command.n_gpu_layers)
-                self._is_home_due = True
-        finally:
-            self._look_anew()
+                loader.unload()
+            return
+        if not command.is_urgent:
+            loader.load_when_needed(command.path, command.n_gpu_layers)
+            return
+        home = self.members.home
+        if self.front is home or self._eviction.has_room_for(home, command.path, command.n_gpu_layers):
+            self._eviction.load(home, command.path, command.n_gpu_layers)
+        else:
+            # It would have to leave again for the answer that is being written.
+            loader.load_when_needed(command.path, command.n_gpu_layers)
+            self._is_home_due = True
 
     def end(self) -> None:
         """Frees all models; waits a while for what is kept of them to be written."""
@@ -210,37 +228,37 @@ class ModelPool:
             member.loader.close()
 
     def let_idle_go(self) -> None:
-        """Frees models that nobody has asked for a while."""
+        """Frees models that were not asked for a while."""
         now = self._clock()
         for member in self.members.others:
-            # Its questions may be waiting behind those of another one, and none of them have begun.
+            # Its questions may be waiting behind those of another model, before any of them has begun.
             is_asked = member.wants_turn or member.is_waiting
             if not is_asked and now - member.asked_at > IDLE_SECONDS:
                 self._free(member)
 
     def rest(self, path: Path) -> None:
-        """Frees a model that nobody uses; the next question loads it again."""
+        """Frees a model that is not in use; the next question loads it again."""
         for member in self.members:
             if member.path == str(path) and not member.wants_turn:
                 self._dismiss(member)
-        self._look_anew()
+        self._choose_principal()
 
     # --- turns ---
 
     def take_turn(self, waiting: Mapping[str, Asked]) -> None:
-        """Has the model whose turn it is be the one in front, loaded and in memory.
+        """Puts the model whose turn it is in front, loaded and in memory.
 
         Args:
-            waiting: Models that questions name which have not begun.
+            waiting: Models named by questions that have not begun.
 
         Raises:
-            RagdollError: It cannot be had; whoever waits for it, of `front`, is to be told.
+            RagdollError: It cannot be had; the questions that wait for it, those of `front`, are to be told.
         """
         wanted = self._wanted(waiting)
         others = [one for path, one in wanted.items() if path != self.front.path]
         current = wanted.get(self.front.path)
         if not others:
-            # Nobody waits for the end of its group.
+            # No other model waits for the end of its group.
             self._turn.num_begun = 0
         has_written_all = not self.front.has_work and self.num_left == 0
         now, targets = self._clock(), self._targets()
@@ -255,7 +273,7 @@ class ModelPool:
         self._turn.is_for_people = all(one.rank > rank("interactive", 0.0) for one in rivals)
 
     def note_begun(self, num_questions: int) -> None:
-        """So many questions were begun in this turn."""
+        """Notes that `num_questions` were begun in this turn."""
         self._turn.num_begun += num_questions
 
     @property
@@ -265,16 +283,16 @@ class ModelPool:
 
     @property
     def lets_people_in(self) -> bool:
-        """Whether people need not wait for the next turn: whoever waits for another model can wait for them."""
+        """Whether users need not wait for the next turn, because requests for other models can wait for them."""
         return self.num_left == 0 and self._turn.is_for_people
 
     def is_late(self, asked_at: float) -> bool:
-        """Whether whoever asked then cannot have an answer begin in time any more, and waits for who can."""
+        """Whether a request of that time can no longer be answered in time, and waits for those that can."""
         is_by_turns = self.members.is_shared and not self._turn.is_for_late
         return is_by_turns and self._targets().is_late(asked_at, self._clock())
 
     def step(self) -> None:
-        """One step of the model in front, which is in memory. Raises what its loop does when it breaks."""
+        """Runs one step of the model in front, which is in memory. Raises what its loop does when it breaks."""
         front = self.front
         assert front.loaded is not None
         if front.found:
@@ -291,39 +309,39 @@ class ModelPool:
             self._end_arrival()
 
     def change_front(self, change: Callable[[ModelInstance], None]) -> None:
-        """Has the model in front live otherwise, as there is room beside all others. Raises what `change` does."""
+        """Changes how the model in front lives, given the room alongside all others. Raises what `change` does."""
         assert self.front.instance is not None
         for member in self.members:
-            # What the others hold is what there is beside it, also where memory is planned for one of them.
+            # What the others hold competes with it, even where memory is planned for one of them.
             member.enter(is_planned_for=member is self.front)
         try:
             change(self.front.instance)
         finally:
-            self._look_anew()
+            self._choose_principal()
 
-    def have_cells(self, num_cells: int) -> None:
-        """Has the model in front have so many, for which those leave that nobody waits for. Raises as above."""
+    def ensure_cells(self, num_cells: int) -> None:
+        """Gives the model in front `num_cells`, for which idle models leave memory. Raises as above."""
 
         def grow(instance: ModelInstance) -> None:
-            self._way.for_more_cells(self.front, num_cells)
-            instance.have_cells(num_cells)
+            self._eviction.for_more_cells(self.front, num_cells)
+            instance.ensure_cells(num_cells)
 
         self.change_front(grow)
 
     def start_over(self, member: Member, error: Exception) -> None:
-        """Its loop is of no use any more; the next question finds the model loaded again.
+        """Discards a broken loop; the next question has the model loaded again.
 
-        What goes wrong in giving it back is logged: whoever calls this is at the edge of the thread, and has others.
+        Failures in giving it back are logged: the caller is at the edge of the thread, and has others to serve.
         """
         member.under_way.fail_all(error, member.loaded)
         try:
             member.loader.start_over()
         except Exception:
             log.exception("a model that failed could not be given back in order")
-        self._look_anew()
+        self._choose_principal()
 
     def _wanted(self, waiting: Mapping[str, Asked]) -> dict[str, Waiting]:
-        """All models with something to compute, by their files; those that are new to the pool join it."""
+        """All models with something to compute, by their files; models that are new to the pool join it."""
         for model in waiting:
             member = self.members.find(model) or self.members.join(model)
             member.is_named = member.is_named or bool(model)
@@ -348,12 +366,12 @@ class ModelPool:
             self._bring_in(left)
 
     def _bring_in(self, left: Member | None = None) -> None:
-        """Has the model in front in memory; `left` is the one whose turn has ended."""
+        """Brings the model in front into memory; `left` is the one whose turn has ended."""
         try:
             if (arrival := self._switching.bring_in(self.front, left)) is not None:
                 self._turn.arrival = arrival
         finally:
-            self._look_anew()
+            self._choose_principal()
 
     def _end_arrival(self) -> None:
         arrival, self._turn.arrival = self._turn.arrival, None
@@ -361,15 +379,15 @@ class ModelPool:
             self._switching.note_arrived(arrival)
 
     def make_way(self, member: Member, placement: Placement) -> bool:
-        """Whether other models have left memory instead of a model being placed so, with less of it there than all."""
-        has_made = self._way.instead_of(member, placement)
+        """Makes other models leave memory instead of placing a model with less than all in memory; True if any left."""
+        has_made = self._eviction.instead_of(member, placement)
         if has_made:
-            self._look_anew()
+            self._choose_principal()
         return has_made
 
     def look_after(self) -> None:
-        """Has what others have no room for leave memory, of models that wait; call it now and then."""
-        self._way.for_others(self._principal)
+        """Makes waiting models give up memory that others need; to be called now and then."""
+        self._eviction.for_others(self._principal)
         for member in self.members:
             if member.loaded is not None and member.is_folded and not member.wants_turn:
                 # What it has read leaves as it is written.
@@ -381,14 +399,14 @@ class ModelPool:
         return self._is_home_due and not self.has_work
 
     def bring_home(self) -> None:
-        """Has the chosen model loaded and in memory, before anybody asks. Raises as `take_turn` does."""
+        """Loads the chosen model, or brings it back into memory, before it is asked. Raises as `take_turn` does."""
         home, self._is_home_due = self.members.home, False
         if home.path and not home.is_in_memory:
             left, self.front, self._turn = self.front, home, _Turn()
             self._bring_in(left)
 
-    def _look_anew(self) -> None:
-        """The plan is about the chosen model while it is in memory, else about the one that computes."""
+    def _choose_principal(self) -> None:
+        """Plans memory for the chosen model while it is in memory, else for the one that computes."""
         home = self.members.home
         principal = home if home.is_in_memory or self.front.loaded is None else self.front
         for member in self.members:
@@ -399,7 +417,7 @@ class ModelPool:
         self.bound_files()
 
     def bound_files(self) -> None:
-        """What is kept on the disk is bounded by the plan of the one that memory is planned for, whoever moved last."""
+        """Bounds files by the plan of the model that memory is planned for, whichever moved last."""
         if self._principal.loader.bound_files():
             for member in self.members:
                 if member.loaded is not None:
@@ -414,7 +432,7 @@ class ModelPool:
 
     def _free(self, member: Member) -> None:
         self._remove(member)
-        self._look_anew()
+        self._choose_principal()
 
     def _remove(self, member: Member) -> None:
         if self.front is member:

@@ -1,7 +1,7 @@
-"""From computed rows to text: samples, verifies drafts, ends answers and tells what may be shown.
+"""From computed rows to text: samples, verifies drafts, ends answers and reports what may be shown.
 
-A draft is verified in the pass that computes it: for each row a token is sampled, and as long as it is the drafted
-one, the next row is right as well. So a draft changes no greedy text and, sampled, no distribution.
+A draft is verified in the pass that computes it: a token is sampled for each row, and as long as it is the drafted one,
+the next row is right as well. So a draft changes no greedy text and, sampled, no distribution.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Postprocess:
         self._tally, self._events = tally, events
 
     def write(self, works: Sequence[Work], rows: Sequence[int]) -> None:
-        """Goes on with every answer whose last token was computed."""
+        """Continues every answer whose last token was computed."""
         for work, row in zip(works, rows, strict=True):
             if work.wants_token and work.sequence.is_live:
                 self._write(work, row + work.num_tokens - 1)
 
     def fork(self, work: Work, row: int) -> None:
-        """Once all that they share is read, every answer goes on in cells of its own; at first from the same row."""
+        """Once all that they share is read, lets every answer go on in its own cells; at first from the same row."""
         group, lead, shared = work.group, work.sequence, work.group.shared_length
         if lead.num_computed < shared:
             return
@@ -49,7 +49,7 @@ class Postprocess:
                 self.tell(group, sequence)
 
     def tell(self, group: SequenceGroup, sequence: TokenSequence) -> None:
-        """Says what can be shown since the last time; everything, once the answer has ended."""
+        """Reports what can be shown since the last call; everything, once the answer has ended."""
         if sequence.finish_reason is not None:
             _finish(sequence)
         text = "".join(sequence.unsaid)
@@ -62,7 +62,7 @@ class Postprocess:
             sequence.num_untold = 0
 
     def _write(self, work: Work, row: int) -> None:
-        """Samples what follows from `row`, and verifies the draft in the rows behind it."""
+        """Samples the token after `row`, and verifies the draft in the rows after it."""
         sequence = work.sequence
         accepted = self._verify(work, row)
         if work.num_drafted:
@@ -90,7 +90,7 @@ class Postprocess:
         return token if self._take(sequence, token) else None
 
     def _take(self, sequence: TokenSequence, token: int) -> bool:
-        """Appends a sampled token, unless it says that the answer is done."""
+        """Appends a sampled token, unless it ends the answer."""
         piece = self._vocabulary.piece(token)
         if piece is None:
             sequence.finish_reason = "stop"
@@ -116,7 +116,7 @@ class Postprocess:
 
 
 def _finish(sequence: TokenSequence) -> None:
-    """Lets go what was held back, since no more tokens come."""
+    """Releases what was held back, since no more tokens come."""
     rest = ""
     if sequence.thoughts is not None:
         rest = sequence.stream.feed(sequence.thoughts.finish())

@@ -1,4 +1,4 @@
-"""Whether a request that must leave is saved and loaded again, or read again: whatever is expected to take less."""
+"""Whether a preempted request is saved and loaded again, or read again: whichever is expected to take less time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEARNING_RATE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Positions that a preempted request computed: `num_tokens` behind `start`, in so many bytes."""
+    """Positions that a preempted request computed: `num_tokens` from `start` on, in `num_bytes`."""
 
     start: int
     num_tokens: int
@@ -39,12 +39,12 @@ class SwapRates:
         return num_bytes / self.save + num_bytes / self.load
 
 
-# Of a slow disk, whose writes are waited for.
+# Of a slow disk, including the wait for its writes.
 DISK_RATES = SwapRates(save=2e8, load=5e8)
 
 
 def choose(parts: Sequence[Part], room_bytes: int, rates: SwapRates, profile: PrefillProfile) -> PreemptionKind:
-    """Swap, unless it does not pass through `room_bytes` of RAM or reading the parts again is faster."""
+    """Swaps, unless that does not pass through `room_bytes` of RAM or reading the parts again is faster."""
     num_bytes = sum(part.num_bytes for part in parts)
     if num_bytes > room_bytes:
         return "recompute"

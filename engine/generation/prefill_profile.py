@@ -12,9 +12,9 @@ _CACHED = (0.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0)
 _NEW = (1.0, 16.0, 64.0, 256.0, 1024.0, 4096.0)
 # A new measurement moves its neighbours by this share of the difference: about ten outweigh a start-up effect.
 _LEARNING_RATE = 0.2
-# Until something was measured or planned: a small model on a laptop.
+# Used until something is measured or planned: a small model on a laptop.
 _GUESSED_SECONDS_PER_TOKEN = 0.01
-# A plan tells of prompts of about this length.
+# A plan predicts prompts of about this length.
 _PLANNED_TOKENS = 1024.0
 
 
@@ -32,18 +32,18 @@ class PrefillProfile:
 
     def __init__(self) -> None:
         self._rates: dict[_Place, float] = {}
-        # What was asked for since it last changed; a node that was never measured takes the value of the nearest, by
-        # what attention to more cells takes.
+        # Cached since the last change; a node that was never measured takes the value of the nearest, scaled by the
+        # cost of attention to more cells.
         self._known: dict[_Place, float] = {}
         self._cell_cost = self._planned_seconds = 0.0
 
     def expect(self, tokens_per_s: float) -> None:
-        """What a plan foresees of prompts, until something is measured; 0 where it foresees nothing."""
+        """Sets what a plan predicts for prompts, until something is measured; 0 where it predicts nothing."""
         if tokens_per_s > 0:
             self._planned_seconds = 1.0 / tokens_per_s
 
     def attends_at(self, cell_cost: float) -> None:
-        """From now on, what a token's attention to one cell takes of what its matrices take (rows.py); 0 if unknown."""
+        """Sets a token's attention to one cell as a share of its matrices' time (rows.py); 0 if unknown."""
         self._cell_cost = cell_cost
         self._known.clear()
 
@@ -52,7 +52,7 @@ class PrefillProfile:
         return bool(self._rates)
 
     def note(self, cached_tokens: int, new_tokens: int, seconds: float) -> None:
-        """Takes in that computing `new_tokens` behind `cached_tokens` took so long."""
+        """Notes that computing `new_tokens` after `cached_tokens` took `seconds`."""
         if new_tokens <= 0 or seconds <= 0:
             return
         place = _nearest(_CACHED, cached_tokens), _nearest(_NEW, new_tokens)
@@ -62,7 +62,7 @@ class PrefillProfile:
         self._known.clear()
 
     def seconds(self, cached_tokens: int, new_tokens: int) -> float:
-        """What computing `new_tokens` behind `cached_tokens` is expected to take."""
+        """What computing `new_tokens` after `cached_tokens` is expected to take."""
         row, down = _place(_CACHED, cached_tokens)
         column, right = _place(_NEW, new_tokens)
         above = self._rate((row, column)) * (1 - right) + self._rate((row, column + 1)) * right
@@ -82,7 +82,7 @@ class PrefillProfile:
         return self._computed_at(_CACHED[place[0]], _NEW[place[1]])
 
     def _computed_at(self, cached_tokens: float, new_tokens: float) -> float:
-        """What computing a token takes on the average, in terms of its matrices."""
+        """The average time of a token, in terms of its matrices."""
         return 1.0 + self._cell_cost * (cached_tokens + new_tokens / 2)
 
 

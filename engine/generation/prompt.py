@@ -1,8 +1,8 @@
-"""From question, evidence and conversation to a prompt that fits the context.
+"""Makes a prompt that fits the context from a question, evidence and conversation.
 
-Instructions come first, then the turns that are kept, then the passages, each numbered, then the question: whatever
-two prompts share, they begin with. Passages that stand in the turns are named by their numbers; the others go on from
-there, in the order they are read in. What is put to the model alone has instructions of its own, and no passages.
+Instructions come first, then the turns that are kept, then the passages, each numbered, then the question: prompts
+share their beginnings. Passages that stand in the turns are referred to by their numbers; the others continue from
+there, in the order they are read in. A question to the model alone has its own instructions, and no passages.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker
 from engine.generation.trail import Trail, after, whole
 
-# A passage cut shorter than this says nothing.
+# A passage that is cut shorter than this says nothing.
 MIN_PASSAGE_TOKENS = 24
 # Earlier turns get at most this share of the context, and never so much that the evidence gets less than its own.
 HISTORY_SHARE = 0.5
 EVIDENCE_SHARE = 0.25
 # Where there is no evidence, they get more.
 HISTORY_SHARE_ALONE = 0.75
-# And what the user wants of every answer, with our own words, at most this share.
+# The user's wishes for every answer, with our own words, get at most this share.
 WISHES_SHARE = 1 / 3
-# Of a prompt that somebody else has made.
+# The segment length of a raw prompt.
 RAW_SEGMENT_TOKENS = 128
-# A text has about four of them a token; indented code has more.
+# A text has about four characters per token; indented code has more.
 _MANY_CHARACTERS_A_TOKEN = 16
-# Characters, of languages that are written with spaces.
+# In characters, of languages that are written with spaces.
 _LONGEST_WORD = 40
 # Our own words, the fullest first.
 _FROM_FILES = ("prompts/answer.txt", "prompts/answer_short.txt")
@@ -68,10 +68,28 @@ class Reordering:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptStyle:
+    """How a question is put to the model.
+
+    `wishes` are what the user wants of every answer; they end the instructions. Unless it `searches`, the question is
+    for the model alone and has no passages. One that `is_verbatim` names no day, and `wishes` are all its instructions.
+    `today` is named where the model's template names a day.
+    """
+
+    wishes: str = ""
+    searches: bool = True
+    is_verbatim: bool = False
+    today: date | None = None
+
+
+PLAIN = PromptStyle()
+
+
+@dataclass(frozen=True, slots=True)
 class Begun:
     """What there is of an answer that goes on: its `turn`, the pieces of its text, and the tokens of the last of them.
 
-    `stays`: later prompts will begin with these tokens, and with what comes behind them.
+    `stays`: later prompts will begin with these tokens, and with what comes after them.
     """
 
     turn: Turn
@@ -85,12 +103,12 @@ class Prompt:
     """What the model reads.
 
     `passages` are those of the evidence that fitted, as they are read, numbered from `first_number` on; the n-th of
-    them is number `order[n]` of the evidence. `above` tells the places in the evidence of those that stand in earlier
-    turns, by their numbers (of several that stand there as one, the best), and `places_above` all of these places;
+    them is number `order[n]` of the evidence. `above` maps the numbers of passages that stand in earlier turns to their
+    places in the evidence (where several stand there as one, the best), and `places_above` has all of these places;
     `standing` is all that stands there, with its numbers. `quotable` are the tokens of all passages, newest first: what
     the answer is likely to quote. `messages` are what the segments were made of. `asked_on` is the day that the
-    question names, None where it names none. The last segment is what was `begun` of the answer, if anything was. So
-    many of the oldest turns as `turns_left_out` found no room.
+    question names, None where it names none. The last segment is what was `begun` of the answer, if anything was. The
+    oldest `turns_left_out` found no room.
     """
 
     segments: tuple[Segment, ...]
@@ -109,7 +127,7 @@ class Prompt:
 
     @property
     def also(self) -> tuple[int, ...]:
-        """The numbers of what stands in earlier turns, as they are told."""
+        """The numbers of passages in earlier turns that belong to this question, as the model reads them."""
         return tuple(sorted(self.above))
 
     @property
@@ -124,7 +142,7 @@ class Prompt:
 
     @property
     def documents(self) -> frozenset[int]:
-        """All whose text it holds, that of earlier turns as well."""
+        """All documents whose text it holds, including that of earlier turns."""
         return frozenset().union(*(segment.documents for segment in self.segments))
 
 
@@ -140,65 +158,120 @@ def compose(
     speaker: Speaker,
     reserve_tokens: int,
     reordering: Reordering | None = None,
-    today: date | None = None,
-    wishes: str = "",
-    *,
-    searches: bool = True,
-    is_verbatim: bool = False,
+    style: PromptStyle = PLAIN,
 ) -> Prompt:
     """The longest prompt that fits: instructions, newest turns, passages best first (the last one cut), the question.
 
-    Of a document that is read through, passages from all of it. Of all, those that do not stand in the turns. `wishes`
-    are what the user wants of every answer; they end the instructions. Unless it `searches`, the question is for the
-    model alone, and has no passages; one that `is_verbatim` has no day and no instructions of ours either.
+    Passages that stand in the turns are not repeated. Of a document that is read through, the passages are spread over
+    all of it.
 
     Raises:
-        PromptTooLong: Even the bare question does not fit, or not with instructions that are to be as they are.
+        PromptTooLong: Even the bare question does not fit, or does not fit with verbatim instructions.
     """
     budget = speaker.context_tokens - reserve_tokens
-    asked_on = today if speaker.tells_day and not is_verbatim else None
-    bare = asking(question, (), asked_on) if searches else asking_alone(question, asked_on)
-    before, turns = opening(bare, history, speaker, budget, wishes, searches=searches, is_verbatim=is_verbatim)
-    evidence = [EvidencePassage.of(passage) for passage in passages]
-    numbers = [number_above(passage, turns) for passage in evidence]
-    first_number = next_number(history)
-    # Of several that stand there as one, the best is told.
-    above = {number: place for place, number in reversed(list(enumerate(numbers))) if number is not None}
-
-    def ask(read: Sequence[EvidencePassage]) -> Message:
-        return asking(question, read, asked_on, first_number, sorted(above)) if searches else bare
-
-    places = [place for place, number in enumerate(numbers) if number is None]
-    room = budget - _count([*before, ask(())], speaker)
-    if follow_text(passages):
-        costs = [len(speaker.tokens(evidence[place].block(first_number + place))) for place in places]
-        places = [places[one] for one in spread(costs, room)]
-    fitting = fitting_passages([evidence[place] for place in places], room, speaker, first_number)
-    read_at = dict(zip(places, fitting, strict=False))
-
-    def prompt_of(order: Order) -> Prompt:
-        """With what fits in this order."""
-        read = tuple(map(read_at.__getitem__, order))
-        return as_read(
-            (*before, ask(read)),
-            speaker,
-            passages=read,
-            order=order,
-            turns_left_out=len(history) - len(turns),
-            asked_on=asked_on,
-            first_number=first_number,
-            above=above,
-            places_above=frozenset(place for place, number in enumerate(numbers) if number is not None),
-            standing=tuple(one for turn in turns for one in turn.numbered),
-        )
-
-    prompt = prompt_of(tuple(read_at))
+    draft = _draft(question, passages, history, speaker, budget, style)
+    read_at = _fitting_evidence(draft, budget, is_in_text_order=follow_text(passages))
+    prompt = draft.prompt(read_at, tuple(read_at))
     order = order_along(prompt, passages, speaker, reordering) if reordering is not None else prompt.order
     if order == prompt.order:
         return prompt
-    other = prompt_of(order)
+    reordered = draft.prompt(read_at, order)
     # Another number may take a token more.
-    return other if other.num_tokens <= budget else prompt
+    return reordered if reordered.num_tokens <= budget else prompt
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A prompt of which everything is settled but its passages.
+
+    `before` are the messages before the question: the instructions and `turns`, of which `turns_left_out` found no
+    room. `numbers` holds, for each passage of the `evidence`, its number in the turns; None where it does not stand
+    there. Passages that do not are numbered from `first_number` on.
+    """
+
+    question: str
+    speaker: Speaker
+    searches: bool
+    asked_on: date | None
+    before: tuple[Message, ...]
+    turns: tuple[Turn, ...]
+    turns_left_out: int
+    first_number: int
+    evidence: tuple[EvidencePassage, ...]
+    numbers: tuple[int | None, ...]
+
+    @property
+    def above(self) -> dict[int, int]:
+        """The places in the evidence of passages that stand in the turns, by their numbers there."""
+        # Of several that stand there as one, the best is named.
+        return {number: place for place, number in reversed(list(enumerate(self.numbers))) if number is not None}
+
+    @property
+    def new_places(self) -> list[int]:
+        """The places in the evidence of passages that do not stand in the turns, best first."""
+        return [place for place, number in enumerate(self.numbers) if number is None]
+
+    def asking(self, read: Sequence[EvidencePassage]) -> Message:
+        """The question with these passages before it."""
+        if not self.searches:
+            return asking_alone(self.question, self.asked_on)
+        return asking(self.question, read, self.asked_on, self.first_number, sorted(self.above))
+
+    def prompt(self, read_at: Mapping[int, EvidencePassage], order: Order) -> Prompt:
+        """The prompt with passages in this order; `read_at` holds them, cut to fit, by their places in the evidence."""
+        read = tuple(map(read_at.__getitem__, order))
+        return as_read(
+            (*self.before, self.asking(read)),
+            self.speaker,
+            passages=read,
+            order=order,
+            turns_left_out=self.turns_left_out,
+            asked_on=self.asked_on,
+            first_number=self.first_number,
+            above=self.above,
+            places_above=frozenset(place for place, number in enumerate(self.numbers) if number is not None),
+            standing=tuple(one for turn in self.turns for one in turn.numbered),
+        )
+
+
+def _draft(
+    question: str,
+    passages: Sequence[Passage],
+    history: Sequence[Turn],
+    speaker: Speaker,
+    budget: int,
+    style: PromptStyle,
+) -> _Draft:
+    asked_on = style.today if speaker.tells_day and not style.is_verbatim else None
+    bare = asking(question, (), asked_on) if style.searches else asking_alone(question, asked_on)
+    before, turns = opening(bare, history, speaker, budget, style)
+    evidence = tuple(EvidencePassage.of(passage) for passage in passages)
+    return _Draft(
+        question,
+        speaker,
+        style.searches,
+        asked_on,
+        tuple(before),
+        turns,
+        turns_left_out=len(history) - len(turns),
+        first_number=next_number(history),
+        evidence=evidence,
+        numbers=tuple(number_above(passage, turns) for passage in evidence),
+    )
+
+
+def _fitting_evidence(draft: _Draft, budget: int, *, is_in_text_order: bool) -> dict[int, EvidencePassage]:
+    """The passages that fit, the last one cut, by their places in the evidence; best first.
+
+    Of passages that follow the text of a document, some are left out evenly, so that the rest spread over all of it.
+    """
+    speaker, places = draft.speaker, draft.new_places
+    room = budget - _count([*draft.before, draft.asking(())], speaker)
+    if is_in_text_order:
+        costs = [len(speaker.tokens(draft.evidence[place].block(draft.first_number + place))) for place in places]
+        places = [places[one] for one in spread(costs, room)]
+    fitting = fitting_passages([draft.evidence[place] for place in places], room, speaker, draft.first_number)
+    return dict(zip(places, fitting, strict=False))
 
 
 def opening(
@@ -206,28 +279,23 @@ def opening(
     history: Sequence[Turn],
     speaker: Speaker,
     budget: int,
-    wishes: str,
-    *,
-    searches: bool = True,
-    is_verbatim: bool = False,
+    style: PromptStyle,
 ) -> tuple[list[Message], tuple[Turn, ...]]:
-    """What comes before a question and its evidence, instructions and earlier turns; and these turns.
-
-    Unless it `searches`, there is no evidence; where it `is_verbatim`, `wishes` are all the instructions.
+    """What comes before a question and its evidence: the instructions and earlier turns; and these turns.
 
     Raises:
         PromptTooLong: Even the bare question is longer than `budget`, or with instructions that are not to be cut.
     """
-    if is_verbatim:
-        before = _as_given(wishes, question, speaker, budget)
+    if style.is_verbatim:
+        before = _as_given(style.wishes, question, speaker, budget)
     else:
-        before = _instructions(_FROM_FILES if searches else _ALONE, wishes, question, speaker, budget)
-    turns = _turns_kept(before, history, question, speaker, budget, searches=searches, is_verbatim=is_verbatim)
+        before = _instructions(_FROM_FILES if style.searches else _ALONE, style.wishes, question, speaker, budget)
+    turns = _turns_kept(before, history, question, speaker, budget, style)
     return [*before, *_messages(turns, speaker)], turns
 
 
 def as_read(messages: tuple[Message, ...], speaker: Speaker, behind: Sequence[PromptPart] = (), **told: Any) -> Prompt:
-    """The prompt as this model reads the messages, and what is `behind` them; `told` is what they were made of."""
+    """The prompt as this model reads the messages, and what is `behind` them; `told` are the prompt's other fields."""
     segments = speaker.segments((*speaker.render(messages), *behind))
     read = [segment.tokens for segment in segments if segment.kind == "passage"]
     return Prompt(
@@ -240,27 +308,27 @@ def as_read(messages: tuple[Message, ...], speaker: Speaker, behind: Sequence[Pr
 
 
 def as_it_stands(text: str, speaker: Speaker, reserve_tokens: int) -> Prompt:
-    """What somebody else has made, marks of the model and all: nothing of ours stands before it or behind.
+    """A raw prompt, including the model's markup: nothing is added before or after it.
 
     Raises:
         PromptTooLong: It does not fit.
     """
     room = speaker.context_tokens - reserve_tokens
-    # Megabytes take seconds to become tokens, in which no answer goes on; mostly their beginning is too long already.
+    # Tokenising megabytes takes seconds, in which all answers pause; mostly their beginning is too long already.
     begun = text[: room * _MANY_CHARACTERS_A_TOKEN]
     tokens = speaker.tokens_as_they_stand(begun)
     if len(begun) < len(text) and len(tokens) <= room:
         tokens = speaker.tokens_as_they_stand(text)
     if len(tokens) > room:
         raise _too_long("prompt", speaker)
-    # What begins the next one as well, and is kept, is found again by whole segments.
+    # In whole segments, a beginning that the next prompt shares is found again.
     starts = range(0, len(tokens), RAW_SEGMENT_TOKENS)
     segments = tuple(Segment(tokens[start : start + RAW_SEGMENT_TOKENS]) for start in starts)
     return Prompt(segments, passages=(), order=(), num_tokens=len(tokens))
 
 
 def order_along(prompt: Prompt, evidence: Sequence[Passage], speaker: Speaker, reordering: Reordering) -> Order:
-    """The `order` in which the passages of this prompt, which were made of that evidence, had better be read."""
+    """The `order` in which the passages of this prompt, which were made of that evidence, should be read."""
     if len(prompt.order) < 2 or follow_text(evidence):
         return prompt.order
     places = [place for place, segment in enumerate(prompt.segments) if segment.kind == "passage"]
@@ -283,9 +351,9 @@ def order_along(prompt: Prompt, evidence: Sequence[Passage], speaker: Speaker, r
 
 
 def _instructions(ours: Sequence[str], wishes: str, question: Message, speaker: Speaker, budget: int) -> list[Message]:
-    """The fullest instructions that leave most of the context to question and passages; wishes rather than words.
+    """The fullest instructions that leave most of the context to question and passages; wishes before our own words.
 
-    Of wishes that are too long for this model their beginning, which is the same for every question.
+    Of wishes that are too long for this model, their beginning, which is the same for every question.
     """
     bare = _counted("question", [question], speaker, budget)
 
@@ -310,7 +378,7 @@ def _instructions(ours: Sequence[str], wishes: str, question: Message, speaker: 
 
 
 def _as_given(wishes: str, question: Message, speaker: Speaker, budget: int) -> list[Message]:
-    """Instructions that somebody else answers for: whole, or not at all."""
+    """Instructions that the caller answers for: whole, or an error."""
     before = [_instructing(wishes)] if wishes else []
     _counted("question with its instructions" if before else "question", [*before, question], speaker, budget)
     return before
@@ -321,7 +389,7 @@ def _instructing(text: str) -> Message:
 
 
 def _counted(what: str, messages: Sequence[Message], speaker: Speaker, budget: int) -> int:
-    """Their tokens. Raises PromptTooLong where that are more than `budget`."""
+    """The number of tokens. Raises PromptTooLong where it exceeds `budget`."""
     num_tokens = _count(messages, speaker)
     if num_tokens > budget:
         raise _too_long(what, speaker)
@@ -341,32 +409,30 @@ def _turns_kept(
     question: Message,
     speaker: Speaker,
     budget: int,
-    *,
-    searches: bool,
-    is_verbatim: bool,
+    style: PromptStyle,
 ) -> tuple[Turn, ...]:
     """The newest turns, cut in large steps (see `first_kept`); fewer where the question itself is long.
 
-    Of what others answer for, all of it where it fits, and the newest turn at least.
+    Of a verbatim conversation, all of it where it fits, and the newest turn at least.
     """
 
     def is_too_long(turns: Sequence[Turn], most: int) -> bool:
         return _count([*before, *_messages(turns, speaker), question], speaker) > most
 
-    if is_verbatim and not is_too_long(history, budget):
+    if style.is_verbatim and not is_too_long(history, budget):
         return tuple(history)
     # Where nothing is cited, there is nothing to take away.
-    bare_turns = history if is_verbatim else [turn.bare() for turn in history]
+    bare_turns = history if style.is_verbatim else [turn.bare() for turn in history]
     lengths, bare_lengths = (
         [speaker.added(_read_by(speaker, turn)) for turn in turns] for turns in (history, bare_turns)
     )
     bare = _count([*before, question], speaker)
-    for_all_but_evidence = budget - int((budget - bare) * EVIDENCE_SHARE) if searches else budget
-    history_budget = int(budget * (HISTORY_SHARE if searches else HISTORY_SHARE_ALONE))
+    for_all_but_evidence = budget - int((budget - bare) * EVIDENCE_SHARE) if style.searches else budget
+    history_budget = int(budget * (HISTORY_SHARE if style.searches else HISTORY_SHARE_ALONE))
     while True:
         first, first_whole = first_kept(lengths, bare_lengths, history_budget)
         turns = tuple(as_they_stand((*bare_turns[first:first_whole], *history[first_whole:])))
-        if not turns and is_verbatim and not is_too_long(history[-1:], budget):
+        if not turns and style.is_verbatim and not is_too_long(history[-1:], budget):
             return tuple(history[-1:])
         if not turns or not is_too_long(turns, for_all_but_evidence):
             return turns
@@ -413,11 +479,11 @@ def _cut(passage: EvidencePassage, number: int, budget: int, speaker: Speaker) -
 
 
 def _whole_words(text: str) -> str:
-    """Without a word that was cut; of a script that knows no spaces as it is."""
+    """The text without a word that was cut; unchanged in a script that has no spaces."""
     end = max(text.rfind(" "), text.rfind("\n"))
     return text[:end] if end >= max(1, len(text) - _LONGEST_WORD) else text
 
 
 def _count(messages: Sequence[Message], speaker: Speaker) -> int:
-    """With the beginning-of-text that a prompt may get."""
+    """The number of tokens, with the beginning-of-text token that a prompt may get."""
     return speaker.count(speaker.render(messages)) + 1

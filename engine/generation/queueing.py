@@ -1,4 +1,4 @@
-"""Those who wait for cells: whose turn it is, as scheduler.py decides, and what is kept of their prompts meanwhile."""
+"""Requests that wait for cells: whose turn it is, as scheduler.py decides, and what is kept of their prompts."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from engine.generation.keeping import Found, Keeper
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.scheduler import Candidate, next_admission, passed_over, rank
 
-# How many may overtake the one whose turn it is because more of their prompt is kept, and how often.
+# How many may overtake the next request because more of their prompt is kept, and how often.
 LOOKAHEAD = 4
-# A disk is waited for at least so long, and as long as reading the text again would take.
+# A disk is waited for at least this long, and as long as reading the text again would take.
 DISK_PATIENCE_SECONDS = 2.0
 
 
-# Whether a waiting group would begin now, and so many tokens of it are kept.
+# Whether a waiting group would begin now, with this many tokens of it kept.
 Begins = Callable[[SequenceGroup, int], bool]
 
 
 def has_precedence(group: SequenceGroup) -> bool:
-    """Whether somebody sits in front of it, or it has begun before."""
+    """Whether a person waits for it, or it has begun before."""
     return group.is_watched or group.status is SequenceStatus.PREEMPTED
 
 
 class Queueing:
     """Looks through the waiting groups, and pins what is kept of those that may be next; part of the step loop.
 
-    `awaits_disk`: at the last look, somebody was passed over because what is kept of it was still being read.
+    `awaits_disk`: at the last look, a group was passed over because what is kept of it was still being read.
     """
 
     def __init__(
         self, groups: Groups, keeper: Keeper, keeps: bool, clock: Callable[[], float], profile: PrefillProfile
     ) -> None:
-        """Where nobody `keeps` anything nothing is looked for. `profile`: how long reading a prompt takes."""
+        """Prepares; where nothing `keeps` KV nothing is looked for. `profile`: how long reading a prompt takes."""
         self._groups, self._keeper, self._keeps, self._clock = groups, keeper, keeps, clock
         self._profile = profile
         self._served_at: dict[Priority, float] = {}
@@ -49,23 +49,23 @@ class Queueing:
         return rank(group.request.priority, waited)
 
     def starved_seconds(self, group: SequenceGroup) -> float:
-        """For how long a group that waits has waited behind others than its own kind.
+        """How long a waiting group has waited behind requests of other kinds.
 
-        Of a script's hundred questions nearly all wait for long, and none of them for somebody at the window.
+        Of a script's hundred questions nearly all wait for long, and none of them for a person's question.
         """
         served_at = self._served_at.get(group.request.priority, group.waiting_since)
         return self._clock() - max(group.waiting_since, served_at)
 
     def note_served(self, priorities: Iterable[Priority]) -> None:
-        """Something was computed for requests of these."""
+        """Notes that something was computed for requests of these priorities."""
         self._served_at |= dict.fromkeys(priorities, self._clock())
 
     def next(self, begins: Begins = lambda group, cached_tokens: True) -> SequenceGroup | None:
-        """Whose turn it is, of those whose kept KV has been read from disk.
+        """Whose turn it is, among groups whose kept KV has been read from disk.
 
-        `begins` says whether somebody would begin now, with so much of it kept, or had better wait for what others
-        read. Who does not is overtaken by those who
-        do; when that was often enough, by nobody but questions that somebody sits in front of, and what began before.
+        `begins` says whether a group would begin now, with that much of it kept, or should wait for what others read. A
+        group that waits is overtaken by those that begin; when that has happened often enough, only by users'
+        questions and by groups that have begun before.
         """
         groups = {group.request_id: group for group in self._near()}
         candidates = [self._candidate(group, asks_keeper=True) for group in groups.values()]
@@ -85,11 +85,11 @@ class Queueing:
 
     @property
     def next_up(self) -> list[SequenceGroup]:
-        """Those that may be next and have not begun."""
+        """Groups that may be next and have not begun."""
         return [group for group in self._near() if group.status is SequenceStatus.WAITING]
 
     def note_passed(self, chosen: SequenceGroup) -> None:
-        """Remembers who was overtaken."""
+        """Remembers which groups were overtaken."""
         earlier = [group for group in self._groups.waiting if group.arrival < chosen.arrival]
         candidates = [self._candidate(group, asks_keeper=False) for group in earlier]
         passed = passed_over(candidates, self._candidate(chosen, asks_keeper=False))
@@ -97,7 +97,7 @@ class Queueing:
             group.times_passed += group.request_id in passed
 
     def find(self, group: SequenceGroup) -> bool:
-        """Looks for what is kept of a group, and pins it; whether all of that can be given to it now."""
+        """Looks for what is kept of a group, and pins it; returns whether all of that can be given to it now."""
         if not self._keeps:
             return True
         segments = group.request.segments
@@ -116,11 +116,11 @@ class Queueing:
         return True
 
     def _waits_on(self, group: SequenceGroup, found: Found) -> bool:
-        """Whether a group has not waited yet for as long as computing all that was found would take."""
+        """Whether a group has waited less than computing all that was found would take."""
         now = self._clock()
         if group.awaits_disk_since is None:
             group.awaits_disk_since = now
-        # What was saved of an answer goes on behind what was found of its prompt, and is lost with that.
+        # What was saved of an answer continues what was found of its prompt, and is lost with that.
         lost_tokens = group.num_tokens if group.is_swapped else found.num_tokens
         patience_s = max(DISK_PATIENCE_SECONDS, self._profile.seconds(0, lost_tokens))
         return now - group.awaits_disk_since < patience_s
@@ -130,7 +130,7 @@ class Queueing:
         return group.found is None or self._keeper.is_ready(group.found)
 
     def let_go(self, group: SequenceGroup) -> bool:
-        """Ends the pins on what is kept of a group; False where there were none. It is waited for anew."""
+        """Ends the pins on what is kept of a group, and its wait for that; False where there were none."""
         group.awaits_disk_since = None
         return self._unpin(group)
 
@@ -142,12 +142,12 @@ class Queueing:
         return True
 
     def let_go_of_all(self, but: SequenceGroup | None = None) -> bool:
-        """Ends the pins of everybody who waits; False where there were none."""
+        """Ends the pins of all waiting groups; False where there were none."""
         pinned = [group for group in self._groups.waiting if group is not but]
         return sum(self.let_go(group) for group in pinned) > 0
 
     def _near(self) -> list[SequenceGroup]:
-        """The first ones of each priority, and everybody preempted: nobody else can be next."""
+        """The first groups of each priority, and all preempted ones: no other can be next."""
         near, counts = list[SequenceGroup](), dict.fromkeys(get_args(Priority), 0)
         for group in self._groups.waiting:
             has_begun = group.status is SequenceStatus.PREEMPTED

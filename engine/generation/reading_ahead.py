@@ -1,8 +1,8 @@
 """Reading ahead: a prompt is read while the search for its passages goes on, from what has been found so far.
 
-RAGCache's speculative pipelining (https://arxiv.org/abs/2404.12457, section 5.3): a guess that turns out right has
-been read when the search ends, or is being read. One that turns out wrong goes on with the next guess as far as both
-begin alike, else it is cancelled within a ubatch, and what it has read whole is kept like anything else.
+RAGCache's speculative pipelining (https://arxiv.org/abs/2404.12457, section 5.3): a guess that turns out right has been
+read when the search ends, or is being read. A wrong one continues as the next guess as far as both begin alike; else it
+is cancelled within a ubatch, and what it has read whole is kept like anything else.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.core import Passage, SamplingParams
-from engine.generation.in_reading import ReadSoFar
 from engine.generation.prompt import Prompt
 from engine.generation.request import PromptRead, Request, StepEvent, TextWritten
+from engine.generation.shared_prefill import ReadSoFar
 from engine.generation.step_loop import StepLoop
 from engine.inflight import QuestionInFlight
 
-# Guesses whose question never came, because its search failed, are dropped beyond so many.
+# Guesses whose question never came, because its search failed, are dropped beyond this many.
 MAX_GUESSES = 32
-# Nobody else's id ends so. A number before it tells a guess from the one in whose place it came, of which the loop may
-# have something to say yet.
+# No other id ends so. A number before it tells a guess from the one that it replaced, for which the loop may still have
+# an event.
 _SUFFIX = "\0ahead"
 
 
@@ -52,7 +52,7 @@ class ReadingAhead:
         return {question_id for question_id, guess in self._guesses.items() if not guess.has_ended}
 
     def expects(self, question_id: str, passages: Sequence[Passage]) -> bool:
-        """Whether that is what has been guessed of a question."""
+        """Whether these passages are the guess for a question."""
         guess = self._guesses.get(question_id)
         return guess is not None and guess.passages == tuple(passages)
 
@@ -62,7 +62,7 @@ class ReadingAhead:
         return loop.read_so_far(guess.request_id) if guess is not None and not guess.has_ended else ReadSoFar()
 
     def amend(self, loop: StepLoop, question_id: str, passages: Sequence[Passage], prompt: Prompt) -> Guess | None:
-        """The guess, if what is being read for a question begins as this prompt does, and goes on with it."""
+        """Turns a guess that is being read into this prompt, if both begin alike so far; returns it, or None."""
         guess = self._guesses.get(question_id)
         if guess is None or guess.has_ended:
             return None
@@ -93,18 +93,18 @@ class ReadingAhead:
         return guess
 
     def hand_over(self, loop: StepLoop, request: Request) -> None:
-        """Has the question itself go on with what is being read for it, where that can be: there is no guess then."""
+        """Lets the question itself take over what is being read for it, where possible: then there is no guess."""
         guess = self._guesses.get(request.request_id)
         if guess is not None and not guess.has_ended and loop.amend(request, guess.request_id):
             del self._guesses[request.request_id]
 
     def drop(self, loop: StepLoop, question_id: str) -> None:
-        """Ends the reading of a guess that nobody needs; harmless where there is none."""
+        """Ends the reading of a guess that is no longer needed; harmless where there is none."""
         if (guess := self._guesses.pop(question_id, None)) is not None:
             loop.cancel(guess.request_id)
 
     def cancelled(self) -> list[str]:
-        """The questions with a guess that nobody wants an answer to any more."""
+        """The questions with a guess whose answer is no longer wanted."""
         return [question_id for question_id, guess in self._guesses.items() if guess.in_flight.cancelled.is_set()]
 
     def clear(self) -> None:
@@ -112,7 +112,7 @@ class ReadingAhead:
         self._guesses.clear()
 
     def take(self, event: StepEvent) -> str | None:
-        """Takes in what the loop says of a guess; the question whose reading has ended, if one has."""
+        """Takes in an event of a guess; returns the question whose reading has ended, if one has."""
         question_id = event.request_id.removesuffix(_SUFFIX).rpartition("\0")[0]
         guess = self._guesses.get(question_id)
         if guess is None or guess.request_id != event.request_id or isinstance(event, TextWritten):
@@ -130,5 +130,5 @@ def _only_read(request_id: str, prompt: Prompt, in_flight: QuestionInFlight) -> 
 
 
 def is_ahead(event: StepEvent) -> bool:
-    """Whether it is said of a guess, and of no question."""
+    """Whether it is an event of a guess, and of no question."""
     return event.request_id.endswith(_SUFFIX)

@@ -1,9 +1,9 @@
 """When a long answer looks for more to go on from, and what that may cost: PipeRAG's choices as pure functions.
 
-PipeRAG (https://arxiv.org/abs/2403.05676, sections 4 and 5): retrieval runs beside generation, by a window of text
+PipeRAG (https://arxiv.org/abs/2403.05676, sections 4 and 5): retrieval runs alongside generation, with a window of text
 that is stale by the time it is done, and the interval m' between two retrievals is chosen so that both take equally
-long. What it appends a model without continuation chunks must read, which on a processor takes as long as writing many
-tokens; so here an answer has to earn its passages, by having been written for so many times longer.
+long. A model without continuation chunks must read what is appended, which on a processor takes as long as writing many
+tokens; so here an answer has to earn its passages, by having been written for a multiple of that time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INTERVALS = (8, 16, 32, 64, 128)
 # a fresh one does (tests/bench/stale_queries.py).
 WINDOW_CHARACTERS = 512
 
-# Whether a sentence ends is seen by the end of a text: what looks for it takes the square of what it is given.
+# The end of a text shows whether a sentence ends: that search takes time quadratic in the length of the text.
 _END_CHARACTERS = 120
 
 _OPEN_CODE = re.compile(r"```|`")
@@ -38,12 +38,12 @@ _ABBREVIATIONS = frozenset(_SHORTENED.split())
 class RefreshPolicy:
     """How answers are refreshed; None leaves `interval` and `breadth` to the performance model.
 
-    "once" looks a single time, "periodic" again and again; "synchronous" does that at the end of a sentence, and lets
-    no answer go on meanwhile (what people would wait for without PipeRAG). A refresh brings `passages` at most, and an
+    "once" looks a single time, "periodic" again and again; "synchronous" does that at the end of a sentence, and pauses
+    all answers meanwhile (what users would wait for without PipeRAG). A refresh brings at most `passages`, and an
     answer gets `max_refreshes` of them from `max_looks` looks. Reading what was found and being held up by looking may
     take `max_cost_share` of the time that the answer has been written for; None: whatever it takes. As much again is
-    left for what no forecast knows: each token behind looks at what was read (a fifth longer a token behind 3,400 and
-    500 more), and cells of others lie between.
+    left for costs that cannot be predicted: each later token attends to what was read (a fifth longer per token after
+    3,400 and 500 more), and cells of others lie in between.
     """
 
     mode: RefreshMode = "periodic"
@@ -60,7 +60,7 @@ class RefreshPolicy:
 
 
 def suits(sampling: SamplingParams) -> bool:
-    """Whether an answer that is sampled so can go on from more: from one beam, to one answer, of no given form."""
+    """Whether an answer with these parameters can go on from more: a single answer, from one beam, of no given form."""
     is_free = not (sampling.grammar or sampling.json_schema)
     return is_free and sampling.num_answers == 1 and sampling.beam_width == 1 and sampling.max_tokens > INTERVALS[0]
 
@@ -70,13 +70,13 @@ def chosen_interval(retrieval_seconds: float, computing_seconds: Callable[[int],
 
     Args:
         retrieval_seconds: T_ret, at the breadth of the latest look.
-        computing_seconds: T_C, what writing so many tokens takes and reading what is appended among them.
+        computing_seconds: T_C, the time to write this many tokens and to read what is appended among them.
     """
     return next((interval for interval in INTERVALS if computing_seconds(interval) >= retrieval_seconds), INTERVALS[-1])
 
 
 def affordable_tokens(seconds: float, reading_seconds: Callable[[int], float], most: int) -> int:
-    """The most tokens, of `most`, whose reading is expected to take at most `seconds`."""
+    """The most tokens, up to `most`, whose reading is expected to take at most `seconds`."""
     if most <= 0 or reading_seconds(1) > seconds:
         return 0
     low, high = 1, most
@@ -95,7 +95,7 @@ def window_of(text: str) -> str:
 
 
 def is_sentence_end(text: str) -> bool:
-    """Whether a text stops where a sentence, a line or an item of a list does; never inside of code or a marker."""
+    """Whether a text stops where a sentence, a line or a list item does; never inside code or a marker."""
     if _is_in_code(text):
         return False
     if text.endswith("\n"):
@@ -105,7 +105,7 @@ def is_sentence_end(text: str) -> bool:
     if match is None:
         return False
     word = match["word"].strip("([\"'“„«*_").lower()
-    # "3." may be the beginning of "3.5" or of an item of a list, and after "e.g." the sentence goes on.
+    # "3." may be the beginning of "3.5" or of a list item, and after "e.g." the sentence goes on.
     is_open = match["end"] == "." and (len(word) < 2 or word[-1].isdigit() or word in _ABBREVIATIONS)
     return not is_open
 

@@ -1,7 +1,7 @@
-"""Refreshes: the answers that are being written are searched for again, and go on from what that finds.
+"""Refreshes: running answers are searched for again, and go on from what that finds.
 
-What is looked for goes out as a value and comes back as a command, between two steps; the loop never waits for it
-(unless a bench has it wait, to see what that would cost). Answers that end meanwhile end as they would have.
+A search goes out as a value and comes back as a command, between two steps; the loop never waits for it (unless a
+benchmark makes it wait, to see what that would cost). Answers that end meanwhile end as they would have.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from itertools import count
 from engine.core import Passage
 from engine.errors import RagdollError
 from engine.generation.answering import Answering
+from engine.generation.continuation import addition, can_go_on
 from engine.generation.decode_profile import DecodeProfile
 from engine.generation.evidence import EvidencePassage
-from engine.generation.going_on import addition, can_go_on
 from engine.generation.loaded import LoadedModel
 from engine.generation.refresh_policy import RefreshPolicy, suits
 from engine.generation.refreshing import MAX_ADDED_TOKENS, Costs, Fresh, Refreshing, Window
@@ -25,15 +25,15 @@ from engine.generation.request import StepEvent, TextWritten
 from engine.looking_again import FoundAgain, LookAgain
 
 log = logging.getLogger(__name__)
-# What a passage takes where the question has none to go by; and the markup and the sentence around new ones.
+# The length of a passage where the question has none to go by; and of the markup and the sentence around new ones.
 _GUESSED_PASSAGE_TOKENS, _AROUND_TOKENS = 256, 64
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceSource:
-    """Where more comes from: `look` has it looked for, `expected_seconds` is what that will take.
+    """Where more passages come from: `look` starts a search, `expected_seconds` is what it will take.
 
-    `policy` is asked at each question; None where answers are not refreshed.
+    `policy` is called for each question; None where answers are not refreshed.
     """
 
     policy: Callable[[], RefreshPolicy | None]
@@ -42,7 +42,7 @@ class EvidenceSource:
 
 
 class Refreshes:
-    """Of all answers under way; on the generation thread."""
+    """The refreshes of all answers under way; on the generation thread."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Refreshes:
         self._numbers = count(1)
         self._policies: dict[str, RefreshPolicy] = {}
         self._looks: dict[str, int] = {}
-        # Time in which another model has its turn is none of these answers' own.
+        # Time in which another model has its turn does not count for these answers.
         self._left_at: float | None = None
         self._away_s = 0.0
 
@@ -65,26 +65,26 @@ class Refreshes:
         self._left_at = self._clock() if self._left_at is None else self._left_at
 
     def resume(self) -> None:
-        """It is this model's turn. Harmless where it has been."""
+        """It is this model's turn. Harmless if it was already."""
         if self._left_at is not None:
             self._away_s, self._left_at = self._away_s + self._clock() - self._left_at, None
 
     @property
     def _now(self) -> float:
-        """Seconds of a clock that goes while it is this model's turn."""
+        """Seconds of a clock that runs while it is this model's turn."""
         return (self._clock() if self._left_at is None else self._left_at) - self._away_s
 
     def begin(self, answering: Answering, loaded: LoadedModel) -> None:
-        """Sees to an answer from now on, if its question, the model and the settings allow it."""
+        """Starts refreshing an answer, if its question, the model and the settings allow it."""
         question = answering.in_flight.question
         policy = self._source.policy() if self._source is not None and question.searches else None
         sampling = question.sampling
         if self._source is None or policy is None or policy.most_refreshes == 0 or not loaded.keeps_beginnings:
             return
-        # Whoever thinks before an answer would have to do so again before each piece of it.
+        # A model that thinks before an answer would have to do so again before each piece of it.
         thinks = loaded.speaker.told(sampling.thinks).thinks
         if answering.prompt.begun is not None or answering.evidence.stands_above:
-            # What it rests on is known to whoever has read its beginning, or the answer that it is about.
+            # What it rests on is known to those who have read its beginning, or the answer that it is about.
             return
         if suits(sampling) and not thinks and can_go_on(answering.pieces.reading, loaded.speaker):
             costs = Costs(
@@ -97,21 +97,21 @@ class Refreshes:
             self._policies[answering.question_id] = policy
 
     def end(self, question_id: str) -> None:
-        """An answer has ended; what is still being looked for is for nobody."""
+        """An answer has ended; what is still being searched for is not needed."""
         self._policies.pop(question_id, None)
         if self._looks.pop(question_id, None) is not None:
             log.debug("the answer to %s has ended before more was found", question_id)
 
     def holds_up(self, answerings: Mapping[str, Answering]) -> bool:
-        """Whether an answer waits for what is being looked for, and all others with it."""
-        # Only these are gone through: at every step, and a thousand may wait.
+        """Whether an answer waits for a search, and all others with it."""
+        # Only these are checked: this runs at every step, and a thousand may wait.
         looking = [answerings[question_id] for question_id in self._looks if question_id in answerings]
         # One that was cancelled ends with the next step.
         wanted = [answering.refreshing for answering in looking if not answering.in_flight.cancelled.is_set()]
         return any(refreshing is not None and refreshing.holds_up for refreshing in wanted)
 
     def take(self, found: FoundAgain, answering: Answering | None, loaded: LoadedModel) -> None:
-        """Takes in what a look found; nothing where it comes late, and nothing new where it failed."""
+        """Takes in what a look found; ignored where it comes late, nothing new where it failed."""
         if answering is None or answering.refreshing is None or self._looks.get(found.question_id) != found.number:
             log.debug("what was looked for comes too late for %s", found.question_id)
             return
@@ -124,7 +124,7 @@ class Refreshes:
     def go_on(
         self, events: Iterable[StepEvent], answerings: Mapping[str, Answering], loaded: LoadedModel, seconds: float
     ) -> None:
-        """After a step of so many seconds: those who wrote in it look for more, or go on from what was found."""
+        """After a step of `seconds`: answers that wrote in it search for more, or go on from what was found."""
         if not self._policies:
             return
         now = self._now
@@ -139,7 +139,7 @@ class Refreshes:
 
     def _see_to(self, answering: Answering, refreshing: Refreshing, loaded: LoadedModel) -> None:
         try:
-            # What could yet become a marker, or code, is written but not told.
+            # What could still become a marker, or code, is written but not shown yet.
             text = answering.pieces.text
             fresh = refreshing.fresh(text.written[-1])
             if fresh is not None:
@@ -175,7 +175,7 @@ class Refreshes:
         written = loaded.loop.written(answering.question_id)
         max_tokens = refreshing.affordable(answering.length, room)
         if written is None or max_tokens <= _AROUND_TOKENS:
-            # At the end of another sentence it may be otherwise.
+            # At the end of another sentence that may differ.
             return
         pieces, num_written = answering.pieces, len(written.tokens)
         text, tokens = pieces.text.written[-1], written.tokens[pieces.num_before :]
@@ -192,12 +192,12 @@ class Refreshes:
             refreshing.give_up()
 
     def _known(self, passages: tuple[Passage, ...]) -> tuple[Passage, ...]:
-        """Without those of documents that were removed since they were found."""
+        """The passages without those of documents that were removed since they were found."""
         known = set(self._known_documents({passage.document_id for passage in passages}))
         return tuple(passage for passage in passages if passage.document_id in known)
 
 
 def _typical_tokens(answering: Answering) -> int:
-    """What an addition of one passage takes, by the passages that the question has."""
+    """The tokens of an addition of one passage, judging by the passages that the question has."""
     lengths = [len(segment.tokens) for segment in answering.pieces.reading.segments if segment.kind == "passage"]
     return _AROUND_TOKENS + (sum(lengths) // len(lengths) if lengths else _GUESSED_PASSAGE_TOKENS)

@@ -1,7 +1,7 @@
 """The refreshing of one answer: when it looks again, what that found, and when it goes on from it.
 
-The answer is told of its tokens as they are written; what it says depends on nothing else but a clock. See
-refresh_policy.py for the choices, and refreshes.py for what is done about them.
+It is notified of the answer's tokens as they are written; otherwise it depends only on a clock. See refresh_policy.py
+for the choices, and refreshes.py for what is done about them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from engine.generation.refresh_policy import (
     window_of,
 )
 
-# More is never read at a time, whatever it costs.
+# No more than this is read at a time, whatever it costs.
 MAX_ADDED_TOKENS = 1024
-# What a token takes is the mean over about so many: it grows with all that was read and written.
+# The time per token is a mean over about this many: it grows with all that was read and written.
 _RECENT_TOKENS = 64
 
 
@@ -30,8 +30,8 @@ _RECENT_TOKENS = 64
 class Costs:
     """What the performance model predicts, in seconds.
 
-    `reading` is of so many tokens behind so many, `writing` of the next tokens behind so many; `retrieval` is of the
-    next look.
+    `reading` takes the tokens before and the tokens to read, `writing` the tokens before and the tokens to write;
+    `retrieval` is that of the next look.
     """
 
     reading: Callable[[int, int], float]
@@ -41,7 +41,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What is to be looked for: the end of what was written, in `seconds` at most."""
+    """What to search for: the end of what was written, taking `seconds` at most."""
 
     text: str
     seconds: float
@@ -49,7 +49,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """What a look found, and how much of its `retrieval_s` went by while the answer was written as fast as before."""
+    """What a look found, and how much of its `retrieval_s` passed while the answer was written as fast as before."""
 
     passages: tuple[Passage, ...]
     retrieval_s: float
@@ -58,7 +58,7 @@ class Fresh:
 
 @dataclass(slots=True)
 class _Look:
-    """One that is under way, or just back: what the writing took meanwhile."""
+    """A look under way, or just back: what writing took meanwhile."""
 
     writing_s: float = 0.0
     num_tokens: int = 0
@@ -67,13 +67,13 @@ class _Look:
 
 
 class Refreshing:
-    """Of one answer; on the generation thread.
+    """Refreshes one answer; on the generation thread.
 
-    `interval` is m', None until it is chosen. `holds_up`: the policy has the answer wait for what is being looked for.
+    `interval` is m', None until it is chosen. `holds_up`: the policy makes the answer wait for the search.
     """
 
     def __init__(self, policy: RefreshPolicy, costs: Costs, typical_tokens: int, now: float) -> None:
-        """Begins when the first token has not been written yet; `typical_tokens` is how long a passage is."""
+        """Begins before the first token has been written; `typical_tokens` is how long a passage is."""
         self._policy, self._costs, self._typical_tokens = policy, costs, typical_tokens
         self.interval = policy.interval
         self._written_at = now
@@ -91,7 +91,7 @@ class Refreshing:
         return self._policy.mode == "synchronous" and self._look is not None and self._look.retrieval_s is None
 
     def note_tokens(self, num_tokens: int, now: float) -> None:
-        """So many tokens more were written, since the last were."""
+        """Notes that `num_tokens` more were written since the last call."""
         seconds, self._written_at = now - self._written_at, now
         is_first, self._num_tokens = self._num_tokens == 0, self._num_tokens + num_tokens
         if is_first:
@@ -113,9 +113,9 @@ class Refreshing:
             self._settle(self._look, self._look.retrieval_s)
 
     def wants_to_look(self, told: str, written: str, length: int) -> Window | None:
-        """What to look for now, if it is time to; `length` tokens were read and written in all.
+        """What to search for now, if it is time; `length` tokens were read and written in all.
 
-        What is looked for is the end of what was `told`; where a sentence ends, what was `written` says.
+        The search is for the end of what was `told`; `written` shows whether a sentence ends.
         """
         policy = self._policy
         is_open = self._look is None and self._fresh is None and not self._is_reading
@@ -134,7 +134,7 @@ class Refreshing:
         return Window(window_of(told), self._computing_s(self.interval, length))
 
     def take(self, passages: Sequence[Passage], seconds: float, now: float) -> None:
-        """A look is back after so many seconds, perhaps with nothing."""
+        """Takes in a look that is back after `seconds`, possibly with nothing."""
         if self._look is not None:
             self._look.retrieval_s, self._look.passages = seconds, tuple(passages)
             if self._policy.mode == "synchronous":
@@ -147,13 +147,13 @@ class Refreshing:
         return self._fresh if self._fresh is not None and is_new and is_sentence_end(written) else None
 
     def affordable(self, length: int, most: int = MAX_ADDED_TOKENS) -> int:
-        """How many tokens may be read now, of `most`, for what writing them was worth so far."""
+        """How many tokens may be read now, up to `most`, given the time that writing has taken so far."""
         if self._policy.max_cost_share is None:
             return most
         return affordable_tokens(self._earned_s(), lambda count: self._costs.reading(length, count), most)
 
     def note_added(self) -> None:
-        """What was found is being read."""
+        """Notes that what was found is being read."""
         self._is_reading, self._fresh = True, None
         self._num_at_refresh = self._num_tokens
         self.num_refreshes += 1
@@ -163,7 +163,7 @@ class Refreshing:
         self._fresh = None
 
     def _earned_s(self) -> float:
-        """Seconds that reading more may take now, and being held up by looking for it."""
+        """Seconds that may be spent now on reading more, and on being held up by looking for it."""
         share = self._policy.max_cost_share
         return math.inf if share is None else share * self._writing_s - self._spent_s
 
@@ -175,10 +175,10 @@ class Refreshing:
         self._writing_s += seconds - reading_s
 
     def _settle(self, look: _Look, retrieval_s: float) -> None:
-        """The look is over: what it cost is what writing took longer than it would have without.
+        """Ends a look: its cost is how much longer writing took than it would have without it.
 
-        No two tokens take equally long. So tokens that came faster make up for those that came slower, also of another
-        look: else chance alone would count as a cost of looking.
+        No two tokens take equally long. So faster tokens make up for slower ones, including those of other looks: else
+        chance alone would count as a cost of looking.
         """
         self._look = None
         delay_s = look.writing_s - self._usual_s(look.num_tokens)
@@ -195,7 +195,7 @@ class Refreshing:
             self._fresh = Fresh(look.passages, retrieval_s, retrieval_s - min(retrieval_s, max(0.0, delay_s)))
 
     def _usual_s(self, num_tokens: int) -> float:
-        """What so many tokens take while nothing is looked for."""
+        """What `num_tokens` take while no search is under way."""
         return num_tokens * self._quiet_s / self._num_quiet if self._num_quiet else 0.0
 
     def _computing_s(self, num_tokens: int, length: int) -> float:

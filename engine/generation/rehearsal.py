@@ -1,14 +1,14 @@
-"""Rehearsal: passes of the loaded model over nobody's text, timed while nobody asks anything.
+"""Rehearsal: passes of the loaded model over made-up text, timed while the engine is idle.
 
-The offline profiler has its points measured by it (rehearsing.py). It computes in the very context that answers, so
-that placement, ring and kernels are those of answers; sequences of its own take free cells and give them back. Whatever
-comes for the generation thread ends it after the pass under way.
+The offline profiler measures its points with it (rehearsing.py). It computes in the very context that answers, so that
+placement, ring and kernels are those of answers; its sequences take free cells and give them back. Any command for the
+generation thread ends it after the pass under way.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import fmean, median
@@ -16,22 +16,22 @@ from statistics import fmean, median
 import numpy as np
 
 from engine.errors import DecodeFailed, NoCells, WeightsNotRead
+from engine.generation.batch_padding import MOST_PAIRS
 from engine.generation.cells import CellSequence
 from engine.generation.context import Stretch
-from engine.generation.fours import MOST_PAIRS
 from engine.generation.gathering import room_to_move
 from engine.generation.loaded import LoadedModel
 from engine.memory.measured import Kind
 from engine.memory.placement import Placement
 
-# Of one point: passes are repeated for so long, and so often at most.
+# For one point, passes are repeated for at least this long, and at most this often.
 LEAST_SECONDS, MOST_PASSES = 0.5, 24
-# The first pass touches what all others find; where one takes so long, that makes no difference.
+# The first pass touches memory that all later ones find in place; where one takes this long, that makes no difference.
 LONG_SECONDS = 1.0
-# Where attention is computed by the processor token by token, steps are timed behind a prompt as long as those with
-# passages: looking at its cells may take longer than the matrices, and batches make that no shorter. A .6B model with
-# heads of 64 takes 42 ms for a step of one answer and no more for four that have nothing before them; behind 512 tokens
-# each 62 and 123. By the former, nine were written at once.
+# Where the processor computes attention token by token, steps are timed after a prompt as long as those with passages:
+# attending to its cells may take longer than the matrices, and batches do not shorten that. A .6B model with heads of
+# 64 takes 42 ms for a step of one answer, and no more for four, with nothing before them; after 512 tokens each, 62 and
+# 123. By the former, nine were written at once.
 BEFORE_TOKENS = 512
 # Tokens as different as those of a text, for a mixture of experts: a large step through the vocabulary.
 _STRIDE = 7919
@@ -39,10 +39,10 @@ _STRIDE = 7919
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """What one point came to, with the model placed as `placement`.
+    """The result for one point, with the model placed as `placement`.
 
-    `seconds` are of one pass, None where it could not be computed. The passes had `length` tokens before them in the
-    mean, and weights that are streamed were being read in `reading_seconds` of one.
+    `seconds` are of one pass, None where it could not be computed. The passes had `length` tokens before them on
+    average, and streamed weights were being read during `reading_seconds` of one.
     """
 
     placement: Placement
@@ -52,8 +52,16 @@ class Rehearsed:
     num_passes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _TimedPass:
+    """What one pass took, and how many tokens stood before it."""
+
+    seconds: float
+    length: int
+
+
 class Rehearsal:
-    """On the generation thread, with a model that has nothing to compute."""
+    """Times passes on the generation thread, with a model that has nothing to compute."""
 
     def __init__(
         self,
@@ -61,12 +69,12 @@ class Rehearsal:
         is_wanted: Callable[[], bool],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Of a model, for as long as it is wanted; that is asked between two passes."""
+        """Prepares for a model, for as long as `is_wanted`, which is called between two passes."""
         self._loaded, self._is_wanted, self._clock = loaded, is_wanted, clock
         self._context, self._cells = loaded.context, loaded.loop.cells
 
     def measured(self, kind: Kind, size: int) -> Rehearsed | None:
-        """A point; None where there was no room for it beside what is kept, or no time.
+        """Measures a point; None where there was no room for it alongside what is kept, or no time.
 
         Raises:
             WeightsNotRead: A layer could not be read.
@@ -81,10 +89,10 @@ class Rehearsal:
         return self._repeated(size, 1, self._is_enough, before_tokens=BEFORE_TOKENS if is_by_rows else 0)
 
     def kept_up(self, num_answers: int, num_threads: int, until: Callable[[], bool]) -> Rehearsed | None:
-        """Steps of so many answers, with so many threads, for as long as something else goes on; see `measured`."""
+        """Steps of `num_answers` with `num_threads`, for as long as something else goes on; see `measured`."""
         self._context.use_threads(num_threads)
         try:
-            # Beside something else no step is like the other, and what counts is how many there are.
+            # Alongside something else no two steps are alike, and their number counts.
             return self._repeated(num_answers, 1, lambda taken: until(), fmean, settles=False)
         finally:
             self._context.use_threads(None)
@@ -106,39 +114,61 @@ class Rehearsal:
             return None
         # Where there are fewer cells, answers are no longer either.
         before_tokens = min(before_tokens, num_free // num_sequences - 2 * num_tokens)
-        taken: list[float] = []
-        begun = 0
         try:
             with self._sequences(num_sequences) as sequences:
                 self._begin_behind(sequences, before_tokens)
                 if settles:
                     self._settle(sequences, num_tokens, before_tokens)
                 reading_before = self._reading_seconds
-                with self._context.as_known():
-                    while not is_enough(taken) and self._is_wanted():
-                        self._make_room(sequences, num_tokens, before_tokens)
-                        begun += sequences[0].end
-                        taken.append(self._pass(sequences, num_tokens))
+                passes = list(self._timed_passes(sequences, num_tokens, before_tokens, is_enough))
         except NoCells:
             return None
         except WeightsNotRead:
             raise
         except DecodeFailed:
             return Rehearsed(loaded.plan.placement, None)
+        return self._summary(passes, self._reading_seconds - reading_before, is_enough, typical)
+
+    def _timed_passes(
+        self,
+        sequences: list[CellSequence],
+        num_tokens: int,
+        before_tokens: int,
+        is_enough: Callable[[list[float]], bool],
+    ) -> Iterator[_TimedPass]:
+        """Passes until there are enough, by what they took, or until they are no longer wanted."""
+        taken: list[float] = []
+        with self._context.as_known():
+            while not is_enough(taken) and self._is_wanted():
+                self._make_room(sequences, num_tokens, before_tokens)
+                length = sequences[0].end
+                taken.append(self._pass(sequences, num_tokens))
+                yield _TimedPass(taken[-1], length)
+
+    def _summary(
+        self,
+        passes: Sequence[_TimedPass],
+        reading_seconds: float,
+        is_enough: Callable[[list[float]], bool],
+        typical: Callable[[list[float]], float],
+    ) -> Rehearsed | None:
+        """What the passes came to; None where they were over before they began, or interrupted too soon."""
+        taken = [one.seconds for one in passes]
         if not taken:
-            # What it was to go on beside was over before it began.
             return None
         if not is_enough(taken) and (len(taken) < 2 or typical is fmean):
-            # Interrupted: the first pass touches what all others find, and nothing went on beside the last ones.
+            # The first pass touches what all others find, and nothing went on alongside the last ones.
             return None
         used = taken[1:] if len(taken) > 1 and taken[0] < LONG_SECONDS else taken
-        reading = (self._reading_seconds - reading_before) / len(taken)
-        return Rehearsed(loaded.plan.placement, typical(used), reading, begun // len(taken), len(taken))
+        length = sum(one.length for one in passes) // len(passes)
+        placement = self._loaded.plan.placement
+        return Rehearsed(placement, typical(used), reading_seconds / len(taken), length, len(taken))
 
     def _begin_behind(self, sequences: list[CellSequence], num_tokens: int) -> None:
-        """Has all of them go on behind the same tokens, as far as they are wanted: read once, and copied.
+        """Makes all sequences continue after the same tokens, while they are wanted: read once, and copied.
 
-        Cells that all share would be at hand when the second looks at them, and most of the time would be missing.
+        Cells that all share would be in the processor's cache when the second attends to them, so most of the time
+        would be missing.
         """
         first, *others = sequences
         most = min(self._context.n_batch, self._context.n_ubatch)
@@ -157,7 +187,7 @@ class Rehearsal:
                 self._cells.share(first, other, 0, first.end)
 
     def _settle(self, sequences: list[CellSequence], num_tokens: int, before_tokens: int) -> None:
-        """Has passes of so many tokens be computed in both ways before any is timed, unless each takes long."""
+        """Has passes of this size computed in both ways before any is timed, unless each takes long."""
         for _ in range(2 * MOST_PAIRS + 1):
             if not (self._context.is_trying(len(sequences) * num_tokens) and self._is_wanted()):
                 return

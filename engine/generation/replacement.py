@@ -1,8 +1,8 @@
-"""What leaves a full tier first: PGDSF, and the three policies it is measured against.
+"""What leaves a full tier first: PGDSF.
 
 PGDSF (RAGCache, https://arxiv.org/abs/2404.12457 §5.1): priority = clock + frequency × cost ÷ size, where cost ÷ size
 is what reading one token took, averaged over the times that it had to be read. The clock rises to the highest priority
-that left, so what was popular once grows old. Only leaves go: a node without its path is worth nothing.
+that left, so what was once popular grows old. Only leaves go: a node without its path is worth nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Place = TypeVar("Place")
 
 
 class Usage(Protocol):
-    """What is known of how a node is used (`knowledge_tree.Node` has it)."""
+    """How a node is used (`knowledge_tree.Node` has it)."""
 
     @property
     def frequency(self) -> int: ...
@@ -38,24 +38,8 @@ def pgdsf(usage: Usage, clock: float) -> float:
     return clock + usage.frequency * usage.cost_per_token
 
 
-def gdsf(usage: Usage, clock: float) -> float:
-    """Cost is taken to grow with size alone, whatever was read before, so that their ratio is the same for all."""
-    return clock + usage.frequency
-
-
-def lru(usage: Usage, clock: float) -> float:
-    return usage.last_used
-
-
-def lfu(usage: Usage, clock: float) -> float:
-    return usage.frequency
-
-
-POLICIES: dict[str, Policy] = {"pgdsf": pgdsf, "gdsf": gdsf, "lru": lru, "lfu": lfu}
-
-
 class Ranking(Generic[Item]):
-    """Items by priority, lowest first: a heap in which what changed is left behind and passed over."""
+    """Items by priority, lowest first: a heap that skips outdated entries."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Item]] = []
@@ -78,7 +62,7 @@ class Ranking(Generic[Item]):
         self._serials.pop(item, None)
 
     def lowest(self, acceptable: Callable[[Item], bool], among: int | None = None) -> tuple[Item, float] | None:
-        """The acceptable item of the lowest priority (`among` so many), and that; it stays where it is."""
+        """The acceptable item of the lowest priority (among the lowest `among`), and that; it stays in place."""
         passed: list[tuple[float, int, Item]] = []
         found = None
         while self._heap and found is None and len(passed) != among:
@@ -97,7 +81,7 @@ class Ranking(Generic[Item]):
 
 
 class Shelf(Generic[Place]):
-    """Which nodes one tier holds, where, and which of them leaves first; the bytes are somebody else's."""
+    """Which nodes one tier holds, where, and which of them leaves first; the bytes belong to others."""
 
     def __init__(self, policy: Policy) -> None:
         self.clock = 0.0
@@ -105,7 +89,7 @@ class Shelf(Generic[Place]):
         self._policy = policy
         self._places: dict[Node, Place] = {}
         self._priorities: dict[Node, float] = {}
-        # Of every node, held or not, that has children here: counting those of one that ten thousand passages follow
+        # Of every node, held or not, that has children here: counting the children of a node with ten thousand of them
         # would take a millisecond.
         self._num_children: dict[Node, int] = {}
         self._leaves: Ranking[Node] = Ranking()
@@ -133,7 +117,7 @@ class Shelf(Generic[Place]):
         self.touch(node)
 
     def touch(self, node: Node) -> None:
-        """Weighs a node anew after it was used; one that is not held is nobody's business here."""
+        """Weighs a node again after it was used; ignored if the node is not held."""
         if node not in self._places:
             return
         self._priorities[node] = self.priority(node)
@@ -141,11 +125,11 @@ class Shelf(Generic[Place]):
             self._leaves.put(node, self._priorities[node])
 
     def priority(self, node: Node) -> float:
-        """What a node would be worth that came now."""
+        """What a node would be worth if it came now."""
         return self._policy(node, self.clock)
 
     def victim(self, acceptable: Callable[[Node], bool], among: int | None = None) -> tuple[Node, float] | None:
-        """The leaf that leaves next (`among` so many), and its priority: a leaf is what has no children *here*."""
+        """The leaf that leaves next (among the lowest `among`), and its priority; a leaf has no children *here*."""
         return self._leaves.lowest(acceptable, among)
 
     def evict(self, node: Node) -> Place:
@@ -154,11 +138,11 @@ class Shelf(Generic[Place]):
         return self.take(node)
 
     def refuse(self, node: Node) -> None:
-        """Does not hold a node, as if it had come and were the next to leave; so others will be worth more than it."""
+        """Refuses a node as if it had come and were the next to leave, so that others will be worth more than it."""
         self.clock = max(self.clock, self.priority(node))
 
     def take(self, node: Node) -> Place:
-        """Takes out a node for another reason than want of room."""
+        """Removes a node for a reason other than want of room."""
         place = self._places.pop(node)
         del self._priorities[node]
         self.num_tokens -= node.num_tokens

@@ -1,4 +1,4 @@
-"""What the step loop is asked for and what it tells: frozen values, in tokens and text, without files or windows."""
+"""What the step loop takes and what it returns: frozen values, in tokens and text, without files or windows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from engine.generation.thinking import Thinking
 class Request:
     """One prompt to be continued.
 
-    `sampling.num_answers` answers are sampled from one reading of the prompt; with `sampling.beam_width` > 1 the
-    best of as many beams is told at the end. `quotable` are tokens of the passages, from which the answer is likely
-    to quote: the draft of prompt lookup. With `thinking`, more may be written before each answer, which is none of it.
+    `sampling.num_answers` answers are sampled from one reading of the prompt; with `sampling.beam_width` > 1 the best
+    of that many beams is returned at the end. `quotable` are tokens of the passages, from which the answer is likely to
+    quote: the draft of prompt lookup. With `thinking`, more may be written before each answer, which is not part of it.
     Where an answer `goes_on`, the last segment is what was written of it before.
     """
 
@@ -39,7 +39,7 @@ class Request:
         return self.segments[-1].tokens if self.goes_on else ()
 
     def followed_by(self, written: Sequence[Segment]) -> list[Segment]:
-        """The prompt with what was written behind it, as later prompts have it: an answer that went on is one there."""
+        """The prompt and what was written after it, as later prompts have it: a continued answer is one segment."""
         if not self.goes_on:
             return [*self.segments, *written]
         *prompt, begun = self.segments
@@ -51,8 +51,8 @@ class Request:
 class Written:
     """A finished continuation: its text, and its tokens as they were sampled (without those that ended it).
 
-    The first `num_thought_tokens` of them are `thoughts`, with the marks around these, and none of the text.
-    `is_cut_within`: the text ends within a token, which held the beginning of a stop string as well and is left out.
+    The first `num_thought_tokens` of them are `thoughts`, with their markers, and not part of the text.
+    `is_cut_within`: the text ends within a token that also held the beginning of a stop string, and is left out.
     """
 
     text: str
@@ -64,7 +64,7 @@ class Written:
 
     @property
     def num_told_tokens(self) -> int:
-        """Of which there is text, if only the beginning of the last one's."""
+        """Tokens of which there is text, even if only of the beginning of the last one."""
         return len(self.tokens) + self.is_cut_within
 
 
@@ -72,7 +72,7 @@ class Written:
 class PromptRead:
     """The prompt is in the cells: `cached_tokens` of it came from kept keys and values, the rest was computed.
 
-    `seconds` is from the first chunk (or restore) to the end of the last, less what it was out of the cells for.
+    `seconds` is from the first chunk (or restore) to the end of the last, less the time out of the cells.
     """
 
     request_id: str
@@ -85,7 +85,7 @@ class PromptRead:
 class TextWritten:
     """The next text of answer number `answer`; whole characters only, never a part of a stop string.
 
-    `thoughts` are what is new of what the model thinks before it answers.
+    `thoughts` is the new part of what the model thinks before it answers.
     """
 
     request_id: str
@@ -105,7 +105,7 @@ class RequestFinished:
 
 @dataclass(frozen=True, slots=True)
 class RequestCancelled:
-    """It was cancelled; `answers` hold what was written by then."""
+    """The request was cancelled; `answers` hold what was written by then."""
 
     request_id: str
     answers: tuple[Written, ...] = ()

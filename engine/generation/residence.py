@@ -1,6 +1,6 @@
-"""How sequences get into cells and out of them again: what `Cells` counts and what llama.cpp holds change together.
+"""How sequences get into cells and out again: what `Cells` counts and what llama.cpp holds change together.
 
-A preempted request keeps what only it had: the beginning that the keeper holds as well is found there again.
+A preempted request saves only what it alone had: the beginning that the keeper holds too is found there again.
 Sequences of a model that cannot share prefixes are moved whole.
 """
 
@@ -24,13 +24,13 @@ from engine.generation.sequence import SavedPart, TokenSequence
 from engine.generation.spilling import on_disk
 
 log = logging.getLogger(__name__)
-# With less, what moving takes however little it is says nothing of how fast bytes are.
+# Below this, fixed costs dominate, and the time says nothing about the rate per byte.
 _TELLING_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class OverDisk:
-    """Saving into files of a folder, through so much memory at a time where what is saved can be cut."""
+    """Saving into files of a folder, through `passing_bytes` of memory at a time where the data can be cut."""
 
     folder: Path
     passing_bytes: int
@@ -49,7 +49,7 @@ class Residence:
         self.saved_bytes = self.spilled_bytes = 0
 
     def take_over(self, before: Residence) -> None:
-        """Goes on from what another context's held outside of its cells."""
+        """Takes over what another context's residence held outside of its cells."""
         self.rates, self.disk_folder = before.rates, before.disk_folder
         self.saved_bytes, self.spilled_bytes = before.saved_bytes, before.spilled_bytes
 
@@ -57,8 +57,8 @@ class Residence:
         """Gives a request cells again, with what is kept and what was saved of it; returns how many tokens were kept.
 
         Args:
-            group: What has no cells.
-            before: What it goes on behind, in cells: of this, all that is not kept is shared.
+            group: It has no cells.
+            before: The sequence in cells that it continues: everything of it that is not kept is shared.
 
         Raises:
             NoCells: All sequence numbers are taken; nothing has changed.
@@ -77,18 +77,18 @@ class Residence:
             group.has_forked = False
             self.trim(lead, kept)
         if len(group.sequences) > 1 and not group.has_forked:
-            # They part behind a computed token, also where all that they share is kept and nothing had to be saved.
+            # They fork after a computed token, even where all that they share is kept and nothing had to be saved.
             self.trim(lead, group.shared_length - 1)
         self.forget_saved(group)
-        # The last token is always computed, because its logits are wanted.
+        # The last token is always computed, because its logits are needed.
         self.trim(lead, len(lead.tokens) - 1)
         return min(kept, lead.num_computed)
 
     def _usable(self, group: SequenceGroup) -> Found | None:
-        """What was found of a group, up to a position at which it can go on.
+        """What was found of a group, up to a position from which it can continue.
 
-        The last token has to be computed again. With a sliding window it may look at one that the node before its end
-        needs no more, so all of the last node is computed.
+        The last token has to be computed again. With a sliding window, it may attend to a token that the node before
+        its end no longer needs, so all of the last node is computed.
         """
         found = group.found
         if group.is_swapped and not self.can_share:
@@ -117,12 +117,12 @@ class Residence:
         self._cells.close(held)
 
     def trim(self, sequence: TokenSequence, end: int) -> None:
-        """Forgets what was computed from position `end` on: all of it where the model cannot rewind."""
+        """Removes what was computed from position `end` on: all of it where the model cannot rewind."""
         if sequence.held is not None and sequence.held.end > end:
             self._forget_from(sequence.held, end)
 
     def roll_back(self, sequence: TokenSequence) -> None:
-        """Forgets what a batch that failed left in cells behind the last position that was counted."""
+        """Removes what a failed batch left in cells after the last counted position."""
         if sequence.held is not None:
             self._forget_from(sequence.held, sequence.held.end)
 
@@ -139,14 +139,14 @@ class Residence:
         self._context.copy(lead.held.slot, sequence.held.slot, 0, end if self.can_share else -1)
 
     def _share_behind(self, source: TokenSequence, target: TokenSequence) -> None:
-        """Lets `target` share also what `source` holds behind all that both have."""
+        """Lets `target` also share what `source` holds beyond the end of `target`."""
         if source.held is not None and target.held is not None:
             start, end = target.held.end, source.held.end
             self._cells.share(source.held, target.held, start, end)
             self._context.copy(source.held.slot, target.held.slot, start, end)
 
     def parts(self, group: SequenceGroup, kept: int | None = None) -> list[Part]:
-        """What would have to be saved of a request that leaves, or computed again; `kept` as in `save`."""
+        """What would have to be saved of a leaving request, or computed again; `kept` as in `save`."""
         bytes_per_cell, own = self._bytes_per_cell(group), self._own(group, kept)
         return [Part(start, end - start, int((end - start) * bytes_per_cell)) for _, start, end in own]
 
@@ -156,15 +156,15 @@ class Residence:
         return self.can_share and not self._has_window
 
     def save(self, group: SequenceGroup, kept: int | None = None, way: OverDisk | None = None) -> bool:
-        """Copies out of the cells what only this request holds; False where that failed and nothing is saved.
+        """Copies what only this request holds out of the cells; False where that failed and nothing is saved.
 
         Args:
-            group: Who leaves.
+            group: The request that leaves.
             kept: Up to where it will be found again, where that is not all that it shares with others.
             way: How, where memory has no room for all of it.
         """
         if self._has_window and self.can_share and group.has_forked:
-            # What others would part from behind is not in it, but only what the first of them looks at by now.
+            # It no longer holds what others would fork from, but only what the first of them attends to by now.
             return False
         since = self._clock()
         for sequence, start, end in list(self._cut(self._own(group, kept), self._bytes_per_cell(group), way)):
@@ -187,7 +187,7 @@ class Residence:
     def _cut(
         self, owned: Iterator[tuple[TokenSequence, int, int]], bytes_per_cell: float, way: OverDisk | None
     ) -> Iterator[tuple[TokenSequence, int, int]]:
-        """The same positions in pieces that pass through the memory of `way`."""
+        """Cuts the positions into pieces that pass through the memory of `way`."""
         if way is None or not self.can_cut:
             yield from owned
             return
@@ -197,7 +197,7 @@ class Residence:
                 yield sequence, place, min(place + most_tokens, end)
 
     def spill(self, group: SequenceGroup, folder: Path) -> bool:
-        """Moves what was saved of a request from memory to the disk; where that has no room, it is forgotten."""
+        """Moves what was saved of a request from memory to disk; where the disk has no room, it is dropped."""
         try:
             for sequence in group.sequences:
                 for number, part in enumerate(sequence.saved):
@@ -212,10 +212,10 @@ class Residence:
         return True
 
     def gather(self, groups: Sequence[SequenceGroup]) -> list[SequenceGroup]:
-        """Puts what only one answer holds side by side; all of it goes through memory at once.
+        """Puts what each single answer holds side by side; all of it goes through memory at once.
 
         Returns:
-            Whose cells could not be written again: they have to leave.
+            Groups whose cells could not be written again: they have to leave.
         """
         since, moved = self._clock(), list[tuple[TokenSequence, SavedPart, SequenceGroup]]()
         for group in groups:
@@ -230,12 +230,12 @@ class Residence:
         return lost
 
     def forget(self, group: SequenceGroup) -> None:
-        """Lets go of everything that a request has, in cells and outside."""
+        """Drops everything that a request has, in cells and outside."""
         self.leave(group)
         self.forget_saved(group)
 
     def own_bytes(self, group: SequenceGroup) -> int:
-        """What `gather` moves of a request: nothing of one whose answers share cells with each other."""
+        """What `gather` moves of a request: nothing where its answers share cells with each other."""
         return sum(part.num_bytes for part in self.parts(group)) if self._is_alone(group) else 0
 
     def _is_alone(self, group: SequenceGroup) -> bool:
@@ -245,7 +245,7 @@ class Residence:
         if not self.own_bytes(group):
             return None
         ((sequence, start, end),) = self._own(group, None)
-        # What is kept may be held by others behind a gap as well: moved, it would take cells twice.
+        # What is kept may also be held by others beyond a gap: moved, it would take cells twice.
         if sequence.held is None or self._cells.num_private(sequence.held) < end - start:
             return None
         part = self._save(sequence, start, end)
@@ -266,7 +266,7 @@ class Residence:
         self._cells.trim(held, end)
 
     def _own(self, group: SequenceGroup, kept: int | None) -> Iterator[tuple[TokenSequence, int, int]]:
-        """Sequences with the positions that are theirs: what they share counts once, for the lead."""
+        """Sequences with the positions that only they hold; what they share counts once, for the lead."""
         held = [sequence.held for sequence in group.live if sequence.held is not None]
         shared = self._cells.shared_end([cells for cells in held if cells.cells]) if held and held[0].cells else 0
         shared = shared if kept is None else kept
@@ -318,7 +318,7 @@ class Residence:
         if group.has_forked and not self._load_beside(group, lead):
             return False
         saved = [part for sequence in group.sequences for part in sequence.saved]
-        # What comes from the disk says nothing of memory.
+        # Loading from disk says nothing about memory's rate.
         if not any(part.is_on_disk for part in saved):
             self.rates = self.rates.with_load(sum(part.num_bytes for part in saved), self._clock() - since)
         return True
@@ -365,7 +365,7 @@ class Residence:
         return True
 
     def forget_saved(self, group: SequenceGroup) -> None:
-        """What was saved of a request is of no use any more."""
+        """Drops what was saved of a request."""
         for sequence in group.sequences:
             for part in sequence.saved:
                 self.saved_bytes -= 0 if part.is_on_disk else part.num_bytes

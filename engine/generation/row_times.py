@@ -1,11 +1,10 @@
-"""What attention takes that is computed token by token, learnt from answers that are written: it differs most of all.
+"""The cost of attention that is computed token by token, learnt from running answers: it varies most of all costs.
 
-By how many multiplications there are it is 12 times as long as matrices (rows.py), and so it was with three models on
-one machine. With heads of 64 on another it was 45 times: 26 tokens of a prompt behind 638 took .58 s, as long as 110
-of a longer one. Whoever writes computes a token at a time behind more and more others, so how much longer that takes
-with each of them is the slope of a line through such passes: of lines, one for each number of answers, which have the
-slope in common. The foot of that of one answer is what a pass takes with no cells to look at. What a token takes beside
-many others is told by passes over prompts.
+By the number of multiplications it is 12 times that of matrices (rows.py), and so it was with three models on one
+machine. With heads of 64 on another it was 45 times: 26 tokens of a prompt after 638 took .58 s, as long as 110 of a
+longer one. Answers compute a token at a time after more and more others, so the added time for each of these is the
+slope of a line through such passes: of lines, one for each number of answers, with the same slope. The intercept for
+one answer is what a pass takes with no cells to attend to. Passes over prompts show what a token takes among many.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from dataclasses import dataclass
 
 from engine.generation.rows import TILE_TOKENS, Extent, Filling, computed_tokens
 
-# How much of what is known a pass takes the place of: several answers tell together, and yesterday's machine is none.
+# How much of what is known a pass replaces: several answers count together, and yesterday's machine not at all.
 _FORGETTING = 1 / 512
 _LEARNING_RATE = 0.1
-# A line is drawn through so many passes at the least, whose lengths differ by so many cells on the average.
+# A line is drawn through at least this many passes, whose lengths have at least this standard deviation.
 _LEAST_PASSES, _LEAST_SPREAD = 32, 128.0
-# A pass that took so many times what is usual was held up by something else.
+# A pass that took this many times the usual was held up by something else.
 _HELD_UP = 3.0
-# Attention takes no less than it does by tiles, and no so many times what was measured elsewhere.
+# Attention takes no less than by tiles, and no more than this many times what was measured elsewhere.
 _MOST_TIMES = 16.0
 
 
@@ -47,15 +46,15 @@ class _Line:
 
 
 class RowTimes:
-    """Learns from passes where all weights are at hand; owned by the generation thread."""
+    """Learns from passes with all weights in memory; owned by the generation thread."""
 
     def __init__(self) -> None:
         self._cell_cost = 0.0
         self._forget()
 
     def _forget(self) -> None:
-        # Seconds of what a token's matrices take in a tile; and of passes with a token each of so many answers, by the
-        # cells that these look at together.
+        # Seconds of a token's matrices in a tile; and lines of passes with one token of each of n answers, by the cells
+        # that these attend to together.
         self._token_seconds, self._lines = 0.0, dict[int, _Line]()
 
     def begin(self, cell_cost: float) -> None:
@@ -65,7 +64,7 @@ class RowTimes:
             self._forget()
 
     def note(self, batch: Sequence[Extent], seconds: float) -> None:
-        """A pass took so long."""
+        """Notes that a pass took `seconds`."""
         num_tokens = sum(extent.num_tokens for extent in batch)
         if num_tokens >= TILE_TOKENS:
             seen = seconds / computed_tokens(batch, self._cell_cost)
@@ -78,7 +77,7 @@ class RowTimes:
                 line.add(sum(extent.end for extent in batch), seconds)
 
     def learnt(self, filling: Filling) -> Filling:
-        """`filling` with what was learnt; as it is where that is not enough yet."""
+        """`filling` with what was learnt; unchanged where that is not enough yet."""
         lines, token = self._lines.values(), self._token_seconds
         count, spread = sum(line.count for line in lines), sum(line.spread for line in lines)
         is_telling = count >= _LEAST_PASSES and spread >= count * _LEAST_SPREAD**2

@@ -1,8 +1,8 @@
 """Fuller batches: what a processor computes faster together than the rest of a batch by itself.
 
-Two of llama.cpp's ways on a processor are by blocks of rows: matrices in its own order by four tokens (fours.py), and
-attention to 64 tokens and more by tiles, at three times the speed of token by token: 48 tokens behind 1,500 took 1.06 s
-where 64 took .93. So a batch is filled up by tokens that nobody asked for where that is the faster way. Pure.
+Two of llama.cpp's methods on a processor work by blocks of rows: matrices in its own order by four tokens
+(batch_padding.py), and attention of 64 tokens and more by tiles, at three times the speed of token by token: 48 tokens
+after 1,500 took 1.06 s where 64 took .93. So a batch is padded where that is faster. Pure.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ TILE_TOKENS = 64
 # Measured with three models on one machine; a third of it by tiles.
 _AS_MANY_IN_OWN_ORDER, _AS_MANY_IN_FILE_ORDER = 12.0, 5.0
 _SHARE_BY_TILES = 1 / 3
-# What is gained has to be more than what the estimate may be wrong by.
+# The gain has to exceed the error of the estimate.
 _LEAST_GAIN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Tokens of one sequence in a batch, and how many the sequence has with them."""
+    """Tokens of one sequence in a batch, and the length of the sequence including them."""
 
     num_tokens: int
     end: int
@@ -29,14 +29,14 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """When a batch is filled up.
+    """When a batch is padded.
 
     Args:
         in_fours: Matrices are multiplied by four tokens at once.
-        cell_cost: What a token's attention to one cell takes, token by token, of what its matrices take, as `cell_cost`
-            reckons it; 0 where attention is not computed by tiles.
-        row_cost: The same as it was measured here; 0 where it was not.
-        pass_cost: What a pass of few tokens takes at the least, as it reads all weights: as many tokens' matrices.
+        cell_cost: A token's attention to one cell, token by token, as a share of its matrices, as `cell_cost` estimates
+            it; 0 where attention is not computed by tiles.
+        row_cost: The same as measured here; 0 where it was not.
+        pass_cost: What a pass of few tokens takes at least, because it reads all weights: in tokens' matrices.
     """
 
     in_fours: bool = False
@@ -46,7 +46,7 @@ class Filling:
 
     @property
     def tile_cost(self) -> float:
-        """What a token's attention to one cell takes in a tile."""
+        """A token's attention to one cell in a tile."""
         return _SHARE_BY_TILES * self.cell_cost
 
     def measured(self, row_cost: float, pass_cost: float) -> Filling:
@@ -63,9 +63,9 @@ class Filling:
         return self._by_tile(batch) < (1 - _LEAST_GAIN) * self._by_rows(batch)
 
     def are_faster_apart(self, prompts: Sequence[Extent], answers: Sequence[Extent], n_ubatch: int) -> bool:
-        """Whether two passes take less time than one where that has fewer tokens than a tile.
+        """Whether two passes take less time than one that has fewer tokens than a tile.
 
-        A prompt alone may be filled up to a tile; with answers, that would look at the cells of all of them.
+        A prompt alone may be padded to a tile; with answers, that would attend to the cells of all of them.
         """
         together = [*prompts, *answers]
         if not (self.cell_cost and prompts and answers) or sum(extent.num_tokens for extent in together) >= TILE_TOKENS:
@@ -112,9 +112,9 @@ def _attention_of_tile(num_cells: int, cell_cost: float) -> float:
 
 
 def cell_cost(num_parameters: int, num_layers: int, width: int, *, in_own_order: bool) -> float:
-    """`Filling.cell_cost` of a model: by how many multiplications there are of both kinds, of which one takes longer.
+    """`Filling.cell_cost` of a model: from the number of multiplications of both kinds, of which one takes longer.
 
-    Of a token with its matrices there is one for each parameter; with a cell two for each layer and channel.
+    A token's matrices take one for each parameter; its attention to a cell takes two for each layer and channel.
     """
     longer = _AS_MANY_IN_OWN_ORDER if in_own_order else _AS_MANY_IN_FILE_ORDER
     return longer * 2 * num_layers * width / num_parameters

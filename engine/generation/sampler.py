@@ -1,7 +1,7 @@
 """Chooses the next token from the logits of a row; the steps and their order are llama.cpp's own.
 
-Each answer has a sampler of its own, with its own random numbers: what else runs in the batch changes nothing. Where
-the chain takes the likeliest few anyway, it is given no others: going through a whole vocabulary takes it up to
+Each answer has its own sampler, with its own random numbers: what else runs in the batch changes nothing. Where the
+chain takes the likeliest few anyway, it is given no others: going through a whole vocabulary takes it up to
 milliseconds for each token.
 """
 
@@ -26,9 +26,9 @@ from engine.generation.candidates import Candidates
 from engine.generation.grammar import NativeGrammar, grammar_of
 from engine.generation.model import Model
 
-# What means a fresh seed to llama.cpp; those below are seeds.
+# llama.cpp's value for a fresh seed; those below are seeds.
 ANY_SEED = 0xFFFFFFFF
-# Of the likeliest token's; what has less is never drawn.
+# Relative to the likeliest token; a less likely one is never drawn.
 _LEAST_CHANCE = 1e-12
 
 
@@ -50,10 +50,10 @@ class Sampler(Protocol):
 
 
 class ChainSampler:
-    """A chain of llama.cpp's samplers, behind a grammar where one is wanted."""
+    """A chain of llama.cpp's samplers, after a grammar where one is wanted."""
 
     def __init__(self, model: Model, params: SamplingParams, candidates: Candidates | None = None) -> None:
-        """Builds the chain; without `candidates` it has a list of its own.
+        """Builds the chain; without `candidates` it has its own list.
 
         Raises:
             BadRequest: The grammar cannot be used, or a biased token is none of the model's.
@@ -79,7 +79,7 @@ class ChainSampler:
         """The next token; the chain remembers it (penalties, grammar state).
 
         Raises:
-            DecodeFailed: The logits are no numbers.
+            DecodeFailed: The logits are not finite numbers.
             GenerationError: The grammar lets no token of this model follow.
         """
         logits = self._logits(context, row)
@@ -93,7 +93,7 @@ class ChainSampler:
         """Remembers tokens that were written before as if they had been chosen here.
 
         Raises:
-            GenerationError: They have not the form that the grammar gives.
+            GenerationError: They do not follow the grammar.
         """
         for token in tokens:
             if self._grammar is not None and not self._grammar.allows(token):
@@ -111,7 +111,7 @@ class ChainSampler:
             self._chain = None
 
     def renew(self) -> None:
-        """Goes on with the model loaded anew, with the same random numbers and in the same place of the grammar."""
+        """Goes on with the reloaded model, with the same random numbers and in the same place of the grammar."""
         if self._grammar is not None:
             self._grammar.renew()
 
@@ -127,21 +127,21 @@ class ChainSampler:
             raise ValueError(f"no logits were asked for in row {row}")
         row_data: Any = self._row_type.from_address(ctypes.addressof(pointer.contents))
         logits: NDArray[np.float32] = np.frombuffer(row_data, np.float32)
-        # NaN goes through max. The samplers sort, which with NaN may read and write anywhere.
+        # max propagates NaN. The samplers sort, which with NaN may read and write anywhere.
         if not math.isfinite(logits.max()):
             raise DecodeFailed("The model computed nothing that can be read.", "Its file may be damaged: get it again.")
         return logits
 
     def _likeliest(self, logits: NDArray[np.float32]) -> llama.llama_token_data_array:
-        """Those of which the chain would take one, were it given all."""
+        """The candidates among which the chain would choose, were it given all."""
         if self._num_likeliest is None:
             return self._candidates.all(logits)
         return self._candidates.best(logits, self._num_likeliest, self._biased.union(self._penalised))
 
     def _shaped(self, token: int, logits: NDArray[np.float32], grammar: NativeGrammar) -> int:
-        """A token that the grammar allows: the one chosen freely, if it does, else one chosen among all that it does.
+        """A token that the grammar allows: the freely chosen one if allowed, else one chosen among all allowed tokens.
 
-        Asking for one token costs nothing and asking for all of them milliseconds, so that comes second.
+        Checking one token costs nothing, and checking all of them milliseconds, so that comes second.
         """
         if grammar.allows(token):
             return token
@@ -158,7 +158,7 @@ class ChainSampler:
 
 
 def check_sampler(model: Model, params: SamplingParams) -> None:
-    """Refuses what no sampler can be made of, long before one is.
+    """Refuses parameters of which no sampler can be made, long before one is.
 
     Raises:
         BadRequest: The grammar cannot be used, or a biased token is none of the model's.
@@ -169,16 +169,16 @@ def check_sampler(model: Model, params: SamplingParams) -> None:
 
 
 def params_of_answer(params: SamplingParams, answer: int) -> SamplingParams:
-    """The parameters of one of several answers to a prompt: with a seed, each has one of its own."""
+    """The parameters of one of several answers to a prompt: with a seed, each has its own."""
     if params.seed is None or answer == 0:
         return params
     return replace(params, seed=params.seed + answer)
 
 
 def _num_likeliest(params: SamplingParams) -> int | None:
-    """How many of the likeliest tokens the chain cuts to before anything else; None where that is not its first cut.
+    """The number of likeliest tokens that the chain cuts to first; None where that is not its first cut.
 
-    Biases and penalties come before the cut, of tokens that are known. What DRY makes less likely is not.
+    Biases and penalties come before the cut, for tokens that are known. What DRY makes less likely is not known.
     """
     if params.dry_multiplier > 0:
         return None
@@ -204,7 +204,7 @@ def _steps(model: Model, params: SamplingParams) -> list[Any]:
 
 
 def _changes(model: Model, params: SamplingParams) -> list[Any]:
-    """What changes logits: biases, penalties of words, and of sequences (DRY)."""
+    """The steps that change logits: biases, penalties of words, and of sequences (DRY)."""
     steps = [
         llama.llama_sampler_init_penalties(
             model.num_tokens,
@@ -235,12 +235,12 @@ def _changes(model: Model, params: SamplingParams) -> list[Any]:
 
 
 def _cuts(params: SamplingParams, seed: int) -> list[Any]:
-    """What leaves out tokens; a cut that would leave out nothing is not made."""
+    """The steps that leave out tokens; a step that would leave out nothing is not made."""
     steps = []
     if params.top_k > 0:
         steps.append(llama.llama_sampler_init_top_k(params.top_k))
     if params.typical_p < 1:
-        # The step computes p * log(p), which is no number where a grammar or a bias has left a token no chance at all.
+        # The step computes p * log(p), which is NaN where a grammar or a bias has left a token no chance at all.
         steps.append(llama.llama_sampler_init_min_p(_LEAST_CHANCE, 1))
         steps.append(llama.llama_sampler_init_typical(params.typical_p, 1))
     if params.top_p < 1:

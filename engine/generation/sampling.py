@@ -43,7 +43,7 @@ def _shown(bound: float) -> str:
 
 
 def check_sampling(params: SamplingParams) -> None:
-    """Refuses what cannot be sampled with.
+    """Refuses values that cannot be sampled with.
 
     Raises:
         BadRequest: The sentence names the parameter and what it may be.

@@ -1,6 +1,6 @@
-"""How what lies in cells gets below: copied to memory, or through it to the disk where memory has no room for its path.
+"""How KV in cells gets to lower tiers: copied to memory, or through it to disk where memory has no room for its path.
 
-A node is saved with what of its path is not below yet, since nothing lies there without what it depends on.
+A node is saved together with the missing part of its path, since nothing lies below without what it depends on.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from engine.generation.knowledge_tree import Node, path_of
 
 
 class Saving:
-    """From the upper tier of a knowledge tree to the lower ones.
+    """Saves nodes from the upper tier of a knowledge tree to the lower ones.
 
-    `cell_bytes` are those of one token, as the last node that was saved told; 0 before the first.
+    `cell_bytes` are those of one token, according to the last node that was saved; 0 before the first.
     """
 
     def __init__(self, cells: KeptCells, kept: KeptBytes, now: Callable[[], float]) -> None:
@@ -28,7 +28,7 @@ class Saving:
         self.cell_bytes = 0.0
 
     def save(self, node: Node, sequence: CellSequence | None = None) -> bool:
-        """Has a node, and what of its path is not there yet, in a tier below; False where there is no room now.
+        """Saves a node, and the missing part of its path, to a tier below; False where there is no room now.
 
         Args:
             node: Lies in cells, as its path does where it is not below.
@@ -46,7 +46,7 @@ class Saving:
                 each.pins -= 1
 
     def save_by_waiting(self, node: Node, sequence: CellSequence | None, ends_at: float) -> bool:
-        """The same, as soon as the disk takes another one, where it is the only room."""
+        """Does the same as soon as the disk takes another node, where it is the only room."""
         while self._outgrows(node) and self._kept.is_busy and self.wait(ends_at):
             if node.is_gone:
                 return False
@@ -55,9 +55,9 @@ class Saving:
         return False
 
     def save_behind(self) -> None:
-        """When cells fill up, has written what is likely to leave next, where memory has no room for its path."""
+        """When cells fill up, saves what is likely to leave next, where memory has no room for its path."""
         if self._kept.slabs.budget_bytes >= self.cell_bytes * self._cells.num_cells:
-            # No path is longer; looking at nodes would take a good part of what a decision may.
+            # No path is longer; looking at nodes would take a good part of the time for a decision.
             return
         shelf = self._cells.shelf
         if shelf.num_tokens < WRITES_BEHIND_FROM * self._cells.budget_cells or not self._kept.can_write:
@@ -69,7 +69,7 @@ class Saving:
             self.save(next_out[0])
 
     def wait(self, ends_at: float) -> bool:
-        """For something that is on its way to or from the disk; False where it is too late for that."""
+        """Waits for a transfer to or from disk; False where it is too late for that."""
         left = ends_at - self._now()
         if left > 0:
             self._kept.wait(left)

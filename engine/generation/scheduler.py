@@ -1,9 +1,9 @@
-"""What the next step computes, who is admitted and who has to leave: pure functions over frozen snapshots.
+"""What the next step computes, which requests are admitted and which have to leave: pure functions over snapshots.
 
-Requests are served first come, first served within a priority; a request that has waited long behind others than its
-own kind counts as more urgent, so that nothing starves. Among equals, those are preferred of whose prompt more is kept
-in relation to what has to be computed (RAGCache, https://arxiv.org/abs/2404.12457, section 5.2), but nobody is passed
-over more than a few times.
+Requests are served first come, first served within a priority; a request that has waited long behind other kinds
+counts as more urgent, so that nothing starves. Among equals, requests are preferred of whose prompt more is kept in
+relation to what has to be computed (RAGCache, https://arxiv.org/abs/2404.12457, section 5.2), but none is passed over
+more than a few times.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from engine.core import Priority
 from engine.generation.rows import TILE_TOKENS
 
 _RANKS: dict[Priority, int] = {"interactive": 0, "batch": 1, "idle": 2}
-# A batch request counts as interactive when for so long nothing was computed for any, one for idle times after twice
-# as long.
+# A batch request counts as interactive when nothing was computed for any batch request for this long, and one for idle
+# times after twice as long.
 AGEING_SECONDS = 60.0
-# Answers that are being written pause at most about this long for a chunk of somebody's prompt.
+# Running answers pause at most about this long for a chunk of another prompt.
 STALL_SECONDS = 0.4
-# Where nobody writes, nothing can be stopped for about this long; fewer tokens than these are read no faster.
+# Where no answer is written, nothing can be stopped for about this long; fewer tokens than these are read no faster.
 STOP_SECONDS = 1.5
 MIN_ALONE_TOKENS = 128
-# Prompts that are to be read in the next steps have cells; all others wait, so that whoever comes can go before them.
+# Prompts that are to be read in the next steps have cells; all others wait, so that new requests can overtake them.
 READ_AHEAD_STEPS = 2
 # Below this, a chunk reads the weights for too few tokens to be worth it.
 MIN_CHUNK_TOKENS = 32
-# Where prompts and answers take turns, answers that somebody watches are written for so much of the time that prompts
-# were read for: a few tokens in one go instead of one. What has been written gives its cells back, and attention looks
-# at fewer.
+# Where prompts and answers take turns, watched answers are written for this share of the time that prompts were read
+# for: a few tokens in one go instead of one. Answers that end give their cells back, and attention has fewer to look
+# at.
 ANSWERS_SHARE = 1 / 4
-# The same where nobody waits for these prompts as much as for the answers: a script's, or the every-file page's.
+# The same for prompts that are less urgent than the answers: a script's, or the every-file page's.
 ANSWERS_SHARE_BEFORE_SCRIPTS = 4.0
-# Answers that somebody watches pause at most about this long for such a prompt, within a batch that has both.
+# Watched answers pause at most about this long for such a prompt, within a batch that has both.
 SCRIPT_STALL_SECONDS = 0.05
 
 
@@ -41,7 +41,7 @@ SCRIPT_STALL_SECONDS = 0.05
 class Demand:
     """Tokens that a running sequence could have computed in this step; a decode has one, and perhaps a draft.
 
-    `is_watched`: somebody may be looking at it being written.
+    `is_watched`: a user may be watching it being written.
     """
 
     num_tokens: int
@@ -74,7 +74,7 @@ class Resident:
 
 
 def rank(priority: Priority, waited_seconds: float) -> int:
-    """0 is the most urgent; waiting behind more urgent ones makes any request urgent in the end."""
+    """The rank of a priority, 0 the most urgent; waiting behind more urgent requests raises it in the end."""
     return max(0, _RANKS[priority] - int(waited_seconds / AGEING_SECONDS))
 
 
@@ -83,9 +83,9 @@ def chunk_tokens(
 ) -> int:
     """The most prompt tokens of a step: what llama.cpp computes in one go, so that a cancel waits for no more.
 
-    While `num_watched` answers are being written it is as much as fits into `stall_seconds`, which a reader may wait,
-    else into the one that whoever cancels does, or comes with something more urgent. Whole tiles where possible: one
-    tile at least, unless it alone takes longer than that second pause.
+    While `num_watched` answers are being written it is as much as fits into `stall_seconds`, which a reader may wait;
+    else into the pause that a cancel, or a more urgent request, may wait. Whole tiles where possible: one tile at
+    least, unless it alone takes longer than that second pause.
     """
     if seconds_per_token <= 0:
         return n_ubatch
@@ -103,18 +103,18 @@ def _whole_tiles(num_tokens: int) -> int:
 def whose_turn(
     demands: Sequence[Demand], granted: Sequence[int], *, answers_first: bool, is_faster_apart: bool = False
 ) -> list[bool]:
-    """Who is in the next batch, of those that `pack` granted something: not all where they would share tiles.
+    """Which demands are in the next batch, of those that `pack` granted something: not all if they would share tiles.
 
     Each token of a tile is computed against the cells of all others in it, so that a chunk with a few answers' tokens
-    takes up to twice what both take one after the other (a 1B model on two cores: 64 tokens and five behind a thousand
-    each 1.6 s; apart .6 s and .12 s). Fewer tokens than a tile are computed each by itself, or filled up where that is
-    the faster way for all of them (rows.py), and share the weights; unless two passes are faster.
+    takes up to twice what both take one after the other (a 1B model on two cores: 64 tokens and five, after a thousand
+    each, 1.6 s; apart .6 s and .12 s). Fewer tokens than a tile are computed one by one, or padded where that is faster
+    for all of them (rows.py), and share the weights; unless two passes are faster.
 
     Args:
         demands: What could be computed.
         granted: What `pack` would put into one batch.
-        answers_first: Who of both goes first.
-        is_faster_apart: Whether they are computed apart also where they are fewer than a tile's.
+        answers_first: Whether answers go before prompts.
+        is_faster_apart: Whether they are computed apart even where they are fewer than a tile.
     """
     is_reading = [demand.num_tokens > 1 for demand in demands]
     sides = {reads for reads, num_tokens in zip(is_reading, granted, strict=True) if num_tokens}
@@ -124,7 +124,7 @@ def whose_turn(
 
 
 def are_scripts_read(demands: Sequence[Demand]) -> bool:
-    """Whether all prompts that are read are less urgent than an answer that somebody watches being written."""
+    """Whether all prompts that are read are less urgent than a watched answer."""
     watched = (demand.rank for demand in demands if demand.num_tokens == 1 and demand.is_watched)
     prompts = (demand.rank for demand in demands if demand.num_tokens > 1)
     most_urgent = min(watched, default=None)
@@ -132,11 +132,11 @@ def are_scripts_read(demands: Sequence[Demand]) -> bool:
 
 
 def answers_share(demands: Sequence[Demand]) -> float:
-    """For how much of the time that prompts are read for, answers are written for: 0 where they come second.
+    """The share of the time of reading prompts that answers are written for; 0 where answers come second.
 
-    They do where nobody watches any: for all others it counts when they end, and a step takes hardly longer with the
-    answers to the prompts that are being read. So these come first, and answers are written in steps of many. It saves
-    a backlog 15 to 35 % of its mean latency, by tests/bench/simulate.py.
+    They do where none is watched: for all others their end counts, and a step takes hardly longer together with the
+    answers to the prompts that are being read. So prompts come first, and answers are written in steps of many. That
+    saves a backlog 15 to 35 % of its mean latency, by tests/bench/simulate.py.
     """
     if not any(demand.is_watched for demand in demands if demand.num_tokens == 1):
         return 0.0
@@ -154,10 +154,11 @@ def pack(
 ) -> list[int]:
     """How many tokens of each demand the next batch computes.
 
-    First a token for everybody who is writing, then their drafts, then prompts: the most urgent first, at most
-    `chunk` tokens of them. Prompts read ahead for idle times wait while anything more urgent runs. A row of logits is
-    kept for each demand and each drafted token, of which there are `max_rows` (None: for every token). `in_tiles`:
-    fewer tokens than a tile take as long as a tile, so of the last prompt no fewer are left for another batch.
+    First a token for every running answer, then their drafts, then prompts: the most urgent first, at most `chunk`
+    tokens of them; of that, short ones that pass a long one take half at most, or a tile. Prompts read ahead for idle
+    times wait while anything more urgent runs. A row of logits is kept for each demand and each drafted token, of which
+    there are `max_rows` (None: for every token). `in_tiles`: fewer tokens than a tile take as long as a tile, so of the
+    last prompt no fewer are left for another batch.
     """
     granted = [0] * len(demands)
     left = min(max_tokens, num_free_cells)
@@ -174,8 +175,15 @@ def pack(
             rows -= drafted
     left = min(left, chunk)
     prompts = _prompts(demands)
+    first_long = {
+        demands[index].rank: demands[index].arrival for index in reversed(prompts) if _is_long(demands[index])
+    }
+    for_passing = max(TILE_TOKENS, left // 2)
     for index in prompts:
-        granted[index] = min(demands[index].num_tokens, left)
+        demand = demands[index]
+        passes = not _is_long(demand) and demand.arrival > first_long.get(demand.rank, demand.arrival)
+        granted[index] = min(demand.num_tokens, left, for_passing if passes else left)
+        for_passing -= granted[index] * passes
         if in_tiles and index == prompts[-1]:
             granted[index] = _leaving_a_tile(demands[index].num_tokens, granted[index])
         left -= granted[index]
@@ -183,7 +191,7 @@ def pack(
 
 
 def _leaving_a_tile(num_tokens: int, num_granted: int) -> int:
-    """So many of a prompt's tokens that a whole tile of it is left or nothing, and it is not less than one itself."""
+    """A grant that leaves a whole tile of a prompt or nothing, and is not less than a tile itself."""
     num_left = num_tokens - num_granted
     least = num_granted - (TILE_TOKENS - num_left)
     return least if 0 < num_left < TILE_TOKENS <= least else num_granted
@@ -200,20 +208,25 @@ def _prompts(demands: Sequence[Demand]) -> list[int]:
     return sorted(reading, key=lambda index: reading_order(demands[index]))
 
 
-def reading_order(demand: Demand) -> tuple[int, bool, int]:
-    """By urgency, then by arrival; but a prompt of which a tile or less is left is not kept waiting for a long one.
+def _is_long(demand: Demand) -> bool:
+    """Whether a prompt takes more than the tile that lets it pass others."""
+    return demand.num_tokens > TILE_TOKENS
 
-    It has ended with the pass that takes it along, which delays the others by that much: a question of 39 tokens came
-    14 s later where it was read behind one of 572 (issue 6). Its first token then comes first.
+
+def reading_order(demand: Demand) -> tuple[int, bool, int]:
+    """By urgency, then by arrival; but a prompt with a tile or less left does not wait for a long one.
+
+    It is done with the pass that includes it, which delays the others by only that much: a question of 39 tokens came
+    14 s later where it was read after one of 572 (issue 6). So its first token comes first.
     """
-    return demand.rank, demand.num_tokens > TILE_TOKENS, demand.arrival
+    return demand.rank, _is_long(demand), demand.arrival
 
 
 def next_admission(candidates: Sequence[Candidate], window: int) -> Candidate | None:
-    """Who gets cells next: nobody behind it does before it has got them.
+    """The request that gets cells next; none after it gets any before that.
 
-    Within a rank those that were preempted come first. Of new ones, the one whose kept part is largest in relation
-    to the rest; whoever has been passed over `window` times is not any more.
+    Within a rank, preempted ones come first. Among new ones, it is the one whose kept part is largest in relation to
+    the rest; a request that has been passed over `window` times comes first.
     """
     if not candidates:
         return None
@@ -227,7 +240,7 @@ def next_admission(candidates: Sequence[Candidate], window: int) -> Candidate | 
 
 
 def passed_over(candidates: Sequence[Candidate], chosen: Candidate) -> list[str]:
-    """Those that came before `chosen` and were as urgent."""
+    """Candidates that came before `chosen` and were as urgent."""
     return [c.request_id for c in candidates if c.rank == chosen.rank and c.arrival < chosen.arrival]
 
 
@@ -236,15 +249,15 @@ def _kept_share(candidate: Candidate) -> tuple[float, int]:
 
 
 def victim(residents: Sequence[Resident]) -> Resident | None:
-    """Who gives up all its cells: the latest arrival of the least urgent."""
+    """The resident that gives up all its cells: the latest arrival of the least urgent."""
     return max(residents, key=lambda resident: (resident.rank, resident.arrival), default=None)
 
 
 def is_read_soon(num_to_read: int, num_unread: int, step_tokens: int) -> bool:
-    """Whether a request whose turn it is would be read in the next steps, behind `num_unread` tokens of others."""
+    """Whether a request whose turn it is would be read in the next steps, after `num_unread` tokens of others."""
     return num_to_read <= TILE_TOKENS or num_unread < READ_AHEAD_STEPS * step_tokens
 
 
 def watermark(num_cells: int, num_writing: int) -> int:
-    """Cells that admission leaves free, so that those who are writing do not run out right after it."""
+    """Cells that admission leaves free, so that running answers do not run out right after it."""
     return max(num_cells // 100, 2 * num_writing)

@@ -1,4 +1,4 @@
-"""A prompt is a row of segments: the pieces whose keys and values are kept, found again and shared."""
+"""A prompt is a sequence of segments: the pieces whose keys and values are kept, found again and shared."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-# What a piece of a prompt is: instructions and markup that all prompts begin with, a passage of a document,
-# or what belongs to one conversation (a question, an answer).
+# The kinds of pieces: instructions and markup that all prompts begin with, a passage of a document, or what belongs to
+# one conversation (a question, an answer).
 SegmentKind = Literal["instructions", "passage", "turn"]
 
 

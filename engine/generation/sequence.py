@@ -1,7 +1,7 @@
-"""An answer on its way: a sequence of tokens, the cells of those that are computed, and what chooses the next.
+"""An answer under way: a sequence of tokens, the cells of those that are computed, and what chooses the next.
 
-How far a sequence is computed is told by its cells alone, so reading a prompt, reading again what preemption threw
-away, and writing on are the same: computing tokens that are not in cells yet.
+The cells alone show how far a sequence is computed, so reading a prompt, reading again what preemption threw away, and
+writing on are the same: computing tokens that are not in cells yet.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class RowSampler(Protocol):
         ...
 
     def accept(self, tokens: Sequence[int]) -> None:
-        """Goes on behind these, as if it had chosen them."""
+        """Goes on after these tokens, as if it had chosen them."""
         ...
 
     def renew(self) -> None:
-        """The model was loaded anew: what was made of its vocabulary before has to be made again."""
+        """The model was reloaded: what was made of its vocabulary before has to be made again."""
         ...
 
     def close(self) -> None: ...
@@ -42,7 +42,8 @@ class RowSampler(Protocol):
 class Guess:
     """What may come next: `tokens`, and how likely each of them is if those before it come true.
 
-    `pass_seconds` is what a pass of so many tokens takes (None: not known); without it all of it is worth a pass.
+    `pass_seconds` returns what a pass of n tokens takes (None: not known); without it, all of the guess is worth a
+    pass.
     """
 
     tokens: Sequence[int] = ()
@@ -58,13 +59,13 @@ class Drafter(Protocol):
         ...
 
     def read(self, tokens: list[int], num_read: int) -> None:
-        """The last `num_read` of `tokens` were not written but read: they may be quoted."""
+        """Notes that the last `num_read` of `tokens` were not written but read: they may be quoted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """How a beam goes on: the one it follows, by its place among those there were, and the next token."""
+    """How a beam goes on: the index of the beam that it continues, and the next token."""
 
     parent: int
     token: int
@@ -93,7 +94,7 @@ class BeamSearch(Protocol):
         ...
 
     def answers(self) -> Sequence[Hypothesis]:
-        """What was found, the best first; also before it is over."""
+        """What was found, best first; also before the search is over."""
         ...
 
 
@@ -101,7 +102,7 @@ class BeamSearch(Protocol):
 class SavedPart:
     """Keys and values of a preempted sequence for the positions `start`…`end`, outside of the cells.
 
-    `is_on_disk`: they are pages of a file, and not of memory.
+    `is_on_disk`: they are pages of a file instead of memory.
     """
 
     start: int
@@ -130,12 +131,11 @@ class Insertion:
 class TokenSequence:
     """One answer being written: `tokens` are the prompt and what was sampled, `held` the cells of those computed.
 
-    `texts` were told, `unsaid` is to be; `num_untold` counts the tokens since the last text. `num_of_stop`:
-    so many tokens at the end hold the stop string that ended it; `is_cut_within` where the first of them holds some of
-    the answer as well. `insertions` were read where they stand, and are none of the answer. What
-    chooses and guesses its tokens is made when the first of them is chosen or guessed: hundreds may wait.
-    `thoughts` come before the answer, if the model thinks; `make_thinker` is what chooses theirs, where the answer has
-    a form that they have not.
+    `texts` were reported, `unsaid` are still to be; `num_untold` counts the tokens since the last text. `num_of_stop`
+    tokens at the end hold the stop string that ended it; `is_cut_within` if the first of them also holds some of the
+    answer. `insertions` were read where they stand, and are not part of the answer. What chooses and guesses its tokens
+    is made when the first of them is chosen or guessed: hundreds may wait. `thoughts` come before the answer, if the
+    model thinks; `make_thinker` makes what chooses theirs, where the answer has a form that thoughts do not have.
     """
 
     number: int
@@ -185,7 +185,7 @@ class TokenSequence:
 
     @property
     def lacks_only_last(self) -> bool:
-        """Whether all of the answer is computed but the token that was sampled last."""
+        """Whether all of the answer is computed except the token that was sampled last."""
         return not self.num_of_stop and self.num_computed == len(self.tokens) - 1
 
     @property
@@ -200,7 +200,7 @@ class TokenSequence:
 
     @property
     def going_on(self) -> list[int]:
-        """The tokens that were written since something was read last."""
+        """The tokens that were written since text was last read."""
         return self.tokens[self.insertions[-1].end if self.insertions else self.prompt_length :]
 
     def behind_prompt(self, end: int) -> list[Segment]:
@@ -218,7 +218,7 @@ class TokenSequence:
         return [*segments, Segment(tuple(self.tokens[start:end]))] if start < end else segments
 
     def read(self, segments: Sequence[Segment]) -> None:
-        """Takes in text that is to be computed before the next token is chosen, and is none of the answer."""
+        """Takes in text that is to be computed before the next token is chosen, and is not part of the answer."""
         tokens = tokens_of(segments)
         self.insertions += (Insertion(len(self.tokens), tuple(segments)),)
         self.tokens += tokens
@@ -247,7 +247,7 @@ class TokenSequence:
         return self._sampler
 
     def renew(self) -> None:
-        """The model was loaded anew."""
+        """The model was reloaded."""
         for sampler in (self._sampler, self._thinker):
             if sampler is not None:
                 sampler.renew()

@@ -1,10 +1,10 @@
-"""Slabs: the RAM in which kept KV lies, taken from the system piece by piece and given back as soon as one is empty.
+"""Slabs: the RAM in which kept KV lies, mapped piece by piece and unmapped as soon as a piece is empty.
 
-Each is as large as all before it together, within bounds: whoever keeps little, as most of several models do, maps
-little, and whoever keeps much has few. It holds whole blobs of the size that it was mapped for: those of a model are
-much alike, and were one a little larger than half a slab, the other half would be nobody's. A blob is contiguous, so
-that llama.cpp can write and read it in place. What is mapped, not what is used of it, is what the budget bounds and the
-ledger tells. What only passes through on its way to or from the disk lies beside the budget, in a mapping of its own.
+Each slab is as large as all before it together, within bounds: a keeper with little data, like most of several models,
+maps little, and one with much data has few slabs. A slab holds whole blobs of the size that it was mapped for: blobs of
+a model are much alike, and were one a little larger than half a slab, the other half would be wasted. A blob is
+contiguous, so that llama.cpp can write and read it in place. The budget bounds, and the ledger counts, what is mapped,
+not what is used of it. What only passes through on its way to or from disk is outside the budget, in its own mapping.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEAST_SLAB_BYTES, SLAB_BYTES = 2**20, 16 * 2**20
 
 @dataclass(slots=True, eq=False)
 class _Slab:
-    """A mapping and its gaps (offset, size) in order, none of which touches the next."""
+    """A mapping and its gaps (offset, size) in order, no two of which touch."""
 
     number: int
     buffer: Buffer
@@ -54,7 +54,7 @@ class Blob:
 
 
 class Slabs:
-    """All slabs of a keeper; one thread owns them. Not a byte more is kept mapped than `budget_bytes` says."""
+    """All slabs of a keeper; one thread owns them. No more than `budget_bytes` is kept mapped."""
 
     def __init__(self, ledger: Ledger, budget_bytes: int = 0, slab_bytes: int = SLAB_BYTES) -> None:
         self.budget_bytes = budget_bytes
@@ -67,7 +67,7 @@ class Slabs:
         self._lease: Lease | None = None
         self.mapped_bytes = 0
         self.used_bytes = 0
-        # Beside the budget; neither mapped nor used in the sense of the others.
+        # Outside the budget; counted neither as mapped nor as used.
         self.passing_bytes = 0
 
     @property
@@ -76,7 +76,7 @@ class Slabs:
         return self.mapped_bytes - self.used_bytes
 
     def allocate(self, num_bytes: int) -> Blob | None:
-        """`num_bytes` in one piece, or None where the budget has no room for them as things lie."""
+        """`num_bytes` in one piece, or None where the budget has no contiguous room for them."""
         room = aligned(max(1, num_bytes))
         at = bisect_left(self._gaps, (room,))
         if at == len(self._gaps):
@@ -92,7 +92,7 @@ class Slabs:
         return Blob(slab.buffer.array(offset, (num_bytes,), np.uint8), slab, offset, room)
 
     def pass_through(self, num_bytes: int) -> Blob | None:
-        """The same beside the budget, to be freed as soon as it has passed; None where the system has no room."""
+        """The same outside the budget, to be freed as soon as it has passed; None where the system has no room."""
         # Whole pages, of which nothing is left for others.
         slab = self._make(_pages(max(1, num_bytes)), is_passing=True)
         if slab is None:
@@ -100,7 +100,7 @@ class Slabs:
         return Blob(slab.buffer.array(0, (num_bytes,), np.uint8), slab, 0, slab.num_bytes)
 
     def free(self, blob: Blob) -> None:
-        """Gives a blob's room back, and its slab to the system once that is empty; nothing of it is read any more."""
+        """Frees a blob, and its slab once that is empty; the blob must not be read any more."""
         if blob._slab.is_passing:
             blob.data = blob.data[:0].copy()
             self._unmake(blob._slab)
@@ -130,7 +130,7 @@ class Slabs:
         del self._gaps[bisect_left(self._gaps, (size, slab.number, offset))]
 
     def _map(self, room: int) -> bool:
-        """Maps a slab for as many blobs of this room as is usual, or as the budget has left, if there is one at all."""
+        """Maps a slab for as many blobs of this size as is usual, or as the budget allows; False if it allows none."""
         left = (self.budget_bytes - self.mapped_bytes) // _PAGE_BYTES * _PAGE_BYTES
         usual = min(self._slab_bytes, max(LEAST_SLAB_BYTES, self.mapped_bytes))
         size = _pages(max(1, min(usual, left) // room) * room)
@@ -143,7 +143,7 @@ class Slabs:
         try:
             slab = _Slab(self._num_made, Buffer(num_bytes), is_passing)
         except (OSError, MemoryError):
-            # The system has less than the budget says: as if that were smaller.
+            # The system has less than the budget says: treated as a smaller budget.
             return None
         self._num_made += 1
         self._slabs[slab.number] = slab

@@ -1,4 +1,4 @@
-"""Whether the machine has power to spare for work that nobody waits for: it is plugged in, and hardly busy."""
+"""Whether the machine has power to spare for background work: it is plugged in, and hardly busy."""
 
 from __future__ import annotations
 

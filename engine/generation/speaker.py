@@ -1,7 +1,7 @@
 """How one model is spoken to: its chat template, its tokens, and how many of them it reads at a time.
 
-Every part of a prompt is tokenised by itself and once: what a passage's tokens are depends on nothing around it, which
-is why its KV can be found again in another prompt (and why counts simply add up).
+Every part of a prompt is tokenised by itself and once: a passage's tokens depend on nothing around it, which is why its
+KV can be found again in another prompt (and why counts simply add up).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from engine.generation.word_spaces import spaced
 Tokenize = Callable[[str, bool], Sequence[int]]
 # Some 40 KB each at most; the passages of a busy afternoon.
 CACHED_TEXTS = 1024
-# Of all of them: what other applications send may be much longer. With their tokens that is ten times as much memory.
+# For all together: texts of other applications may be much longer. With their tokens it is ten times as much memory.
 CACHED_CHARACTERS = 4 * 2**20
 # Turns of conversations, each with its passages and without. Their lengths are added up for every prompt, from the
-# first turn on, also of those that are long cut off.
+# first turn on, including those that were cut off long ago.
 CACHED_TURNS = 2048
 
 
 class _Known:
-    """Tokens of the texts that were asked for last, as far as they are few and short enough. From any thread."""
+    """Tokens of recent texts, as far as they are few and short enough. From any thread."""
 
     def __init__(self, tokenize: Tokenize) -> None:
         self._tokenize = tokenize
@@ -65,7 +65,7 @@ class _Known:
 
 
 class _Lengths:
-    """Of turns that were asked for last, by their digests: texts may be long, and are not kept. From any thread."""
+    """Lengths of recent turns, by their digests: texts may be long, and are not kept. From any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -86,14 +86,14 @@ class _Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """One model's way to be spoken to; `name` is what people call it.
+    """How one model is spoken to; `name` is what the user calls it.
 
-    `tokenize` is told whether control tokens count as such. `context_tokens` is the room for one prompt and its
-    answer. `fingerprint` names the model whose tokens these are ("" for none). `bos` begins every prompt, if given.
-    One that `is_to_think` has models that can be told so think before they answer. What was thought is kept in
+    `tokenize` gets the text and whether control tokens count as such. `context_tokens` is the room for one prompt and
+    its answer. `fingerprint` names the model whose tokens these are ("" for none). `bos` begins every prompt, if given.
+    With `is_to_think`, models that can be asked to do so think before they answer. What was thought is kept in
     conversations where it `keeps_thoughts`: a model that keeps whole sequences would read all of them again without it.
-    `piece` tells the bytes of a token. `is_control`, given where a text is read with a space before its first word
-    (word_spaces.py), whether a token is a mark and no text.
+    `piece` returns the bytes of a token. `is_control`, given where a text is read with a space before its first word
+    (word_spaces.py), says whether a token is a control token and no text.
     """
 
     template: ChatTemplate | None
@@ -113,7 +113,7 @@ class Speaker:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_tokens_of_text", _Known(self.tokenize))
-        # The same one again is known to those who cut prompts (cut_prompts.py), and not hashed a second time.
+        # Code that cuts prompts recognises an identical segment (cut_prompts.py), and does not hash it a second time.
         made = lru_cache(maxsize=CACHED_TEXTS)(lambda part: Segment(self.tokens(part), part.kind, part.documents))
         object.__setattr__(self, "_segment_of", made)
         object.__setattr__(self, "_added", _Lengths())
@@ -125,9 +125,10 @@ class Speaker:
 
     @property
     def signature(self) -> str:
-        """Under which its answers are known as its own: those that it was to think before stand behind another end.
+        """Marks its own answers; answers before which it was asked to think come after a different prompt ending.
 
-        Unless that opens no thoughts, and none are kept: then it is none that answers given at once could not have.
+        Unless that ending opens no thoughts, and none are kept: then answers given at once could have come after it
+        too.
         """
         manner = self._manner if self.is_to_think else None
         if manner is None or not (self.template is not None and self.template.ends_by_thinking):
@@ -137,11 +138,11 @@ class Speaker:
 
     @property
     def thinks(self) -> bool:
-        """Whether the model will think before it answers; some others may."""
+        """Whether the model is sure to think before it answers; others may."""
         return self._manner is not None and self._manner.is_sure
 
     def told(self, is_to_think: bool) -> Speaker:
-        """The same, for questions before which the model is to think, if it can be told so, or is not to."""
+        """The same speaker for questions before which the model is to think, where it can be asked to, or is not to."""
         if is_to_think == self.is_to_think:
             return self
         other = replace(self, is_to_think=is_to_think)
@@ -151,7 +152,7 @@ class Speaker:
         return other
 
     def thinking(self, max_tokens: int, answer_tokens: int, room_tokens: int) -> Thinking | None:
-        """How it thinks before an answer, each of at most so many tokens, both of them within the room.
+        """How it thinks before an answer, with bounds in tokens for both, within `room_tokens`.
 
         None if it does not. Where there is no room for both, thoughts get half of it.
         """
@@ -166,9 +167,9 @@ class Speaker:
         return Thinking(manner, opening, ending, bound, answer_tokens, room_tokens, self.keeps_thoughts)
 
     def without_thoughts(self, *, answers_at_once: bool) -> str:
-        """What a prompt lacks for an answer to stand behind it before which the model does not think (any more).
+        """What a prompt lacks for an answer to follow before which the model does not think (any more).
 
-        Nothing, where its template says so already, or where it `answers_at_once`, as it may by itself.
+        Nothing where its template says so already, or where it `answers_at_once`, as it may by itself.
         """
         manner = self._manner
         if manner is None or (answers_at_once and not manner.is_open):
@@ -177,7 +178,7 @@ class Speaker:
 
     @property
     def ends_of_answers(self) -> tuple[str, ...]:
-        """The marks with which its answers may end, where the model has begun them with one."""
+        """The markers with which its answers may end, where the model has begun them with one."""
         manner = self._manner
         return (manner.marks.around[1],) if manner is not None and manner.marks.around[1] else ()
 
@@ -190,11 +191,11 @@ class Speaker:
         return self._spaced(self._rendered(messages) or plain_prompt(messages))
 
     def ends_of_plain(self, messages: Sequence[Message]) -> tuple[str, ...]:
-        """What shows that an answer behind these messages has ended, where no mark does: the next one's beginning."""
+        """What shows that an answer to these messages has ended, where no marker does: the next one's beginning."""
         return PLAIN_ENDS if self._rendered(messages) is None else ()
 
     def _rendered(self, messages: Sequence[Message]) -> tuple[PromptPart, ...] | None:
-        """By the model's template; None where it has none, or one that cannot."""
+        """The prompt by the model's template; None where it has none, or one that fails."""
         if self.template is None:
             return None
         try:
@@ -206,11 +207,11 @@ class Speaker:
         return tuple(parts) if self.is_control is None else tuple(spaced(parts, self.tokens, self.is_control))
 
     def tokens(self, part: PromptPart) -> tuple[int, ...]:
-        """Those that are known, or those of the text."""
+        """The part's known tokens, or those of its text."""
         return part.tokens or self._tokens_of_text(part.text, part.is_markup)
 
     def tokens_as_they_stand(self, text: str) -> tuple[int, ...]:
-        """Of a whole prompt with its marks. It may be as long as all that the model reads, and is not cached."""
+        """Tokens of a whole raw prompt with its markup. It may be as long as the whole context, and is not cached."""
         tokens = tuple(self.tokenize(text, True))
         if self.is_control is not None and tokens and not self.is_control(tokens[0]):
             tokens = tuple(self.tokenize(f" {text}", True))
@@ -230,18 +231,18 @@ class Speaker:
         return twice - once
 
     def knows(self, tokens: Sequence[int], signature: str) -> bool:
-        """Whether these are tokens of this model, written behind such prompts as it gets now."""
+        """Whether these are tokens of this model, written after prompts such as it gets now."""
         is_ours = signature == self.signature != ""
         return is_ours and all(0 <= token < self.vocabulary_size for token in tokens)
 
     def text_of(self, part: PromptPart) -> str:
-        """What an answer says, but for a character at its end of which the rest is still to be written."""
+        """What an answer says, without an incomplete character at its end."""
         if not part.tokens or self.piece is None:
             return part.text
         return TextStream().go_on_behind(map(self.piece, part.tokens))
 
     def segment(self, part: PromptPart) -> Segment:
-        """A part that stands alone."""
+        """A part that stands alone, as a segment."""
         return self._segment_of(part)
 
     def segments(self, parts: Sequence[PromptPart]) -> tuple[Segment, ...]:
@@ -256,7 +257,7 @@ class Speaker:
         return tuple(segment for segment in segments if segment.tokens)
 
     def _begun(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """With the beginning-of-text that a prompt may get, unless it has it."""
+        """The tokens with the beginning-of-text token that a prompt may get, unless they have it."""
         return tokens if self.bos is None or tokens[:1] == (self.bos,) else (self.bos, *tokens)
 
 
@@ -288,7 +289,7 @@ def _template(model: Model) -> ChatTemplate | None:
 
 
 def _digest(messages: Iterable[Message], thinks: bool) -> bytes:
-    """Another for all that makes another number of tokens of them."""
+    """A digest that differs wherever the number of tokens may differ."""
     told = hashlib.blake2b(bytes([thinks]), digest_size=16)
     for message in messages:
         for part in message.parts:

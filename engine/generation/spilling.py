@@ -1,6 +1,6 @@
-"""What was saved of answers that wait for cells, as pages of a file: memory gets it back, and nothing is read again.
+"""Saves waiting answers' KV as pages of a file: memory is freed, and nothing is read again.
 
-A prompt of a thousand tokens takes seconds to read, and its keys and values a tenth of one from a disk.
+A prompt of a thousand tokens takes seconds to read, and its keys and values a tenth of a second from disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.memory.room import require_disk_room
 
 
 def on_disk(state: State, folder: Path) -> State:
-    """The same bytes in a file without a name, which is gone when nobody holds them any more.
+    """The same bytes in a file without a name, which is removed when it is no longer referenced.
 
     Raises:
         OSError: There is no room, or the folder cannot be written to.
@@ -27,7 +27,7 @@ def on_disk(state: State, folder: Path) -> State:
     with tempfile.TemporaryFile(dir=folder, prefix="answer-") as file:
         file.write(state.data)
         file.flush()
-        # Only what is written can leave memory.
+        # Only written pages can leave memory.
         os.fsync(file.fileno())
         mapped = mmap.mmap(file.fileno(), state.nbytes, access=mmap.ACCESS_READ)
         if hasattr(os, "posix_fadvise"):

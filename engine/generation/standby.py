@@ -1,9 +1,9 @@
-"""Standby: what of a loaded model has left memory for another's, and how it comes back; nobody's answer ends by that.
+"""Standby: what of a loaded model has left memory for another's, and how it comes back; no answer ends by that.
 
 Weights leave first and come back while the next pass is computed (weights/stream.py). Where that is not enough, the
-context follows: all that was computed is set aside. Of those that llama.cpp has put into an order of its own there is
-a copy on the disk, made when they first leave (weights/copied.py) or, where layers are streamed, when they are loaded
-(weights/packing.py); those on a device are closed, and read again.
+context follows: all that was computed is set aside. Weights that llama.cpp has put into its own order have a copy on
+disk, made when they first leave (weights/copied.py) or, where layers are streamed, when they are loaded
+(weights/packing.py); weights on a device are closed, and read again.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from engine.generation.loaded import LoadedModel
 
 
 class Standby:
-    """Of one loaded model, on the generation thread; nothing is computed with it unless `is_there`."""
+    """The standby of one loaded model, on the generation thread; nothing is computed with it unless `is_there`."""
 
     def __init__(self) -> None:
-        # The weights are not all there; the context is closed.
+        # Some weights are missing; the context is closed.
         self.is_away = self.is_folded = False
 
     @property
@@ -29,14 +29,14 @@ class Standby:
         return not (self.is_away or self.is_folded)
 
     def removable_bytes(self, loaded: LoadedModel) -> int:
-        """Weights that can leave memory; 0 of those that cannot but with the whole model."""
+        """Weights that can leave memory; 0 where only the whole model can leave."""
         stream, copied = loaded.stream, loaded.copied
         if not loaded.model.is_open:
-            # What its weights took is another's by now.
+            # The memory of its weights is another model's by now.
             return 0
         if copied is not None:
             return copied.num_bytes if copied.is_there else 0
-        # Beside layers on a device little would leave.
+        # With layers on a device, little would leave.
         return stream.removable_bytes if stream is not None and not loaded.plan.placement.n_gpu_layers else 0
 
     def missing_bytes(self, loaded: LoadedModel) -> int:
@@ -49,14 +49,14 @@ class Standby:
         return loaded.stream.missing_bytes if loaded.stream is not None and self.is_away else 0
 
     def needed_bytes(self, loaded: LoadedModel) -> int:
-        """What `come_back` takes of memory, the context with it where it has left."""
+        """The memory that `come_back` takes, including the context where it has left."""
         return self.missing_bytes(loaded) + (_context_bytes(loaded) if self.is_folded else 0)
 
     def leave(self, loaded: LoadedModel, means: Means, num_bytes: int) -> None:
-        """Has weights leave memory, so much at least where there is as much; those that were copied, as a whole.
+        """Makes at least `num_bytes` of weights leave memory, if there are as many; copied weights leave as a whole.
 
         Raises:
-            NotStreamable: They cannot.
+            NotStreamable: They cannot leave.
         """
         if not loaded.model.is_open:
             return
@@ -80,12 +80,12 @@ class Standby:
         keeps_weights: bool = False,
         closes_weights: bool = False,
     ) -> None:
-        """Has the context leave memory, and the weights with it.
+        """Makes the context leave memory, and the weights with it.
 
         Args:
             loaded: The model.
             means: What that takes.
-            keeps_what_was_read: Whether what is kept of prompts stays in memory; else only what is on the disk stays.
+            keeps_what_was_read: Whether kept prompts stay in memory; else only what is on disk stays.
             keeps_weights: Whether weights that could leave stay for now.
             closes_weights: Whether the weights are closed although they could leave.
         """
@@ -101,12 +101,12 @@ class Standby:
         if loaded.model.is_open and not (self.is_away or keeps_weights):
             self.leave(loaded, means, self.removable_bytes(loaded))
 
-    def come_back(self, loaded: LoadedModel, placed_anew: Callable[[], LoadPlan], means: Means) -> Applied | None:
-        """Has all of the model be where it was, or where there is room for it now.
+    def come_back(self, loaded: LoadedModel, placed_again: Callable[[], LoadPlan], means: Means) -> Applied | None:
+        """Brings all of the model back to where it was, or to where there is room for it now.
 
         Args:
             loaded: The model.
-            placed_anew: Its plan of now, where it has to be read again.
+            placed_again: Returns its present plan, where it has to be read again.
             means: What that takes.
 
         Returns:
@@ -123,7 +123,7 @@ class Standby:
             self.is_away = False
         if not self.is_folded:
             return None
-        applied = unfold(loaded, loaded.plan if is_open else placed_anew(), means)
+        applied = unfold(loaded, loaded.plan if is_open else placed_again(), means)
         self.is_away = self.is_folded = False
         return applied
 
@@ -143,7 +143,7 @@ def _bring_weights(loaded: LoadedModel, means: Means) -> None:
 
 
 def _context_bytes(loaded: LoadedModel) -> int:
-    """What cells and buffers of a context took of memory, by its plan."""
+    """The memory of a context's cells and buffers, by its plan."""
     spans = loaded.plan.placement.spans
     return sum(
         span.num_bytes

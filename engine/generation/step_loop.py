@@ -1,6 +1,6 @@
 """The step loop: many requests on one context, a batch at a time (vLLM's iteration-level scheduling).
 
-Each step schedules, runs one batch of at most one ubatch, and postprocesses it: everybody who writes gets a token
+Each step schedules, runs one batch of at most one ubatch, and postprocesses it: every running answer gets a token
 first, chunks of prompts fill what is left (steps.py). Requests come in here, and outlive the context that they are
 carried out in: they can all go on in another one. One thread calls everything here.
 
@@ -9,15 +9,15 @@ What it guarantees:
 - Every request ends in exactly one of `RequestFinished`, `RequestCancelled`, `RequestFailed`, and after that holds no
   cell, no sequence number and no pin. A request that fails (too long, a broken grammar, a batch that cannot be
   computed) fails alone; the others go on. A batch whose weights could not be read is computed once more, and only then
-  fails as a whole. Where memory had no room for one, `shortage` says so, and nobody has failed yet.
-- A cancel is never longer away than one step, and a step is one ubatch. It frees everything at once, but for an answer
+  fails as a whole. Where memory had no room for a batch, `shortage` says so, and no request has failed yet.
+- A cancel is never longer away than one step, and a step is one ubatch. It frees everything at once, except an answer
   that is to be kept: that leaves when its last token was computed.
-- Free and used cells make all after every step, and no batch asks for more than are free.
-- An answer does not depend on who else is answered, on preemption or on drafts: a preempted request goes on with
-  the same tokens and the same sampler, from saved keys and values or from those computed again. (As far as numbers
-  go: sums are made in another order in another batch, so where two tokens are all but equally likely, either may come.)
-- Nothing starves: waiting behind others than its own kind makes a request more urgent, and it is passed over at most a
-  few times by its equals.
+- Free and used cells add up to all cells after every step, and no batch asks for more than are free.
+- An answer does not depend on other requests, on preemption or on drafts: a preempted request goes on with the same
+  tokens and the same sampler, from saved keys and values or from those computed again. (Up to rounding: sums are made
+  in another order in another batch, so where two tokens are almost equally likely, either may come.)
+- Nothing starves: waiting behind other kinds makes a request more urgent, and its equals pass it over at most a few
+  times.
 - With a model that cannot share prefixes nothing is drafted or rewound: its sequences are moved, kept and computed
   whole.
 """
@@ -36,7 +36,6 @@ from engine.generation.cells import Cells
 from engine.generation.context import Context
 from engine.generation.counters import LoopCounters, count
 from engine.generation.groups import SequenceStatus
-from engine.generation.in_reading import ReadSoFar
 from engine.generation.intake import Intake, MakeBeams, MakeDrafter, Makers, MakeSampler
 from engine.generation.keeping import Keeper
 from engine.generation.metering import NotePass
@@ -45,16 +44,17 @@ from engine.generation.needs import Needs, cells_soon, needs_of
 from engine.generation.request import Request, RequestFailed, StepEvent, Written
 from engine.generation.sampler import ChainSampler
 from engine.generation.segment import Segment
+from engine.generation.shared_prefill import ReadSoFar
 from engine.generation.steps import Lasting, Steps, ThreadsFor, Timing
 from engine.generation.swap_room import ROOMY, SwapRoom
 from engine.generation.vocabulary import Vocabulary
-from engine.memory.gangs import Sharing
+from engine.memory.gangs import QueueSharing
 
 REAL_TIME = Timing()
 
 
 class StepLoop:
-    """See the module. The context, its cells and the keeper belong to whoever made them, and outlive the loop."""
+    """See the module. The context, its cells and the keeper belong to the caller, and outlive the loop."""
 
     def __init__(
         self,
@@ -76,24 +76,24 @@ class StepLoop:
 
         Args:
             model: What `context` computes with.
-            context: Nobody else computes in it; the keeper saves and loads.
+            context: Only the loop computes in it; the keeper saves and loads.
             cells: All cells of `context`; the keeper takes some of them too.
             keeper: What keeps prompts; None reads each prompt whole.
-            make_sampler: What chooses the tokens, one for each answer; None for llama.cpp's own samplers.
-            make_drafter: What guesses the next tokens of an answer; None guesses nothing.
-            make_beams: What searches along beams; without it such requests are refused.
-            note_pass: Told of each batch its tokens, the sequences that wrote a token, and what it took.
+            make_sampler: Makes what chooses the tokens, one for each answer; None for llama.cpp's own samplers.
+            make_drafter: Makes what guesses the next tokens of an answer; None guesses nothing.
+            make_beams: Makes what searches along beams; without it such requests are refused.
+            note_pass: Gets, for each batch, its tokens, the sequences that wrote a token, and its seconds.
             swap_budget_bytes: The most RAM that preempted requests are saved in.
-            timing: For ageing, and for what is measured.
-            context_tokens: The most of a prompt with its answer; where these are more than `cells`, whoever needs more
-                is to get another context (`wanted_cells`).
-            swap_room: What of memory and disk may hold preempted requests now.
+            timing: For ageing, and for measurements.
+            context_tokens: The most tokens of a prompt with its answer; where these are more than `cells`, requests
+                that need more get another context (`wanted_cells`).
+            swap_room: Returns what of memory and disk may hold preempted requests now.
         """
         can_share = model.can_share_prefixes
         vocabulary = Vocabulary(model)
         self._lasting = Lasting(vocabulary, timing, note_pass, can_share, swap_budget_bytes, swap_room)
         self._groups, self._events, self.profile = self._lasting.groups, self._lasting.events, self._lasting.profile
-        self._sharing: Sharing | None = None
+        self._sharing: QueueSharing | None = None
         self._threads_for: ThreadsFor | None = None
         make_sampler = make_sampler or partial(ChainSampler, candidates=Candidates(model.num_tokens))
         makers = Makers(make_sampler, make_drafter, make_beams) if can_share else Makers(make_sampler)
@@ -108,18 +108,18 @@ class StepLoop:
 
     @property
     def shortage(self) -> NoRoomToCompute | None:
-        """The last batch found no room: a move to where there is some, before the next step, saves everybody."""
+        """The last batch found no room: a move to where there is some, before the next step, saves all requests."""
         return self._steps.shortage
 
     @property
     def has_work(self) -> bool:
-        """Whether `step` has something to do or to tell."""
+        """Whether `step` has something to do or to report."""
         groups = self._groups
         return bool(groups.running or groups.waiting or groups.closing or self._events)
 
     @property
     def only_closes(self) -> bool:
-        """Whether the last tokens of answers that have ended are all that is to be computed or told."""
+        """Whether only last tokens of answers that have ended are left to compute or report."""
         return bool(self._groups.closing) and not (self.is_asked or self._events)
 
     @property
@@ -129,7 +129,7 @@ class StepLoop:
 
     @property
     def cells(self) -> Cells:
-        """All cells of its context; what takes some while there is nothing to do gives them back."""
+        """All cells of its context; code that takes some while there is nothing to do gives them back."""
         return self._steps.cells
 
     @property
@@ -139,19 +139,19 @@ class StepLoop:
 
     @property
     def wanted_cells(self) -> int:
-        """So many cells are needed by somebody who would end for want of them; 0 where nobody would.
+        """How many cells are needed by a request that would end for want of them; 0 where none would.
 
-        Nothing is computed until the loop has moved to where they are, or has been told that there are no more.
+        Nothing is computed until the loop has moved to a larger context, or was told that there are no more cells.
         """
-        return self._lasting.lacking.wanted_cells
+        return self._lasting.shortage.wanted_cells
 
-    def share_steps(self, sharing: Sharing | None) -> None:
-        """Has as many of scripts' questions under way as this says; None: as many as have cells."""
+    def share_steps(self, sharing: QueueSharing | None) -> None:
+        """Runs as many of the scripts' questions at a time as `sharing` says; None: as many as have cells."""
         self._sharing = sharing
         self._steps.admission.share_steps(sharing)
 
     def share_cores(self, threads_for: ThreadsFor) -> None:
-        """Asks before each pass how many threads it may have, by how many seconds it reads prompts for."""
+        """Calls `threads_for` before each pass, with the seconds that it reads prompts: it returns the threads."""
         self._threads_for = self._steps.threads_for = threads_for
 
     @property
@@ -168,7 +168,7 @@ class StepLoop:
 
     @property
     def is_writing(self) -> bool:
-        """Whether an answer has cells and its prompt read."""
+        """Whether an answer has cells and its prompt is read."""
         return any(group.has_read_prompt for group in self._groups.running)
 
     @property
@@ -183,7 +183,7 @@ class StepLoop:
 
     @property
     def spilled_bytes(self) -> int:
-        """Of the disk, that preempted requests are saved in."""
+        """Disk space that preempted requests are saved in."""
         return self._steps.residence.spilled_bytes
 
     @property
@@ -192,7 +192,7 @@ class StepLoop:
         return frozenset(group.request_id for group in self._groups.closing)
 
     def submit(self, request: Request) -> None:
-        """Queues a request; how it ends is told by a later step, also when it cannot be carried out.
+        """Queues a request; a later step reports how it ends, even when it cannot be carried out.
 
         Raises:
             ValueError: One with the same id has not ended.
@@ -207,18 +207,18 @@ class StepLoop:
 
     @property
     def next_up(self) -> list[str]:
-        """Those of the requests that have not begun that may be next, in their order."""
+        """Requests that have not begun and may be next, in their order."""
         return [group.request_id for group in self._steps.admission.next_up]
 
     def being_read(self, request_id: str) -> tuple[tuple[Segment, ...], ...]:
-        """The prompts that are being read and are waited for by one that begins alike."""
+        """The prompts that are being read and that this request, which begins alike, waits for."""
         group = self._groups.find(request_id)
         return tuple(other.request.segments for other in self._steps.admission.being_read(group)) if group else ()
 
     def replace(self, request: Request, of: str | None = None) -> bool:
-        """Has another prompt read in place of one that has not begun; False where that cannot be.
+        """Replaces a request that has not begun by another prompt; False where that is impossible.
 
-        `of` is the id of that one, where it is not the request's own.
+        `of` is the id of the replaced request, where it is not the new one's own.
         """
         group = self._groups.find(request.request_id if of is None else of)
         if group is None or group.status is not SequenceStatus.WAITING:
@@ -239,14 +239,14 @@ class StepLoop:
         return ReadSoFar(group.request.segments, group.lead.num_computed) if group is not None else ReadSoFar()
 
     def amend(self, request: Request, of: str | None = None) -> bool:
-        """Has one whose prompt is being read go on as this request; what it has read stays, a half passage as well.
+        """Turns a request whose prompt is being read into this one; what it has read stays, even half a passage.
 
         Nothing of it has been written yet, so it may be sampled otherwise, and be another request from now on: `of` is
         the id that it had, where that is not the request's own.
 
-        False where that cannot be: it has read what the two prompts do not have in common, or all of its own, or is
-        not being read; or where more of the other is kept, or several answers begin. Where it has not begun, the other
-        is read in its place.
+        False where that is impossible: it has read what the two prompts do not have in common, or all of its own, or is
+        not being read; or more of the other is kept, or several answers begin. Where it has not begun, the other is
+        read in its place.
         """
         group = self._groups.find(request.request_id if of is None else of)
         if group is None or group.status is SequenceStatus.WAITING:
@@ -255,7 +255,7 @@ class StepLoop:
         is_reading = group.status is SequenceStatus.RUNNING and not group.has_read_prompt
         stays = read.is_of_use_to(request.segments) and read.num_tokens < request.num_tokens
         if not is_reading or not stays or self._steps.num_kept(request.segments) > read.num_tokens:
-            # What is kept of more than was read is there at once, for one that begins anew.
+            # If more is kept than was read, a request that begins again has that at once.
             return False
         try:
             other = self._intake.take(request, group.waiting_since)
@@ -264,28 +264,28 @@ class StepLoop:
         if not group.can_go_on_with(other):
             return False
         self._groups.go_on_with(group, other)
-        # Who waited for what it was going to read may not have to.
+        # Requests that waited for what it was going to read may not have to.
         self._steps.admission.look_again()
         return True
 
     def close_answers(self) -> None:
-        """Keeps of answers that have ended what is computed by now: nobody waits for their last tokens any more."""
+        """Keeps what is computed by now of answers that have ended, without waiting for their last tokens."""
         for group in list(self._groups.closing):
             self._steps.ending.close_answer(group)
 
     def written(self, request_id: str) -> Written | None:
         """What a request with one answer has written so far; None where nothing can be appended to it.
 
-        That is so before its first token and after its last, until a token follows what was appended, while text is
-        held back, for several answers, beams and grammars, and with models that cannot share prefixes.
+        Nothing can be appended before its first token and after its last, until a token follows what was appended,
+        while text is held back, for several answers, beams and grammars, and with models that cannot share prefixes.
         """
         return self._appending.written(request_id)
 
     def append(self, request_id: str, segments: Sequence[Segment], max_tokens: int) -> bool:
-        """Has an answer go on behind more text, as if what was written and this text had been its prompt.
+        """Makes an answer go on after more text, as if what was written and this text had been its prompt.
 
-        It is read in chunks, as prompts are, before the next token is chosen. It is none of the answer: nothing of it
-        is told, counted or penalised, and what was written before stays.
+        It is read in chunks, as prompts are, before the next token is chosen. It is not part of the answer: it is not
+        reported, counted or penalised, and what was written before stays.
 
         Args:
             request_id: A request whose answer is being written.
@@ -293,7 +293,7 @@ class StepLoop:
             max_tokens: The whole answer may have no more tokens than this, or than it was allowed before.
 
         Returns:
-            Whether it will be read; not where `written` tells nothing, or where it does not fit into the cells.
+            Whether it will be read; not where `written` returns None, or where it does not fit into the cells.
         """
         return self._appending.append(request_id, segments, max_tokens)
 
@@ -304,7 +304,7 @@ class StepLoop:
             self._steps.ending.cancel(group)
 
     def answers_of(self, request_id: str) -> tuple[Written, ...]:
-        """What there is of a request's answers by now; nothing once it has ended."""
+        """What is written of a request's answers by now; nothing once it has ended."""
         group = self._groups.find(request_id)
         return self._steps.ending.written(group) if group is not None else ()
 
@@ -317,27 +317,27 @@ class StepLoop:
 
     @property
     def needs(self) -> Needs:
-        """What a context must have, so that everybody who was asked for can go on in it."""
+        """What a context must have, so that all requests can go on in it."""
         return needs_of(self._groups, self._steps.admission.most_cells)
 
     @property
     def cells_soon(self) -> int:
-        """What the largest of those that run needs of cells for a while."""
+        """The cells that the largest running request needs for a while."""
         return min(self._steps.admission.most_cells, max(map(cells_soon, self._groups.running), default=0))
 
     def set_aside(self, room_bytes: int, disk_folder: Path | None = None) -> None:
-        """Takes everybody out of the cells, because the context is about to go; nobody has ended by that.
+        """Takes all requests out of the cells, because the context is about to go; none ends by that.
 
-        Whoever holds what was kept in cells has let go of it before, and finds it again.
+        Holders of what was kept in cells have released it before, and find it again.
 
         Args:
             room_bytes: The most memory that may hold what was computed.
-            disk_folder: Takes the rest; where there is none, or computing again takes less time, that is done.
+            disk_folder: Takes the rest; without it, or where that takes less time, the rest is computed again.
         """
         self._steps.admission.set_aside(room_bytes, disk_folder)
 
     def save_to(self, disk_folder: Path | None) -> None:
-        """Has what was computed of those who wait for cells kept on the disk from now on; None: in memory."""
+        """Keeps what was computed of requests that wait for cells on disk from now on; None: in memory."""
         self._steps.residence.disk_folder = disk_folder
         if disk_folder is not None:
             for group in self._groups.waiting:
@@ -351,14 +351,14 @@ class StepLoop:
         can_load: bool = True,
         context_tokens: int = 0,
     ) -> None:
-        """Goes on in another context with everybody that was set aside; the next steps give them cells.
+        """Goes on in another context with all requests that were set aside; the next steps give them cells.
 
         Args:
-            context: Empty; it may compute with the same model loaded anew.
+            context: Empty; it may compute with the same model, reloaded.
             cells: All of its cells.
             keeper: What keeps prompts in it.
             can_load: Whether what was saved fits the new context; else all of it is computed again.
-            context_tokens: The most of a prompt with its answer from now on.
+            context_tokens: The most tokens of a prompt with its answer from now on.
         """
         before = self._steps.residence
         for group in self._groups.waiting:
@@ -370,22 +370,22 @@ class StepLoop:
         self._go_on_in(context, cells, keeper, context_tokens)
         self._steps.residence.take_over(before)
 
-    def have_no_more_cells(self) -> None:
-        """There is no room for a context with more: whoever lacks cells ends with those there are.
+    def give_up_on_more_cells(self) -> None:
+        """There is no room for a context with more cells: requests that lack cells end with those there are.
 
-        A prompt that is longer than that ends at once: nobody waits until all the others have ended, and it has been
-        read, for nothing. Who comes later may find room.
+        A prompt that is longer than that ends at once, instead of waiting until all others have ended and being read
+        for nothing. Later requests may find room.
         """
-        for group in self._lasting.lacking.make_do(self._steps.cells.num_cells):
+        for group in self._lasting.shortage.make_do(self._steps.cells.num_cells):
             if self._groups.find(group.request_id) is group:
                 self._steps.ending.cut(group)
 
     def bound(self, context_tokens: int) -> None:
-        """A prompt with its answer may have so many tokens from now on, or as many as there are cells."""
+        """Bounds a prompt with its answer to this many tokens from now on, or to as many as there are cells."""
         most_cells = max(self._steps.cells.num_cells, context_tokens)
         self._intake.resize(most_cells, self.most_running)
         self._appending = Appending(self._groups, most_cells, self._lasting.can_share)
-        self._steps.admission.most_cells, self._lasting.lacking.wanted_cells = most_cells, 0
+        self._steps.admission.most_cells, self._lasting.shortage.wanted_cells = most_cells, 0
 
     def counters(self) -> LoopCounters:
         """What it has done, and what it holds now."""
@@ -398,8 +398,8 @@ class StepLoop:
         return self.take_events()
 
     def take_events(self) -> list[StepEvent]:
-        """What happened since the last step; for whoever computes nothing just now."""
-        # The list is shared with those who add to it.
+        """What happened since the last step; for callers that compute nothing now."""
+        # The list is shared with the parts that add to it.
         events = self._events.copy()
         self._events.clear()
         return events

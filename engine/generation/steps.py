@@ -1,9 +1,9 @@
-"""Steps on one context: who has cells, a batch in one call of llama.cpp, and what becomes of those in it.
+"""Steps on one context: which requests have cells, a batch in one call of llama.cpp, and what becomes of its requests.
 
 A step computes at most one ubatch although llama.cpp would take a batch of many: within a call nothing can be stopped.
 While answers are being written, a prompt's chunk is as large as fits into a pause that a reader hardly notices. Where
 attention is computed on the processor, prompts and answers take turns instead of sharing batches (see `whose_turn`);
-where layers are streamed as well, as far as that is faster, and prompts are read in pieces that hide behind what
+where layers are streamed as well, only as far as that is faster, and prompts are read in pieces that hide behind what
 answers wait for (pass_times.py).
 """
 
@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from engine.errors import NoRoomToCompute, RagdollError
-from engine.generation.admission import Admission
+from engine.generation.admission import Admission, AdmissionLimits
 from engine.generation.batching import Batching, Work
 from engine.generation.branching import Branching
+from engine.generation.cell_shortage import CellShortage
 from engine.generation.cells import Cells
 from engine.generation.computing import Computing
 from engine.generation.context import Context
@@ -26,7 +27,6 @@ from engine.generation.ending import Ending
 from engine.generation.gathering import Gathering
 from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 from engine.generation.keeping import Keeper, KeepsNothing
-from engine.generation.lacking import Lacking
 from engine.generation.metering import Metering, NotePass
 from engine.generation.needs import most_running
 from engine.generation.pass_times import PassTimes
@@ -40,17 +40,17 @@ from engine.generation.segment import Segment
 from engine.generation.swap_room import SwapRoom
 from engine.generation.vocabulary import Vocabulary
 
-# While so much is to be read, what is kept lies elsewhere than in cells, where each of them costs attention a look.
+# While this much is to be read, kept KV leaves the cells, where it would slow attention down.
 LONG_TO_READ_TOKENS = 256
 # How long a step waits when all it could do is still being read from disk.
 _DISK_PAUSE_SECONDS = 0.001
-# How many threads a pass may have that reads prompts for so many seconds; None for as many as it has alone.
+# How many threads a pass that reads prompts for n seconds may have; None for as many as it has alone.
 ThreadsFor = Callable[[float], int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of a clock, and how to let some pass; tests have their own."""
+    """A clock in seconds, and a way to wait; tests have their own."""
 
     clock: Callable[[], float] = time.perf_counter
     pause: Callable[[float], None] = time.sleep
@@ -58,7 +58,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """What outlives a context: the requests, what is to be told of them, and what was learnt and counted."""
+    """What outlives a context: the requests, their unreported events, and what was learnt and counted."""
 
     vocabulary: Vocabulary
     timing: Timing
@@ -67,7 +67,7 @@ class Lasting:
     swap_budget_bytes: int
     swap_room: Callable[[], SwapRoom]
     groups: Groups = field(default_factory=Groups)
-    lacking: Lacking = field(default_factory=Lacking)
+    shortage: CellShortage = field(default_factory=CellShortage)
     events: list[StepEvent] = field(default_factory=list)
     profile: PrefillProfile = field(default_factory=PrefillProfile)
     pass_times: PassTimes = field(default_factory=PassTimes)
@@ -76,13 +76,13 @@ class Lasting:
 
 
 class Steps:
-    """`schedule`, `run` and `write` make a step; part of the step loop, which makes these anew for another context."""
+    """`schedule`, `run` and `write` make a step; part of the step loop, which makes new steps for another context."""
 
     def __init__(self, lasting: Lasting, context: Context, cells: Cells, keeper: Keeper | None) -> None:
-        """Makes the parts that work on a context; it, its cells and the keeper belong to whoever made them."""
+        """Makes the parts that work on a context; it, its cells and the keeper belong to the caller."""
         groups, tally, clock = lasting.groups, lasting.tally, lasting.timing.clock
         self._lasting, self._groups, self._context, self.cells = lasting, groups, context, cells
-        # Who shares the cores, where anybody does.
+        # Shares the cores with other work, where there is any.
         self.threads_for: ThreadsFor | None = None
         if keeper is None or not (lasting.can_share or keeper.keeps_whole):
             keeper = KeepsNothing()
@@ -100,17 +100,19 @@ class Steps:
             lasting.profile,
             tally,
             clock,
-            self.most_running,
-            self._room,
-            lasting.swap_budget_bytes,
-            lasting.swap_room,
-            pays_by_pass=context.is_streamed or not context.attends_on_processor,
+            AdmissionLimits(
+                self.most_running,
+                self._room,
+                lasting.swap_budget_bytes,
+                lasting.swap_room,
+                pays_by_pass=context.is_streamed or not context.attends_on_processor,
+            ),
         )
-        # Where each pass costs reading layers, it is a question of what passes take.
+        # Where each pass has to read layers, measured times decide.
         takes_turns = context.attends_by_tiles and not context.is_streamed
         is_timed = context.attends_on_processor and context.is_streamed
         if is_timed:
-            # Cells of eight bits are looked at row by row, in whichever batch.
+            # Attention to 8-bit cells is computed row by row, in whichever batch.
             cell_cost = context.cell_cost if context.attends_by_tiles else 0.0
             lasting.pass_times.begin(cell_cost, *context.disk_seconds())
         times = lasting.pass_times if is_timed else None
@@ -142,7 +144,7 @@ class Steps:
         self._metering = Metering(groups, lasting.profile, tally, lasting.note_pass)
 
     def num_kept(self, segments: Sequence[Segment]) -> int:
-        """How many tokens of a prompt need not be read, as they are kept."""
+        """How many tokens of a prompt need not be read, because they are kept."""
         return self._keeper.peek(segments)
 
     @property
@@ -151,25 +153,25 @@ class Steps:
         return self._computing.shortage
 
     def schedule(self) -> list[Work]:
-        """Who has cells, and what is computed."""
+        """Gives cells to groups, and chooses the next batch."""
         if self._context.attends_on_processor and any(
             group.num_unread >= LONG_TO_READ_TOKENS for group in self._groups.running
         ):
-            # It would take a tenth longer beside cells that a restore of milliseconds gives back.
+            # It would take a tenth longer with cells that a restore of milliseconds gives back.
             self._keeper.spare_cells()
-        lacking = self._lasting.lacking
-        lacking.look_anew()
+        shortage = self._lasting.shortage
+        shortage.reset()
         if (misfit := self.admission.make_room(self._room)) is not None:
             self._give_or_cut(misfit)
         if not self._groups.suspects and (misfit := self.admission.admit()) is not None:
             self._give_or_cut(misfit)
-        if lacking.wanted_cells:
+        if shortage.wanted_cells:
             return []
         self._gathering.gather_if_due()
         return self._batching.next()
 
     def _give_or_cut(self, misfit: SequenceGroup) -> None:
-        if not self._lasting.lacking.note(misfit, self.cells.num_cells, self.admission.most_cells):
+        if not self._lasting.shortage.note(misfit, self.cells.num_cells, self.admission.most_cells):
             self.ending.cut(misfit)
 
     def run(self, batch: list[Work]) -> list[int]:
@@ -189,12 +191,12 @@ class Steps:
         return rows
 
     def _reading_seconds(self, batch: list[Work]) -> float:
-        """What is read in a batch is expected to take so long, also what was read before."""
+        """How long reading the prompts in a batch is expected to take."""
         reading = (work for work in batch if work.num_tokens > 1)
         return sum(self._lasting.profile.seconds(work.sequence.num_computed, work.num_tokens) for work in reading)
 
     def _note(self, batch: list[Work], seconds: float) -> None:
-        """What the next batches, and plans, go by."""
+        """Notes what later batches, and plans, go by."""
         self._batching.note(seconds, *self._context.disk_seconds())
         self._metering.note(batch, seconds, has_piece=self._batching.has_piece)
         self.admission.note_served(work.group for work in batch)
@@ -206,7 +208,7 @@ class Steps:
             self._lasting.tally.note_busy(self.cells.num_used / self.cells.num_cells)
 
     def write(self, batch: list[Work], rows: list[int]) -> None:
-        """Tokens, text and ends."""
+        """Samples tokens, reports text and ends answers."""
         done = zip(batch, rows, strict=False)
         for group, pairs in groupby(done, key=lambda pair: pair[0].group):
             works, first_rows = zip(*pairs, strict=True)
@@ -229,7 +231,7 @@ class Steps:
         else:
             self._postprocess.write(works, rows)
         if ends_prompt and group.lead.held is not None:
-            # Behind the fork: what is kept in cells takes sequence numbers, and its answers come first.
+            # After the fork: what is kept in cells takes sequence numbers, and its answers come first.
             self._keeper.keep(group.request.segments, group.lead.held, group.prefill_seconds, group.computed_tokens)
             # Less of others may be left to read.
             self.admission.look_again()

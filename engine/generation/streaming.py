@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 class TextStream:
-    """Collects one answer's bytes and lets text go as soon as it can no longer change.
+    """Collects one answer's bytes and releases text as soon as it can no longer change.
 
     Held back are the bytes of an unfinished character and a tail that could still grow into a stop string.
     """
@@ -21,7 +21,7 @@ class TextStream:
 
     @property
     def holds_back(self) -> bool:
-        """Whether bytes came of which no text was let go yet."""
+        """Whether bytes came of which no text was released yet."""
         return bool(self._held or self._decoder.getstate()[0])
 
     @property
@@ -46,12 +46,12 @@ class TextStream:
         return self._release(len(self._held) - possible_beginning(self._held, self._stop))
 
     def stop_at(self, text: str) -> None:
-        """Another stop string from here on; "" is none."""
+        """Adds a stop string from here on; "" is none."""
         if text and text not in self._stop:
             self._stop += (text,)
 
     def go_on_behind(self, pieces: Iterable[bytes]) -> str:
-        """The text of what was written before, but for a character at its end that what comes next completes."""
+        """Takes over what was written before; returns its text without an incomplete character at the end."""
         return "".join(map(self._decoder.decode, pieces))
 
     def finish(self) -> str:

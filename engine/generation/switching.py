@@ -1,7 +1,7 @@
-"""Switching: a model comes into memory, others leave it as far as that takes, and what it came to is counted and told.
+"""Switching: brings a model into memory, makes others leave as far as needed, and counts and publishes the result.
 
-Whose turn it is has been decided by then (rounds.py); a switch is over only when the last layer is there, which the
-first steps of a turn may wait for.
+Whose turn it is has been decided before (time_slices.py); a switch is over only when the last layer is in memory, which
+the first steps of a turn may wait for.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from engine.errors import NotStreamable
 from engine.events import ModelSwitched, Publish
-from engine.generation.making_way import MakingWay
 from engine.generation.member import Member
+from engine.generation.model_eviction import ModelEviction
 
 log = logging.getLogger(__name__)
 
@@ -31,14 +31,14 @@ class Arrival:
 
     @property
     def is_over(self) -> bool:
-        """Whether all layers are there."""
+        """Whether all layers are in memory."""
         loaded = self.member.loaded
         return loaded is None or loaded.stream is None or loaded.stream.is_whole
 
 
 @dataclass(slots=True)
 class Figures:
-    """What switching has come to, since the engine began."""
+    """Totals of switching since the engine began."""
 
     num_switches: int = 0
     out_seconds: float = 0.0
@@ -47,28 +47,28 @@ class Figures:
 
 
 class Switching:
-    """On the generation thread."""
+    """Switches models; on the generation thread."""
 
-    def __init__(self, way: MakingWay, publish: Publish, clock: Callable[[], float]) -> None:
+    def __init__(self, eviction: ModelEviction, publish: Publish, clock: Callable[[], float]) -> None:
         """Begins with no switch.
 
         Args:
-            way: Has others leave memory.
+            eviction: Makes others leave memory.
             publish: Where events go.
             clock: Seconds that never go back.
         """
-        self._way, self._publish, self._clock = way, publish, clock
+        self._eviction, self._publish, self._clock = eviction, publish, clock
         self.figures = Figures()
 
     def bring_in(self, member: Member, left: Member | None = None) -> Arrival | None:
-        """Has it in memory, and as much of the others out of it as it takes.
+        """Brings a model into memory, and moves out as much of the others as needed.
 
         Args:
             member: Has a model to load, or one that is loaded.
-            left: Whose turn has ended.
+            left: The model whose turn has ended.
 
         Returns:
-            What is to be given to `note_arrived`; None where it was loaded anew, which is no switch.
+            What is to be given to `note_arrived`; None where it was newly loaded, which is no switch.
 
         Raises:
             RagdollError: It cannot be had.
@@ -76,11 +76,11 @@ class Switching:
         loader, instance = member.loader, member.instance
         if instance is None:
             assert loader.wanted is not None, "a model was to be loaded where answers are quotes"
-            self._way.load(member, loader.wanted, loader.wanted_layers)
+            self._eviction.load(member, loader.wanted, loader.wanted_layers)
             return None
         since = self._clock()
         moved_bytes = member.missing_bytes
-        self._way.for_return_of(member)
+        self._eviction.for_return_of(member)
         out_seconds = self._clock() - since
         stream = instance.loaded.stream
         waited_before = stream.counters().waited_seconds if stream is not None else 0.0
@@ -96,7 +96,7 @@ class Switching:
         )
 
     def note_arrived(self, arrival: Arrival) -> None:
-        """The switch is over, or whoever came has to leave before it was."""
+        """The switch is over, or the model has to leave before it was."""
         member = arrival.member
         if member.loaded is None:
             return

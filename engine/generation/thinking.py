@@ -1,9 +1,9 @@
-"""What a model thinks before it answers: how families of models mark it, where it ends, and when it has been enough.
+"""What a model thinks before it answers: how model families mark it, where it ends, and when it has been enough.
 
-R1, QwQ, the thinking ones of Qwen3, Magistral or gpt-oss reason aloud first, often longer than they answer. That is no
-part of the answer: it is told apart from it, has a bound of its own, and no later turn reads it again, as these models'
-own templates have it. Where the bound is reached, or a model ends before it has answered, the mark that ends thoughts
-is put in its mouth; then it answers from what it has thought so far ("budget forcing" of s1, arXiv 2501.19393).
+R1, QwQ, the thinking variants of Qwen3, Magistral or gpt-oss reason aloud first, often longer than they answer. That is
+no part of the answer: it is kept apart, has its own bound, and no later turn reads it again, as these models' own
+templates have it. Where the bound is reached, or a model ends before it has answered, the marker that ends thoughts is
+put in its mouth; then it answers from what it has thought so far ("budget forcing" of s1, arXiv 2501.19393).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from engine.generation.streaming import possible_beginning
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What stands before thoughts and after them. `plain` is what an answer without thoughts begins with, if anything.
+    """The markers before and after thoughts. `plain` is what an answer without thoughts begins with, if anything.
 
-    `ending` is what ends thoughts that the model would go on with. `between` are marks within thoughts, none of them.
-    `around` stand before and behind an answer, "" where nothing does.
+    `ending` ends thoughts that the model would continue. `between` are markers within thoughts, not part of them.
+    `around` stand before and after an answer, "" where nothing does.
     """
 
     openings: tuple[str, ...]
@@ -32,7 +32,7 @@ class Marks:
 
     @property
     def sign(self) -> str:
-        """What the templates of the family speak of."""
+        """What identifies templates of the family."""
         return self.plain or self.closing
 
 
@@ -46,7 +46,7 @@ _FAMILIES = (
     Marks(("<|channel>thought",), "<channel|>", "<channel|>"),
     # Command A Reasoning.
     Marks(("<|START_THINKING|>",), "<|END_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
-    # gpt-oss: messages to several channels, of which the last is for people.
+    # gpt-oss: messages to several channels, of which the last is for users.
     Marks(
         ("<|channel|>analysis<|message|>", "<|channel|>commentary<|message|>"),
         "<|start|>assistant<|channel|>final<|message|>",
@@ -62,10 +62,10 @@ _AROUND_ANSWERS = tuple((f"<{name}>", f"</{name}>") for name in ("response", "an
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a model begins to think: `is_open`, where its prompts end within thoughts, or by itself.
+    """How a model begins to think: with a prompt that ends within thoughts (`is_open`), or by itself.
 
-    Only of one that `is_sure` it is known that it will: others are merely spoken to in a template of such models. Where
-    it `is_over`, prompts hold empty thoughts.
+    Only a model that `is_sure` is known to think; others merely have a template of such models. Where it `is_over`,
+    prompts hold empty thoughts.
     """
 
     marks: Marks
@@ -84,9 +84,9 @@ class Manner:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """How a model thinks before one answer of `answer_tokens` at most, for `max_tokens`, within `room_tokens` in all.
+    """How a model thinks before one answer: `max_tokens` of thoughts and `answer_tokens`, within `room_tokens` in all.
 
-    `ending` are the tokens that end thoughts then, `opening` those that begin them. Thoughts that `are_kept` stay in
+    `ending` are the tokens that then end thoughts, `opening` those that begin them. Thoughts that `are_kept` stay in
     the conversation.
     """
 
@@ -105,16 +105,16 @@ class Thinking:
 
 
 def marks_of(template: str) -> Marks | None:
-    """Those of the family whose template this is; None where its models do not think."""
+    """The markers of the template's family; None where its models do not think."""
     marks = next((marks for marks in _FAMILIES if marks.sign in template), None)
     around = next((around for around in _AROUND_ANSWERS if around[0] in template), None)
     return marks if marks is None or around is None else replace(marks, around=around)
 
 
 def manner_of(marks: Marks, prompt_end: str, is_told: bool) -> Manner | None:
-    """How it thinks behind a prompt with this end; None where that holds empty thoughts, and nothing marks its answers.
+    """How a model thinks after a prompt with this end; None where that has empty thoughts and answers no marker.
 
-    `is_told`: the template has said that it is to think.
+    `is_told`: the template has asked it to think.
     """
     opened, closed = max(map(prompt_end.rfind, marks.openings)), prompt_end.rfind(marks.closing)
     is_open = opened > closed
@@ -124,19 +124,19 @@ def manner_of(marks: Marks, prompt_end: str, is_told: bool) -> Manner | None:
 
 
 class Thoughts:
-    """Those before one answer, while they are written; fed with its tokens until it has begun.
+    """The thoughts before one answer, while they are written; fed with its tokens until the answer has begun.
 
-    `num_tokens` were written before the answer. `text` is all that was thought so far, `take` what is new of it.
-    `answer_end` is what ends the answer, once it has begun with a mark.
+    `num_tokens` were written before the answer. `text` is all that was thought so far, `take` returns what is new of
+    it. `answer_end` is what ends the answer, once it has begun with a marker.
     """
 
     def __init__(self, thinking: Thinking, *, begins: bool = False) -> None:
-        """One that `begins` thinking whatever the model would say first."""
+        """Starts; one that `begins` thinks whatever the model would say first."""
         self._thinking, self._marks = thinking, thinking.manner.marks
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        # What could still become a mark, and the bytes that it is otherwise.
+        # What could still become a marker, and its bytes in case it does not.
         self._held, self._plain = "", b""
-        # What of the answer could still become the mark before it, and how many tokens that is.
+        # What of the answer could still become the marker before it, and how many tokens that is.
         self._beginning, self._num_held = b"", 0
         self._untold: list[str] = []
         self._due = deque[int](thinking.opening if begins and not thinking.manner.is_open else ())
@@ -159,11 +159,11 @@ class Thoughts:
         return self.num_tokens > 0 and not self._thinking.are_kept
 
     def next_due(self) -> int | None:
-        """The token that is to come next, whatever the model would say; None where that is its choice."""
+        """The token that must come next, whatever the model would say; None where the model chooses."""
         return self._due.popleft() if self._due else None
 
     def end(self) -> int:
-        """The model has had enough without a word of an answer: the token that comes instead of its end."""
+        """The model has stopped before it answered: returns the token that comes instead of its end."""
         self._put_ending()
         return self._due.popleft()
 
@@ -187,13 +187,13 @@ class Thoughts:
         return self._answer(self._held.encode() + self._decoder.getstate()[0])
 
     def take(self) -> str:
-        """What has been thought since the last time, as far as it can no longer become a mark."""
+        """What has been thought since the last call, as far as it can no longer become a marker."""
         new = "".join(self._untold)
         self._untold.clear()
         return new
 
     def finish(self) -> bytes:
-        """No more tokens come: what was held back of the answer, where it was no thought."""
+        """No more tokens come: returns what was held back of the answer, if it was no thought."""
         if self.is_thinking:
             self._tell(self._held)
             self._held = ""
@@ -201,13 +201,13 @@ class Thoughts:
         return self._beginning if self._is_decided else self._plain
 
     def _decide(self) -> None:
-        """Whether the model begins to think; white space alone tells nothing."""
+        """Decides whether the model begins to think; white space alone shows nothing."""
         begun, before_answer = self._held.lstrip(), tuple(filter(None, (self._marks.plain, self._marks.around[0])))
         marks = (*self._marks.openings, *before_answer)
         for mark in marks:
             if begun.startswith(mark):
                 self._is_decided, self.is_thinking = True, mark not in before_answer
-                # The mark around an answer is taken off with it.
+                # The marker around an answer is taken off with it.
                 self._held = begun if mark == self._marks.around[0] else begun.removeprefix(mark)
                 return
         if not any(mark.startswith(begun) for mark in marks):
@@ -240,7 +240,7 @@ class Thoughts:
         self._due.extend(self._thinking.ending)
 
     def _answer(self, piece: bytes) -> bytes:
-        """Behind thoughts the answer begins with its first word, which is none of them, and no mark around it."""
+        """After thoughts, the answer begins with its first word, without a marker around it."""
         begun, mark = (self._beginning + piece).lstrip(), self._marks.around[0].encode()
         self._beginning, self._num_held = b"", self._num_held + bool(begun)
         if mark and not self.answer_end:

@@ -1,7 +1,7 @@
-"""From text to tokens and back as llama.cpp does it, but for spaces and marks that are not in the text.
+"""From text to tokens and back as llama.cpp does it, except for spaces and markers that are not in the text.
 
-Parts of a prompt are tokenised one by one. SentencePiece puts a space before each text, as if it began there; and marks
-that a file calls defined by the user are read as marks wherever they stand, in a document too.
+Parts of a prompt are tokenised one by one. SentencePiece puts a space before each text, as if it began there; and
+tokens that a file calls user-defined are read as such wherever they stand, even in a document.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import Any
 
 import llama_cpp.llama_cpp as llama
 
-# A character that is no part of any word: its byte is a token of its own, behind the space that is put before it.
+# A character that is no part of any word: its byte is a token of its own, after the space that is put before it.
 _LONE, _LONE_BYTE = "\x01", b"<0x01>"
-# Bytes are among the first tokens; without them, llama.cpp ends the process over a character that it does not know.
+# Bytes are among the first tokens; without them, llama.cpp ends the process at a character that it does not know.
 _BYTES_WITHIN = 1024
-# What templates mark messages with, and what some put together from roles.
+# Markers of messages in templates, and those that some templates compose from roles.
 _MARK = re.compile(r"<[^<>\s]{1,40}>|\[[^\[\]\s]{1,40}\]")
 _MARKS_OF_ROLES = tuple(f"<|{role}|>" for role in ("system", "user", "assistant", "developer", "tool", "end"))
 
 
 class Tokenizer:
-    """Of one vocabulary, as long as its weights are loaded; on the thread that owns llama.cpp.
+    """The tokenizer of one vocabulary, while its weights are loaded; on the thread that owns llama.cpp.
 
     `adds_space`: a text is read with a space before its first word, as SentencePiece does (word_spaces.py).
     """
 
     def __init__(self, vocab: Any, template: str) -> None:
-        """`template`: the file's chat template, "" where there is none."""
+        """Prepares; `template` is the file's chat template, "" where there is none."""
         self._vocab = vocab
-        # What stands before a text that stands behind other text, and what of a text would be read as a mark.
+        # What stands before a text that follows other text, and what in a text would be read as a marker.
         self._lone: list[int] = []
         self._marks: re.Pattern[str] | None = None
         kind = llama.llama_vocab_type(vocab)
@@ -44,8 +44,8 @@ class Tokenizer:
     def tokens(self, text: str, parse_special: bool) -> list[int]:
         """Token ids of `text`, without beginning-of-text, nor a space that is not in it.
 
-        Marks count as such only if `parse_special`. llama.cpp lets those pass in any text that files call defined by
-        the user, as it does by itself with gpt-oss's: their first characters are read by themselves.
+        Control tokens count as such only if `parse_special`. llama.cpp recognises user-defined ones in any text, as it
+        does by itself with gpt-oss's: their first characters are therefore tokenised separately.
         """
         if parse_special or self._marks is None:
             return self._within(text, parse_special)
@@ -54,7 +54,7 @@ class Tokenizer:
         return [token for one in pieces for token in self._within(one, parse_special)]
 
     def _within(self, text: str, parse_special: bool) -> list[int]:
-        """As if it stood behind other text, where no space is put before it."""
+        """Tokenises as if other text stood before, where no space is put before it."""
         if not text or not self._lone:
             return as_llama_reads(self._vocab, text, parse_special)
         tokens = as_llama_reads(self._vocab, f"{_LONE}{text}", parse_special)
@@ -67,7 +67,7 @@ class Tokenizer:
         return any(llama.llama_vocab_get_text(self._vocab, token) == _LONE_BYTE for token in first)
 
     def _lone_tokens(self) -> list[int]:
-        """Those of the lone character, if a space is put before it."""
+        """The tokens of the lone character, if a space is put before it."""
         tokens = as_llama_reads(self._vocab, _LONE, False)
         return tokens if [piece(self._vocab, token) for token in tokens] == [b" ", _LONE.encode()] else []
 
@@ -96,7 +96,7 @@ def as_llama_reads(vocab: Any, text: str, parse_special: bool) -> list[int]:
 
 
 def piece(vocab: Any, token: int, special: bool = False) -> bytes:
-    """The bytes a token stands for; those of a mark only if `special`."""
+    """The bytes a token stands for; those of a control token only if `special`."""
     room = 64
     while True:
         buffer = ctypes.create_string_buffer(room)

@@ -11,33 +11,33 @@ from engine.generation.segment import Segment
 
 
 class Trail(Protocol):
-    """A prompt's beginning that is kept, but for a short end unless it `is_whole`."""
+    """A prompt's beginning that is kept, except for a short end unless it `is_whole`."""
 
     @property
     def is_whole(self) -> bool: ...
 
     def then(self, segment: Segment) -> Trail | None:
-        """With one segment more; None where that is not kept."""
+        """The trail with one segment more; None where that is not kept."""
         ...
 
 
 def after(trail: Trail | None, segments: Iterable[Segment]) -> Trail | None:
-    """With these more."""
+    """The trail with these segments more."""
     for segment in segments:
         trail = trail and trail.then(segment)
     return trail
 
 
 def whole(trail: Trail | None) -> Trail | None:
-    """The same, unless its end is not found."""
+    """The same trail, or None where its end is not found."""
     return trail if trail and trail.is_whole else None
 
 
 @dataclass(frozen=True, slots=True)
 class KeptTrail:
-    """Ends at `node`, and after it in `short` segments that become a piece with the one that follows them.
+    """Ends at `node`, followed by `short` segments that become a piece with the one that follows them.
 
-    It is followed at once: of what leaves the tree meanwhile it knows nothing. `cut` makes pieces of segments.
+    To be followed at once: it does not see what leaves the tree meanwhile. `cut` makes pieces of segments.
     """
 
     node: Node
@@ -50,7 +50,7 @@ class KeptTrail:
         return not self.short
 
     def then(self, segment: Segment) -> KeptTrail | None:
-        """The beginning that goes on with this segment; None where that is not kept. As `pieces_of` cuts it."""
+        """The beginning extended by this segment, as `pieces_of` cuts it; None where that is not kept."""
         group = (*self.short, segment)
         if sum(len(each.tokens) for each in group) < MIN_PIECE_TOKENS:
             return replace(self, short=group)

@@ -1,6 +1,6 @@
-"""Transcripts: the turns of a conversation as plain JSON, which the asker keeps and hands back with the next question.
+"""Transcripts: the turns of a conversation as plain JSON, which the caller keeps and hands back with the next question.
 
-Nothing of it is kept here, so passages of documents that have left the library since leave it as it is read, and what
+The engine keeps nothing of it: passages of documents that have left the library are dropped as it is read, and what
 older versions wrote is read as well.
 """
 
@@ -16,12 +16,12 @@ from engine.errors import BadRequest
 from engine.generation.conversation import Continuation, Turn, next_number
 from engine.generation.evidence import EvidencePassage
 
-# What a transcript tells of where a passage stands, beside its document, its page and its text.
+# What a transcript holds of a passage's place, besides its document, its page and its text.
 _PLACE = ("row_id", "document", "ordinal", "start", "end", "heading", "score", "place")
 
 
 def transcript_of(turn: Turn) -> tuple[dict[str, Any], ...]:
-    """What the asker keeps and hands back; plain JSON."""
+    """What the caller keeps and hands back; plain JSON."""
     day = {"asked_on": turn.asked_on.isoformat()} if turn.asked_on is not None else {}
     numbers = {"first_number": turn.first_number} if turn.first_number != 1 else {}
     also = {"also": list(turn.also)} if turn.also else {}
@@ -39,10 +39,10 @@ def transcript_of(turn: Turn) -> tuple[dict[str, Any], ...]:
 
 
 def turns_of_transcript(transcript: Sequence[Mapping[str, Any]], known_ids: Collection[int]) -> tuple[Turn, ...]:
-    """The earlier turns; passages of documents that left the library leave the transcript too.
+    """The earlier turns, without passages of documents that have left the library.
 
     Raises:
-        BadRequest: This is no transcript of ours.
+        BadRequest: This is not one of our transcripts.
     """
     try:
         turns, num_read, num_known = list[Turn](), 0, 0
@@ -74,7 +74,7 @@ def documents_in_transcript(transcript: Sequence[Mapping[str, Any]]) -> frozense
 
 
 def next_number_in(transcript: Sequence[Mapping[str, Any]]) -> int:
-    """Under which number the first passage of the next turn comes. Raises BadRequest as above."""
+    """The number of the first passage of the next turn. Raises BadRequest as above."""
     return next_number(turns_of_transcript(transcript, documents_in_transcript(transcript)))
 
 
@@ -111,9 +111,10 @@ def _turn(
     first_number: int,
     first_known: int,
 ) -> Turn:
-    """A turn, or how it went on.
+    """A turn, or a continuation of one.
 
-    Its passages were numbered from `first_number` on; without what has left, they would be from `first_known` on.
+    Its passages were numbered from `first_number` on; without those that have left, they would be from `first_known`
+    on.
     """
     passages: list[EvidencePassage] = []
     for number, p in enumerate(user["passages"], start=first_number):

@@ -1,10 +1,10 @@
 """What waits for its turn on the generation thread: questions, and the change of the model that comes before them.
 
-A change of the model is for every question that names none and of which nobody has seen any text, also when it was
-asked before: the worker takes those back from the loop, and the new model answers them, the most urgent first. So a
-change waits for no more than the answers that have begun to appear, however many a script has asked for; and who names
-a model waits for no change. Of several changes only the newest is carried out. A model that nobody uses rests only
-while nothing waits: a choice always overrules it.
+A change of the model applies to every question that names no model and has shown no text yet, even if it was asked
+before: the worker takes those back from the loop, and the new model answers them, the most urgent first. So a change
+waits only for the answers that have begun to appear, however many a script has asked for; and questions that name a
+model wait for no change. Of several changes only the newest is carried out. An unused model rests only while nothing
+waits: a choice always overrules it.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import get_args
 
 from engine.core import Priority
 from engine.generation.commands import InTurn, RestModel, Task, UseModel
-from engine.generation.rounds import GROUP_SIZE
+from engine.generation.time_slices import GROUP_SIZE
 
 _URGENCY: tuple[Priority, ...] = get_args(Priority)
-# Whether an answer to a question that was asked then cannot begin in time any more (rounds.py).
+# Whether an answer to a question of that time can no longer begin in time (time_slices.py).
 IsLate = Callable[[float], bool]
 
 
 def nobody_is_late(asked_at: float) -> bool:
-    """Serves all as they came."""
+    """Treats no question as late: all are served as they came."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Of one model's questions that have not begun: how urgent they are at most, and when the next of these were asked.
+    """One model's questions that have not begun: the highest urgency, and when the next of these were asked.
 
-    Of as many as begin in one turn, in the order in which they will.
+    Only as many as begin in one turn, in that order.
     """
 
     priority: Priority
@@ -54,7 +54,7 @@ class Turns:
         self.is_ending = False
 
     def __len__(self) -> int:
-        """How much waits."""
+        """How many items wait."""
         return len(self._tasks) + (self.change is not None) + self.is_ending
 
     def __iter__(self) -> Iterator[Task]:
@@ -62,7 +62,7 @@ class Turns:
         return iter(self._tasks)
 
     def add(self, item: InTurn) -> None:
-        """Behind all that is as urgent."""
+        """Adds an item after all that are as urgent."""
         if isinstance(item, Task):
             insort(self._tasks, item, key=_urgency)
             self.num_moves += 1
@@ -74,18 +74,18 @@ class Turns:
             self.is_ending = True
 
     def put_back(self, tasks: Iterable[Task]) -> None:
-        """Before all that is as urgent, in this order: they had their turn and could not use it."""
+        """Puts tasks back before all that are as urgent, in this order: they had their turn and could not use it."""
         if returned := list(tasks):
             self._tasks = sorted([*returned, *self._tasks], key=_urgency)
             self.num_moves += len(returned)
 
     def by_model(self, is_late: IsLate = nobody_is_late) -> dict[str, Asked]:
-        """What the questions that can begin name as their model, "" for the chosen one; `is_late` as in `take`."""
+        """The models named by questions that can begin, "" for the chosen one; `is_late` as in `take`."""
         found: dict[str, list[Task]] = {}
         for task in self._tasks:
             if self._can_begin(task):
                 known = found.setdefault(task.model, [])
-                # The first of them is as urgent as any; whoever is less so comes after those, late or not.
+                # The first is the most urgent; less urgent ones come after those, late or not.
                 if not known or _urgency(known[0]) == _urgency(task):
                     known.append(task)
         return {model: _asked(nsmallest(GROUP_SIZE, tasks, _order(is_late))) for model, tasks in found.items()}
@@ -99,13 +99,13 @@ class Turns:
     ) -> list[Task]:
         """The next questions that can begin.
 
-        Those that are for the chosen model wait while that is to be changed.
+        Questions for the chosen model wait while that is to be changed.
 
         Args:
-            most: At most so many of them; None: all.
+            most: The largest number of them; None: all.
             models: Only those that name one of these; None: all.
-            is_late: Whether somebody who asked then had better wait for others who ask; scripts go by their order.
-            priority: Only those of this one; None: all.
+            is_late: Whether a question of that time should wait for others; scripts' questions keep their order.
+            priority: Only those of this priority; None: all.
         """
         taken = [one for one in self._tasks if self._can_begin(one) and (models is None or one.model in models)]
         if priority is not None:
@@ -120,21 +120,21 @@ class Turns:
         return self.change is None or task.model not in ("", str(self.change.path or ""))
 
     def take_change(self) -> UseModel | None:
-        """The change that waits; its turn has come."""
+        """Takes the change that waits; its turn has come."""
         change, self.change = self.change, None
         return change
 
     def take_rest(self) -> RestModel | None:
-        """The model that was to rest; none where anything waits, which comes instead."""
+        """Takes the model that was to rest; None where anything waits, which comes instead."""
         rest, self._rest = self._rest, None
         return None if len(self) else rest
 
     def take_cancelled(self) -> list[Task]:
-        """The questions that nobody wants an answer to any more."""
+        """Takes the questions whose answers are no longer wanted."""
         cancelled: list[Task] = []
         wanted: list[Task] = []
         for task in self._tasks:
-            # Looked at once: it may rise at any time.
+            # Read once: the flag may be set at any time.
             (cancelled if task.in_flight.cancelled.is_set() else wanted).append(task)
         self._tasks = wanted
         self.num_moves += len(cancelled)

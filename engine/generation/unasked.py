@@ -1,6 +1,6 @@
-"""What nobody asks for and a model does anyway, as long as nobody asks anything: it is loaded, and timed.
+"""Background work of a model that no user asks for: it is loaded, and timed, while there is no question.
 
-Whatever comes for the generation thread ends what is being timed: news are counted as they come in, on any thread.
+Any command for the generation thread ends what is being timed: commands are counted as they come in, on any thread.
 """
 
 from __future__ import annotations
@@ -15,53 +15,53 @@ from engine.generation.under_way import reported_as
 
 
 class Unasked:
-    """On the generation thread, but for `note_coming`."""
+    """Loads and times models; on the generation thread, except `note_coming`."""
 
     def __init__(self) -> None:
-        # A token for each of them that others wait for.
+        # One item for each pending command that others wait for.
         self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._loads: list[LoadNow] = []
 
     def note_coming(self, item: InTurn | AtOnce) -> None:
-        """Something is about to be handed in; all but what is only looked at ends a rehearsal."""
+        """A command is about to be handed in; all but mere looks end a rehearsal."""
         if not isinstance(item, LookAtDevices | Rehearse):
             self._news.put(None)
 
     def note_taken(self, item: InTurn | AtOnce) -> None:
-        """It was taken in."""
+        """The command was taken in."""
         if not isinstance(item, LookAtDevices | Rehearse):
             self._news.get_nowait()
 
     def want_loaded(self, command: LoadNow) -> None:
-        """The chosen model is to be loaded, once it is settled which it is."""
+        """Requests that the chosen model be loaded, once it is settled which it is."""
         self._loads.append(command)
 
     @property
     def awaits_load(self) -> bool:
-        """Whether somebody waits for the chosen model."""
+        """Whether a caller waits for the chosen model."""
         return bool(self._loads)
 
     def load(self, load: Callable[[], LoadedModel | None]) -> None:
-        """Loads for whoever wants to measure, and tells whether there is a model."""
+        """Loads for callers that want to measure, and replies whether there is a model."""
         while self._loads:
             reply = self._loads.pop(0).reply
             try:
                 reply.set_result(load() is not None)
-            except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
+            except Exception as error:  # noqa: BLE001 - the edge of the thread; reported to the caller
                 reply.set_exception(reported_as(error))
 
     def take_loads(self) -> list[LoadNow]:
-        """Those that wait, which are somebody else's from now on."""
+        """Takes the waiting requests, which are the caller's from now on."""
         loads, self._loads = self._loads, []
         return loads
 
     def rehearse(self, command: Rehearse, loaded: LoadedModel | None, start_over: Callable[[Exception], None]) -> None:
-        """Times passes; whoever wanted it is told in any case.
+        """Times passes; the caller gets a reply in any case.
 
         Args:
             command: What is to be timed.
-            loaded: The model; None where there is none that has nothing else to do.
-            start_over: Called where its context is of no use any more.
+            loaded: The model; None where there is none that is idle.
+            start_over: Called where its context can no longer be used.
         """
         if not command.reply.set_running_or_notify_cancel():
             return
@@ -74,7 +74,7 @@ class Unasked:
                 command.reply.set_result(rehearsal.measured(command.kind, command.size))
             else:
                 command.reply.set_result(rehearsal.kept_up(command.size, command.num_threads, command.until.is_set))
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; reported to the caller
             command.reply.set_exception(reported_as(error))
             if loaded.context.is_spoilt:
                 start_over(error)

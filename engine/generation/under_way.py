@@ -1,7 +1,7 @@
-"""The questions that are being answered: handed to the loop, moved on step by step, and ended exactly once each.
+"""The questions that are being answered: handed to the loop, advanced step by step, and ended exactly once each.
 
-Beside them run guesses: prompts that are read while their search goes on (reading_ahead.py), and when nobody asks
-anything, passages that are likely to be wanted (hot_passages.py).
+Alongside them run guesses: prompts that are read while their search goes on (reading_ahead.py), and, when the engine is
+idle, passages that are likely to be wanted (hot_passages.py).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, PromptMade
 from engine.generation.answering import Answering
 from engine.generation.commands import Expected, Task
 from engine.generation.hot_passages import HotPassages
-from engine.generation.in_reading import ReadingTrail
 from engine.generation.loaded import LoadedModel
-from engine.generation.prompt import Prompt, Reordering, answer_reserve, as_it_stands, compose, order_along
+from engine.generation.prompt import Prompt, PromptStyle, Reordering, answer_reserve, as_it_stands, compose, order_along
 from engine.generation.reading_ahead import Guess, ReadingAhead, is_ahead
 from engine.generation.refreshes import EvidenceSource, Refreshes
 from engine.generation.request import PromptRead, Request, StepEvent
-from engine.generation.rounds import Targets
 from engine.generation.segment import Segment
+from engine.generation.shared_prefill import ReadingTrail
+from engine.generation.time_slices import Targets
 from engine.generation.trail import Trail
 from engine.generation.transcript import documents_in_transcript, turns_of_transcript
 from engine.generation.unfinished import going_on_with
@@ -33,17 +33,17 @@ from engine.looking_again import FoundAgain
 
 log = logging.getLogger(__name__)
 KnownDocuments = Callable[[Collection[int]], Collection[int]]
-# Nobody else's id begins so.
+# No other id begins so.
 _HOT_ID = "\0hot"
-# Of questions that wait, at each step: a thousand flags would take as long as many tokens do to choose.
+# How many flags of waiting questions are checked at each step: a thousand would take as long as choosing many tokens.
 FLAGS_LOOKED_AT = 64
 _URGENCY: tuple[Priority, ...] = ("interactive", "batch", "idle")
 
 
 class UnderWay:
-    """On the generation thread; all of them are answered by one model.
+    """The questions of one model; on the generation thread.
 
-    `num_moves` counts how often one came, began or ended.
+    `num_moves` counts how often a question came, began or ended.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class UnderWay:
 
     @property
     def hot(self) -> HotPassages:
-        """What answers keep resting on, which is kept over a restart."""
+        """The passages that answers keep resting on, which are remembered over a restart."""
         return self._hot
 
     def answers(self, question_id: str) -> bool:
@@ -86,12 +86,12 @@ class UnderWay:
         return question_id in self._answering
 
     def waiting(self) -> Iterator[QuestionInFlight]:
-        """Those that have not begun, the most urgent first."""
+        """Questions that have not begun, the most urgent first."""
         asked = [answering.in_flight for answering in self._answering.values() if not answering.has_begun]
         yield from sorted(asked, key=lambda in_flight: _URGENCY.index(in_flight.question.priority))
 
     def hand_in(self, in_flight: QuestionInFlight, evidence: Evidence, loaded: LoadedModel) -> None:
-        """Has a question answered; how it ends is told by a later step.
+        """Has a question answered; a later step reports how it ends.
 
         Raises:
             RagdollError: It cannot be answered, and is not under way.
@@ -105,11 +105,11 @@ class UnderWay:
         if guess is not None:
             answering.cached_ahead = guess.cached_tokens
         self._refreshes.begin(answering, loaded)
-        # Last of all that can fail: the loop has nothing that nobody waits for.
+        # Last of all that can fail: the loop must hold nothing that no caller waits for.
         if guess is None or guess.has_ended:
             loaded.loop.submit(answering.request)
         else:
-            # Else it waits until the guess has been read, and reads its last token once more: a pass over all weights.
+            # Otherwise it would wait until the guess is read, and read its last token again: a pass over all weights.
             self._ahead.hand_over(loaded.loop, answering.request)
         self._answering[question.question_id] = answering
         self.num_moves += 1
@@ -118,9 +118,9 @@ class UnderWay:
             self._hot.note(prompt, loaded.speaker)
 
     def _settled_guess(self, question: Question, passages: Sequence[Passage], loaded: LoadedModel) -> Guess | None:
-        """What is read ahead of a question, if these are its passages or it can go on with them; else it is given up.
+        """The guess for a question, if these are its passages or it can go on with them; else the guess is given up.
 
-        Earlier turns may have held text of what has been removed since it was read: then it is no guess any more.
+        Earlier turns may have held text of documents that were removed since it was read: then the guess is of no use.
         """
         question_id, is_of_use = question.question_id, False
         guess = self._ahead.settle(question_id, passages)
@@ -130,13 +130,13 @@ class UnderWay:
                 guess = self._ahead.amend(loaded.loop, question_id, passages, prompt)
             is_of_use = guess is not None and self._are_known(guess.prompt.documents)
         finally:
-            # Also where the question cannot be answered.
+            # Even where the question cannot be answered.
             if not is_of_use:
                 self._ahead.drop(loaded.loop, question_id)
         return guess if is_of_use else None
 
     def _part_from_former(self, question_id: str, loaded: LoadedModel) -> None:
-        """Whoever asks under the same id again hears nothing of an earlier question that the loop is not rid of yet."""
+        """Separates a question from an earlier one with the same id of which the loop is not rid yet."""
         if question_id in self._withdrawn:
             self._withdrawn.discard(question_id)
             self._ahead.drop(loaded.loop, question_id)
@@ -144,10 +144,10 @@ class UnderWay:
         self.tell(loaded)
 
     def expect(self, expected: Expected, loaded: LoadedModel) -> None:
-        """Has a question's prompt read while its search goes on, if nobody else waits."""
+        """Has a question's prompt read while its search goes on, if no other question waits."""
         in_flight, question, passages = expected.in_flight, expected.in_flight.question, expected.passages
         if question.question_id in self._answering:
-            # While a model is loaded what is expected is held back, and the question itself may come before it.
+            # While a model is loaded, expectations are held back, and the question itself may come before them.
             return
         # Reading that has begun goes on with what was found since.
         is_worth_it = question.question_id in self._ahead.reading() or loaded.reads_ahead(expected.left_seconds)
@@ -155,7 +155,7 @@ class UnderWay:
             return
         if self._ahead.expects(question.question_id, passages):
             return
-        # What was removed since it was found must not be kept, and that is all a guess is for.
+        # Passages that were removed since they were found must not be kept, and keeping is all that a guess is for.
         if self._are_known({passage.document_id for passage in passages}):
             prompt = self._prompt_ahead(question, passages, loaded)
             if self._ahead.amend(loaded.loop, question.question_id, passages, prompt) is not None:
@@ -171,25 +171,25 @@ class UnderWay:
         self._refreshes.take(found, self._answering.get(found.question_id), loaded)
 
     def next_hot(self, loaded: LoadedModel) -> tuple[Segment, ...] | None:
-        """What had better be read before anybody asks, if there is room for it on the disk."""
+        """What should be read before it is asked for, if there is room for it on disk."""
         if loaded.peek is None or not loaded.has_disk_room:
             return None
         return self._hot.next(loaded.speaker, loaded.peek)
 
     def read_hot(self, beginning: tuple[Segment, ...], loaded: LoadedModel) -> None:
-        """Has it read, behind all questions that come meanwhile."""
+        """Has it read, after all questions that come meanwhile."""
         loaded.loop.submit(Request(_HOT_ID, beginning, SamplingParams(max_tokens=0, temperature=0.0), "idle"))
         self._reads_hot = True
         self._hot.tried()
 
     def end_turn(self, loaded: LoadedModel | None) -> None:
-        """Another model computes until the next step; this one need not come back for what nobody waits for."""
+        """Another model computes until the next step; this one need not come back for background work."""
         self._refreshes.stand_still()
         if loaded is not None:
             self.give_up_unasked(loaded)
 
     def give_up_unasked(self, loaded: LoadedModel) -> None:
-        """What is read ahead, or for being hot, is not read on."""
+        """Stops reading what is read ahead, or because it is hot."""
         for question_id in self._ahead.reading() - self._answering.keys():
             self._ahead.drop(loaded.loop, question_id)
         if self._reads_hot:
@@ -197,9 +197,9 @@ class UnderWay:
             self._reads_hot = False
 
     def forget_removed(self) -> None:
-        """Passages of documents that have left the library are not read ahead any more.
+        """Stops reading ahead passages of documents that have left the library.
 
-        Prompts that are under way may hold text of them, which is kept when they are read.
+        Prompts under way may hold text of them, which is kept when they are read.
         """
         counted = self._hot.documents()
         self._hot.forget(counted - frozenset(self._known_documents(counted)))
@@ -220,22 +220,21 @@ class UnderWay:
 
     @property
     def urgency(self) -> Priority | None:
-        """That of the most urgent; None where there are none."""
+        """The priority of the most urgent; None where there are none."""
         priorities = (answering.in_flight.question.priority for answering in self._answering.values())
         return min(priorities, key=_URGENCY.index, default=None)
 
     def dues(self, targets: Targets) -> list[float]:
-        """When each person who asked is to have the next token, by what readers are promised."""
+        """When each person's next token is due, by what readers are promised."""
         in_flight = (answering.in_flight for answering in self._answering.values())
         timelines = (one.timeline for one in in_flight if one.question.priority == "interactive")
         return [targets.due_at(one.marks["asked"], one.generated_tokens) for one in timelines]
 
     def withdraw(self, *, is_reloaded: bool = False) -> list[Task]:
-        """Gives back the questions for the chosen model of which nobody has seen any text; another may be chosen.
+        """Gives back the chosen model's questions of which no text was shown; another model may be chosen.
 
-        Where the same model is loaded again, those that name it as well.
-
-        Here they have not ended, but are no more; the loop is rid of them with the next `cancel_unwanted`.
+        Where the same model is loaded again, questions that name it are given back as well. They have not ended, but
+        are no longer here; the loop drops them with the next `cancel_unwanted`.
         """
         unseen = [
             answering
@@ -250,7 +249,7 @@ class UnderWay:
         return [Task(answering.in_flight, answering.evidence) for answering in unseen]
 
     def cancel_unwanted(self, loaded: LoadedModel) -> None:
-        """Cancels those whose flag rose, and those that were withdrawn.
+        """Cancels questions whose flag is set, and those that were withdrawn.
 
         Where hundreds wait, a flag of theirs is seen within a few steps; one that has cells ends at once.
         """
@@ -267,7 +266,7 @@ class UnderWay:
             self._end_reading(question_id, loaded)
 
     def end_cancelled(self, loaded: LoadedModel) -> None:
-        """While no step is made: whose flag rose is told at once; the loop is rid of it by `cancel_unwanted`."""
+        """Reports cancelled questions at once while no step is made; `cancel_unwanted` removes them from the loop."""
         for answering in list(self._answering.values()):
             if not answering.in_flight.cancelled.is_set():
                 continue
@@ -279,27 +278,27 @@ class UnderWay:
             self._end(end)
 
     def _looked_at(self, loaded: LoadedModel) -> set[str]:
-        """Whose flags are looked at in this step: of all that have cells, and of the others in turn."""
+        """Questions whose flags are checked in this step: all that have cells, and the others in turn."""
         if not self._unlooked:
             self._unlooked = list(self._answering)
         some, self._unlooked = self._unlooked[:FLAGS_LOOKED_AT], self._unlooked[FLAGS_LOOKED_AT:]
         return {*loaded.loop.running, *some}
 
     def step(self, loaded: LoadedModel) -> None:
-        """One step of the loop, and what there is to tell of it. Raises what the loop does when it breaks."""
+        """Runs one step of the loop, and reports its events. Raises what the loop does when it breaks."""
         self._refreshes.resume()
         if self._refreshes.holds_up(self._answering):
             self.is_stalled = True
             return
-        self._order_anew(loaded)
+        self._reorder(loaded)
         since = time.perf_counter()
         events = loaded.loop.step()
         self._take_in(events, loaded, time.perf_counter() - since)
         self.is_stalled = not events and loaded.loop.num_steps == self._num_steps
         self._num_steps = loaded.loop.num_steps
 
-    def _order_anew(self, loaded: LoadedModel) -> None:
-        """Who is next may follow what was read, or began to be, since its prompt was made."""
+    def _reorder(self, loaded: LoadedModel) -> None:
+        """Reorders the passages of the next questions along what was read, or began to be, meanwhile."""
         if self._num_moves_known == self.num_moves:
             return
         self._num_moves_known = self.num_moves
@@ -314,8 +313,8 @@ class UnderWay:
             try:
                 self._order_along(answering, self._reordering(trail), loaded)
             except Exception:
-                # It is no concern of the others, and can be read as it is.
-                log.exception("the passages of a question could not be ordered anew")
+                # It does not concern the other questions, and can be read as it is.
+                log.exception("the passages of a question could not be reordered")
             before.append(self._answering[question_id].prompt.segments)
 
     def _order_along(self, answering: Answering, reordering: Reordering, loaded: LoadedModel) -> None:
@@ -328,13 +327,13 @@ class UnderWay:
             # It would not fit.
             return
         speaker = loaded.speaker.told(question.sampling.thinks)
-        anew = Answering(answering.in_flight, evidence, other, speaker, self._publish)
-        self._refreshes.begin(anew, loaded)
-        if loaded.loop.replace(anew.request):
-            self._answering[question.question_id] = anew
+        renewed = Answering(answering.in_flight, evidence, other, speaker, self._publish)
+        self._refreshes.begin(renewed, loaded)
+        if loaded.loop.replace(renewed.request):
+            self._answering[question.question_id] = renewed
 
     def tell(self, loaded: LoadedModel) -> None:
-        """What there is to tell without a step, while another model computes: who was cancelled."""
+        """Reports events without a step, while another model computes: cancelled requests."""
         if events := loaded.loop.take_events():
             self._take_in(events, loaded, 0.0)
 
@@ -355,7 +354,7 @@ class UnderWay:
         self._closing = loaded.loop.closing
 
     def fail_all(self, error: Exception, loaded: LoadedModel | None) -> None:
-        """The loop has broken, of the model that is loaded, if it still is."""
+        """Fails all questions, as the loop has broken; `loaded` is the model, if it is still loaded."""
         reported = reported_as(error)
         for question_id in list(self._answering):
             self._end(AnswerFailed(question_id, reported))
@@ -371,9 +370,9 @@ class UnderWay:
         self._reads_hot = False
 
     def _ids(self) -> set[str]:
-        """Of all prompts that are in the loop, also of those that are only being kept."""
+        """The ids of all prompts in the loop, including those that are only being kept."""
         hot = [_HOT_ID] if self._reads_hot else []
-        # Who was withdrawn is so in the loop as well by the next step only.
+        # Withdrawn questions leave the loop only with the next step.
         return {*self._answering, *self._withdrawn, *self._ahead.reading(), *self._closing, *hot}
 
     def _are_known(self, documents: Collection[int]) -> bool:
@@ -386,7 +385,7 @@ class UnderWay:
         loaded: LoadedModel,
         reordering: Reordering | None = None,
     ) -> Prompt:
-        """With its passages in that order; else along what is kept."""
+        """The prompt with its passages in the given order; else ordered along what is kept."""
         sampling = question.sampling
         speaker = loaded.speaker.told(sampling.thinks)
         if question.is_raw:
@@ -407,14 +406,11 @@ class UnderWay:
             speaker,
             reserve_tokens,
             reordering,
-            date.today(),
-            question.instructions.strip(),
-            searches=question.searches,
-            is_verbatim=question.is_verbatim,
+            PromptStyle(question.instructions.strip(), question.searches, question.is_verbatim, date.today()),
         )
 
     def _prompt_ahead(self, question: Question, passages: Sequence[Passage], loaded: LoadedModel) -> Prompt:
-        """Along what is kept, or along what has been read ahead of the question, whichever leaves less to read."""
+        """The prompt along what is kept, or along what has been read ahead, whichever leaves less to read."""
         prompt = self._prompt(question, passages, loaded)
         ahead = self._ahead.read_so_far(loaded.loop, question.question_id)
         if not ahead.num_tokens or loaded.trail is None:
@@ -454,15 +450,15 @@ class UnderWay:
         self.num_moves += isinstance(event, PromptRead)
         try:
             end = answering.take(event)
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; reported to the question
             end = AnswerFailed(event.request_id, reported_as(error))
-            # Nobody waits for what the loop still computes of it.
+            # What the loop still computes of it is not needed.
             self._withdrawn.add(event.request_id)
         if end is not None:
             self._end(end)
 
     def _end(self, end: AnswerEnded) -> None:
-        # Before anybody hears of it, who could ask under the same id again.
+        # Before the end is published: the caller could then ask under the same id again.
         del self._answering[end.question_id]
         self.num_moves += 1
         self._refreshes.end(end.question_id)
@@ -470,7 +466,7 @@ class UnderWay:
 
 
 def reported_as(error: Exception) -> RagdollError:
-    """What people are told of an error; one that is a fault of ours is logged."""
+    """What the user is told of an error; an unexpected one is logged."""
     if isinstance(error, RagdollError):
         return error
     log.error("answering failed", exc_info=error)

@@ -1,7 +1,7 @@
-"""An unfinished answer goes on: nothing is searched for, and the model writes behind the words at which it broke off.
+"""Continues an unfinished answer: nothing is searched for, and the model writes on from the words where it broke off.
 
-It reads what the answer was written behind, the same passages under the same numbers, and then the answer itself, of
-which all that is kept is found again. Where another model wrote it, or nobody knows its tokens, it is read in words.
+It reads what preceded the answer, the same passages under the same numbers, and then the answer itself; everything kept
+of these is found again. Where another model wrote it, or its tokens are not known, it is read as text.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from engine.generation.chat_template import Message, PromptPart
 from engine.generation.citations import renumbered
 from engine.generation.conversation import Turn, asking, asking_alone, next_number, number_above
 from engine.generation.evidence import EvidencePassage
-from engine.generation.prompt import Begun, Prompt, as_read, fitting_passages, opening
+from engine.generation.prompt import Begun, Prompt, PromptStyle, as_read, fitting_passages, opening
 from engine.generation.speaker import Speaker
 from engine.generation.transcript import documents_in_transcript, transcript_of, turns_of_transcript
 
-# What was kept is read on as long as so much of what is free for an answer is left; else some of it makes way.
+# Kept passages are read on as long as this share of the answer's reserve is left; else some of them make way.
 LEAST_ROOM = 0.5
-# What stands for the rest of a character that was cut in two.
+# The replacement for the rest of a character that was cut in two.
 _CUT_CHARACTER = "\ufffd"
 
 
@@ -36,13 +36,13 @@ def going_on_with(
     reserve_tokens: int,
     today: date,
 ) -> Prompt:
-    """The prompt that the answer was written behind, with what was written of it.
+    """The prompt that the answer was written after, with what was written of it.
 
-    What has left the library since is read no more; its numbers mean what they meant.
+    Passages that have left the library since are not read again; their numbers keep their meaning.
 
     Raises:
         PromptTooLong: The answer has become as long as all that the model can read.
-        BadRequest: There is nothing to go on from, or the transcript is none of ours.
+        BadRequest: There is nothing to go on from, or the transcript is not one of ours.
     """
     transcript = question.transcript
     history = turns_of_transcript(transcript, documents_in_transcript(transcript))
@@ -66,9 +66,9 @@ def going_on_with(
 
 
 class _Reading:
-    """How one model reads such a turn, behind the history of its conversation.
+    """How one model reads such a turn, after the history of its conversation.
 
-    One that `may_be_cut` ended as its writer left it, perhaps within a character; what people have seen never does.
+    One that `may_be_cut` ended as its writer left it, perhaps within a character; text that was shown never does.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class _Reading:
         self._may_be_cut = may_be_cut
 
     def prompt(self, turn: Turn, whole: Turn, budget: int) -> Prompt:
-        """With instructions and turns for which `budget` leaves room; `whole` is the turn with all of its passages."""
+        """The prompt with as many turns as `budget` allows; `whole` is the turn with all of its passages."""
         speaker = self._speaker
         if not (is_own := speaker.knows(turn.all_tokens, turn.signature)):
             turn, whole = (self._in_words(one) for one in (turn, whole))
-        before, turns = opening(_bare(turn), self._history, speaker, budget, self._wishes, searches=turn.searches)
+        before, turns = opening(_bare(turn), self._history, speaker, budget, PromptStyle(self._wishes, turn.searches))
         standing = tuple(one for kept in turns for one in kept.numbered)
         numbers = {number for number, _ in standing}
         turn = replace(turn, also=tuple(number for number in turn.also if number in numbers))
@@ -114,12 +114,12 @@ class _Reading:
 
     def _in_words(self, turn: Turn) -> Turn:
         words = turn.in_words()
-        # The rest of a character that was cut is still to be written: what stands for it would stay.
+        # The rest of a cut character is still to be written: its replacement would stay.
         whole = words.answers[-1].removesuffix(_CUT_CHARACTER) if self._may_be_cut else ""
         return words.with_end(whole) if whole else words
 
     def shortened(self, turn: Turn, whole: Turn, reserve_tokens: int) -> Prompt:
-        """With as many passages, and turns before them, as leave so much room; the answer itself is read whole."""
+        """The prompt with as many passages, and turns before them, as fit; the answer itself is read whole."""
         speaker = self._speaker
         written = turn.messages(speaker.knows(turn.all_tokens, turn.signature))[-1].parts[0]
         room = speaker.context_tokens - reserve_tokens - len(speaker.tokens(written))
@@ -158,11 +158,11 @@ def _lost(unfinished: Unfinished, question: Question, history: Sequence[Turn], a
 
 
 def _places(turn: Turn, history: Sequence[Turn], passages: Sequence[Passage]) -> dict[int, int]:
-    """The places of the passages that people see, by the numbers that the model knows them by."""
+    """The places of the passages that the user sees, by the numbers that the model knows them by."""
     places: dict[int, int] = {}
     for place, passage in enumerate(passages):
         shown = EvidencePassage.of(passage)
-        # What was read of it may have been cut to fit.
+        # The model's version of it may have been cut to fit.
         own = (number for number, read in turn.numbered if number not in places and read.is_part_of(shown))
         number = next(own, None) or number_above(shown, history)
         if number is not None:
@@ -171,7 +171,7 @@ def _places(turn: Turn, history: Sequence[Turn], passages: Sequence[Passage]) ->
 
 
 def _written_since(shown: str, turn: Turn, places: Mapping[int, int]) -> str:
-    """What people have seen behind what was returned of an answer, as the model wrote it."""
+    """What was shown of an answer beyond what was returned, as the model wrote it."""
     text = AnswerText(places)
     text.go_on_behind(turn.answers)
     text.finish()

@@ -10,7 +10,7 @@ from engine.generation.thinking import Thoughts
 
 
 class Vocabulary:
-    """The bytes of tokens, asked for once each; None where the model says with it that it is done."""
+    """The bytes of tokens, asked for once each; None for tokens that end the model's output."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -52,7 +52,7 @@ class Vocabulary:
         return number, num_bytes != 0
 
     def _ask(self, token: int) -> None:
-        """Both at once: a search along beams may end when the model is closed."""
+        """Asks for both at once: a beam search may end when the model is closed."""
         if token not in self._pieces:
             self._pieces[token] = None if self._model.ends(token) else self._model.piece(token)
             self._marked[token] = self._model.piece(token, special=True)

@@ -1,7 +1,7 @@
 """What is kept of models that sum up what they read, as Mamba does: whole sequences, at the ends of answers.
 
-A state goes on only from where it stands, so the beginning of one prompt is of no use to another. But a conversation
-grows at its end alone: its next turn begins with all that the one before read and wrote, and needs no more than that
+A state can only go on from where it stands, so the beginning of one prompt is of no use to another. But a conversation
+grows only at its end: its next turn begins with all that the one before read and wrote, and needs no more than that
 sequence. In the knowledge tree each is a node of its own right under the root; none of them ever lies in cells.
 """
 
@@ -18,7 +18,7 @@ from engine.generation.cells import CellSequence
 from engine.generation.cut_prompts import MAX_REMEMBERED
 from engine.generation.kept_cells import KeptCells
 from engine.generation.knowledge_tree import NO_DOCUMENTS, KnowledgeTree, Node, Piece, digest_of, packed
-from engine.generation.of_late import MadeOfLate
+from engine.generation.lru_cache import LruCache
 from engine.generation.segment import Segment, tokens_of
 
 _TOKEN_BYTES = 4
@@ -29,8 +29,8 @@ class WholePrompts:
 
     def __init__(self, tree: KnowledgeTree) -> None:
         self._tree = tree
-        # Of a prompt, its tokens and the digests of their beginnings by length.
-        self._digests = MadeOfLate[int, tuple[bytes, dict[int, bytes]]](MAX_REMEMBERED)
+        # For each prompt, its tokens and the digests of their beginnings by length.
+        self._digests = LruCache[int, tuple[bytes, dict[int, bytes]]](MAX_REMEMBERED)
 
     def pieces_of(self, segments: Sequence[Segment]) -> Sequence[Piece]:
         """The longest beginning of a prompt that is kept, short of its end: the last token has to be computed."""
@@ -45,7 +45,7 @@ class WholePrompts:
         return []
 
     def pieces_to_keep(self, segments: Sequence[Segment], end: int, computed_tokens: int) -> Sequence[Piece]:
-        """All of it, where an answer has ended: a prompt alone is no beginning of another that could go on from it."""
+        """All of it, where an answer has ended: a prompt alone is no beginning that another could continue."""
         tokens = tokens_of(segments)
         if computed_tokens or len(tokens) != end:
             return []
@@ -59,7 +59,7 @@ class WholePrompts:
 
 
 class WholeCells(KeptCells):
-    """Cells that hold nothing but what is being answered; sequences are loaded and saved where they are."""
+    """Cells that hold only what is being answered; sequences are loaded and saved in place."""
 
     def has_room(self, num_tokens: int) -> bool:
         return False
@@ -68,7 +68,7 @@ class WholeCells(KeptCells):
         """Fills an empty sequence with saved bytes; False if they do not fit the model.
 
         Raises:
-            NoCells: So many cells are not free; nothing has changed.
+            NoCells: Not enough cells are free; nothing has changed.
         """
         self._cells.grow(sequence, node.num_tokens)
         is_loaded = self._context.load(state, sequence.slot)
@@ -82,7 +82,7 @@ class WholeCells(KeptCells):
         """The number of the sequence that ends with the node.
 
         Raises:
-            NoCells: It does not any more.
+            NoCells: It no longer ends there.
         """
         if sequence is None or sequence.end != node.end:
             raise NoCells("What was read has gone on, or has left.")

@@ -1,8 +1,8 @@
-"""The generation thread: the one that owns llama.cpp. Answers as many questions at once as there are cells for.
+"""The generation thread, which owns llama.cpp. It answers as many questions at once as there are cells for.
 
-Other threads hand in what they want; between two steps of the loop it is taken in. Commands are carried out at once
+Other threads hand in commands, which are taken in between two steps of the loop. Most are carried out at once
 (between_steps.py), questions begin in their turn (beginning.py), and a change of the model waits for the answers of
-which people have seen something, so that nothing is loaded or freed under them (model_changes.py). Whatever happens,
+which the user has seen something, so that nothing is loaded or freed under them (model_changes.py). Whatever happens,
 every question ends exactly once.
 """
 
@@ -48,30 +48,30 @@ from engine.generation.hot_passages import HotPassages
 from engine.generation.idle_time import IdleTime, guarded
 from engine.generation.loader import ModelLoader
 from engine.generation.model_changes import ModelChanges
-from engine.generation.places import Places
 from engine.generation.pool import ModelPool
+from engine.generation.queue_positions import QueuePositions
 from engine.generation.refreshes import EvidenceSource
 from engine.generation.rehearsal import Rehearsed
-from engine.generation.rounds import Targets
+from engine.generation.time_slices import Targets
 from engine.generation.turns import Turns
 from engine.generation.unasked import Unasked
 from engine.generation.under_way import KnownDocuments, UnderWay
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain
-from engine.memory.gangs import Sharing
+from engine.memory.gangs import QueueSharing
 from engine.memory.measured import Kind
 from engine.memory.placement import Placement
 from engine.spinning import Spinning
 
-# With nothing to compute, but kept KV on its way from the disk, it is looked for so often.
+# With nothing to compute, but kept KV on its way from disk, it is checked this often.
 WAITING_FOR_DISK_SECONDS = 0.002
 COUNTERS_SECONDS = 0.5
-# So long the last token of an answer waits to be computed and kept, where that takes a pass over streamed layers. Who
-# asks right behind an answer is searched for meanwhile, and that pass would have the disk and the cores.
+# How long the last token of an answer waits to be computed and kept, where that takes a pass over streamed layers. A
+# question right after an answer is searched for meanwhile, and that pass would take the disk and the cores.
 CLOSING_SECONDS = 1.0
-# So soon somebody who cancels a question hears of it while a model is being loaded.
+# How soon a cancelled question ends while a model is being loaded.
 CANCELLED_SECONDS = 0.2
-# So often it is looked whether models that nobody asks are to leave, and whether anybody wants their room.
+# How often it is checked whether idle models are to leave, and whether their room is wanted.
 POOL_LOOK_SECONDS = 5.0
 
 
@@ -95,16 +95,16 @@ class GenerationWorker:
         Args:
             loader: Loads and frees the chosen model; from now on only this thread touches it.
             known_documents: Which of these documents are still in the library.
-            quote_answer: The extractive answer that the reader makes of its quotes.
+            quote_answer: Makes the extractive answer of the reader's quotes.
             publish: Where events go.
             reorder_loss: How much of its worth the order of the passages may lose for what is kept (ordering.py).
-            has_power_to_spare: Whether what nobody has asked for may be computed now (spare_power.py).
+            has_power_to_spare: Whether work that no user has asked for may be computed now (spare_power.py).
             more_evidence: Where long answers get more passages from (refreshes.py); None: nowhere.
             cores: What steps share with searches.
             targets: What readers are promised, where models take turns.
         """
         self._cores = cores or Cores()
-        self._sharing: Sharing | None = None
+        self._sharing: QueueSharing | None = None
         self._spinning = Spinning()
         self._publish = publish
         hot = HotPassages()
@@ -122,12 +122,12 @@ class GenerationWorker:
             self.models, self._turns, self._changes, self._unasked, self._idle_time, known_documents
         )
         self._beginning = Beginning(self.models, self._turns, known_documents, quote_answer, publish)
-        self._places = Places(publish)
-        # Whoever hands in a question is told at once that it has come too late, or it is answered.
+        self._positions = QueuePositions(publish)
+        # A caller that hands in a question too late is told so at once; otherwise the question is answered.
         self._taking_questions, self._is_closed = threading.Lock(), False
         loader.tell_when_scanned(self.forget_removed)
         loader.while_loading = self._let_wait_no_longer
-        # What came during a load and is not for the questions' turns.
+        # Commands that came during a load and are not for the questions' turns.
         self._held: deque[AtOnce] = deque()
         self._let_go_at = self._stepped_at = float("-inf")
         self._counted_at = self._let_idle_go_at = float("-inf")
@@ -152,14 +152,14 @@ class GenerationWorker:
             self._publish(AnswerCancelled(in_flight.question.question_id))
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], left_seconds: float = 0.0) -> None:
-        """Says what a question will probably come with, so that its prompt can be read while its search goes on.
+        """Announces a question's probable passages, so that its prompt can be read while its search goes on.
 
         The search has found all, or takes about `left_seconds` more.
         """
         self._put(Expected(in_flight, tuple(passages), left_seconds))
 
     def reads_ahead(self, left_seconds: float) -> bool:
-        """Whether anything is done with what is expected so long before a search ends."""
+        """Whether announcements this long before the end of a search are used."""
         home = self.models.members.home
         reads = home.loaded is not None and home.loaded.reads_ahead(left_seconds)
         return reads and home.is_in_memory and not self.models.members.is_shared
@@ -174,11 +174,11 @@ class GenerationWorker:
         self._put(command)
 
     def rest(self, path: Path) -> None:
-        """Has this model freed until a question needs it, unless somebody does by then or has chosen another."""
+        """Has this model freed until a question needs it, unless one does by then or another has been chosen."""
         self._put(RestModel(path))
 
     def forget_removed(self) -> None:
-        """Has everything forgotten that is kept of documents which are no longer in the library, between two steps."""
+        """Has everything dropped that is kept of documents which are no longer in the library, between two steps."""
         self._put(ForgetRemoved())
 
     def apply_settings(self) -> None:
@@ -186,10 +186,10 @@ class GenerationWorker:
         self._put(ApplySettings())
 
     def apply(self, placement: Placement, path: Path | None = None) -> None:
-        """Has the loaded model live as this says, between two steps; every answer goes on.
+        """Has the loaded model live as `placement` says, between two steps; every answer goes on.
 
-        Of several the newest counts, and how it went comes as PlacementSettled. `path` is the model that it was planned
-        for, None: whichever is loaded.
+        Of several placements the newest counts, and how it went comes as PlacementSettled. `path` is the model that it
+        was planned for, None: whichever is loaded.
         """
         self._put(ApplyPlacement(placement, path))
 
@@ -197,18 +197,18 @@ class GenerationWorker:
         """Whether what was read may lie in cells that no answer needs, from the next step on."""
         self._put(KeepInCells(may_lie))
 
-    def share_steps(self, sharing: Sharing | None) -> None:
+    def share_steps(self, sharing: QueueSharing | None) -> None:
         """How many of scripts' questions are under way from the next step on; None: as many as have cells."""
         self._sharing = sharing
 
     def load_now(self) -> Future[bool]:
-        """Has the chosen model loaded before anybody asks; whether there is one."""
+        """Has the chosen model loaded before it is asked; the result is whether there is one."""
         command = LoadNow(Future())
         self._put_awaited(command)
         return command.reply
 
     def let_go(self, path: Path) -> Future[bool]:
-        """Has a model freed that nobody waits for; whether it is free. A question that names it loads it again."""
+        """Has a model freed that no request waits for; the result is whether it is. The next question reloads it."""
         command = LetGo(path, Future())
         self._put_awaited(command)
         return command.reply
@@ -216,17 +216,17 @@ class GenerationWorker:
     def rehearse(
         self, kind: Kind, size: int, until: threading.Event | None = None, num_threads: int = 0
     ) -> Future[Rehearsed | None]:
-        """Has passes of the loaded model timed, unless somebody asks something; see `Rehearse`."""
+        """Has passes of the loaded model timed, unless there are questions; see `Rehearse`."""
         command = Rehearse(kind, size, Future(), until, num_threads)
         self._put_awaited(command)
         return command.reply
 
     def look_at_devices(self) -> None:
-        """Has it asked, between two steps, how much of the devices is free."""
+        """Has the free memory of devices checked, between two steps."""
         self._put(LookAtDevices())
 
     def set_aside_on_disk(self, is_on_disk: bool) -> None:
-        """Whether what was computed of answers that wait for cells is kept on the disk, and not in memory."""
+        """Whether what was computed of answers that wait for cells is kept on disk instead of in memory."""
         self._put(SetAsideOnDisk(is_on_disk))
 
     def stop(self) -> None:
@@ -249,7 +249,7 @@ class GenerationWorker:
             decline(command)
 
     def _left_undone(self) -> Iterator[Awaited]:
-        """What came too late for the thread, and somebody waits for."""
+        """Commands that came too late for the thread, and whose callers wait."""
         yield from self._unasked.take_loads()
         yield from (command for command in self._held if isinstance(command, Awaited))
         while not self._inbox.empty():
@@ -257,7 +257,7 @@ class GenerationWorker:
                 yield command
 
     def _put(self, item: InTurn | AtOnce) -> None:
-        """Hands something in; all but what is only looked at ends a rehearsal."""
+        """Hands a command in; all but mere looks end a rehearsal."""
         self._unasked.note_coming(item)
         self._inbox.put(item)
 
@@ -282,7 +282,7 @@ class GenerationWorker:
             self._changes.place()
             self._step()
             self._between.forget_ended()
-            self._places.follow(self._num_moves, self._waiting)
+            self._positions.follow(self._num_moves, self._waiting)
         guarded(self._idle_time.keep_hot)
         guarded(self.models.end)
         self._spinning.end()
@@ -303,7 +303,7 @@ class GenerationWorker:
         return self._turns.is_ending and not any(self._turns) and self.models.members.num_under_way == 0
 
     def _take_in(self) -> bool:
-        """Whether something has come; waits for it when there is nothing to compute."""
+        """Takes in commands; returns whether any came. Waits for one when there is nothing to compute."""
         has_come, patience = bool(self._held), 0.0 if self._held else self._patience()
         while self._held:
             self._take(self._held.popleft())
@@ -312,7 +312,7 @@ class GenerationWorker:
             while True:
                 item = self._inbox.get(timeout=patience)
                 self._take(item)
-                # With a graphics card a look comes every other second: whatever waits longer would never be done.
+                # With a graphics card, a look comes every other second: work that waits longer would never be done.
                 has_come = has_come or not isinstance(item, LookAtDevices)
                 if has_come:
                     patience = 0.0
@@ -321,7 +321,7 @@ class GenerationWorker:
         return has_come
 
     def _let_wait_no_longer(self) -> None:
-        """While a model is loaded or comes back, which may take minutes: whoever cancels a question is told at once."""
+        """Reports cancelled questions while a model is loaded or comes back, which may take minutes."""
         if time.monotonic() - self._let_go_at < CANCELLED_SECONDS:
             return
         self._let_go_at = time.monotonic()
@@ -345,7 +345,7 @@ class GenerationWorker:
             self._between.carry_out(item)
 
     def _patience(self) -> float | None:
-        """How many seconds to wait for something to come; None for as long as it takes."""
+        """How many seconds to wait for a command; None for as long as it takes."""
         if self.models.only_closes and not self._turns:
             return max(0.0, CLOSING_SECONDS - (time.monotonic() - self._stepped_at))
         if self.models.has_work:
@@ -353,11 +353,11 @@ class GenerationWorker:
         if self._turns or self.models.is_home_due or self._unasked.awaits_load:
             return 0
         patience = self._idle_time.seconds
-        # Models that nobody asks leave after a while.
+        # Idle models leave after a while.
         return patience if not self.models.members.is_shared else min(POOL_LOOK_SECONDS, patience or POOL_LOOK_SECONDS)
 
     def _cancel_unwanted(self) -> None:
-        """Cancels those whose flag rose, also while they wait for their turn, or their model does."""
+        """Cancels questions whose flag is set, even while they, or their model, wait for their turn."""
         for member in self.models.members:
             if (instance := member.instance) is not None:
                 loaded = instance.loaded
@@ -372,12 +372,12 @@ class GenerationWorker:
                     if is_hurried or member is not self.models.front:
                         member.under_way.tell(loaded)
                         instance.note_set_aside()
-                except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
+                except Exception as error:  # noqa: BLE001 - the edge of the thread; reported to all that it concerns
                     self.models.start_over(member, error)
         self._tell_cancelled()
 
     def _tell_cancelled(self) -> None:
-        """Of the questions that wait for their turn."""
+        """Reports cancelled questions that were waiting for their turn."""
         for task in self._turns.take_cancelled():
             self._publish(AnswerCancelled(task.in_flight.question.question_id))
 
@@ -398,10 +398,10 @@ class GenerationWorker:
             if loaded.loop.shortage is not None and not front.loader.is_closing:
                 self.models.change_front(methodcaller("take_less", loaded.loop.shortage))
             elif loaded.loop.wanted_cells and not front.loader.is_closing:
-                self.models.have_cells(loaded.loop.wanted_cells)
+                self.models.ensure_cells(loaded.loop.wanted_cells)
             instance.note_set_aside()
             instance.note_needs()
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; reported to all that it concerns
             self.models.start_over(front, error)
         self._stepped_at = time.monotonic()
         self._idle_time.note_step()

@@ -1,7 +1,7 @@
-"""What of the knowledge tree is still to be written: a little at a time while nobody asks, and at the end all of it.
+"""Writes back what of the knowledge tree has no file yet: a little at a time while idle, and at the end all of it.
 
-At the end there may be little time. Then what is worth most is written first, each path from its beginning, so that
-whatever has been written by then is of use.
+At the end there may be little time. Then the most valuable nodes are written first, each path from its beginning, so
+that whatever has been written by then is of use.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ class WriteBack:
 
     def __init__(self, kept: KeptBytes, files: CacheFiles, policy: Policy, save: Callable[[Node], bool]) -> None:
         self._kept, self._files, self._policy, self._save = kept, files, policy, save
-        # Nodes that were used and have no file, as far as it is known; and those whose files do not say so yet. In
-        # both, a parent comes before its children.
+        # Nodes that were used and have no file, as far as is known; and those whose files do not record that use yet.
+        # In both, a parent comes before its children.
         self._unwritten: dict[Node, None] = {}
         self._unnoted: dict[Node, None] = {}
 
     def add(self, node: Node) -> None:
-        """It was used, or has lost its file."""
+        """The node was used, or has lost its file."""
         if not node.is_gone:
             self._unwritten[node] = None
 
     def discard(self, node: Node) -> None:
-        """It has gone."""
+        """The node has gone."""
         self._unwritten.pop(node, None)
         self._unnoted.pop(node, None)
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is something to write that can be written now, or that is on its way."""
+        """Whether there is something to write that can be written now, or that is being written."""
         return bool(self._kept.num_writing or (self._files.takes_more and (self._unwritten or self._unnoted)))
 
     def begin(self, limit: int | None) -> int:
-        """Begins to write some of it, at most `limit` nodes; how many those were. How they were used is noted last."""
+        """Begins to write at most `limit` nodes; returns how many. How they were used is noted last."""
         num_begun = 0
         for _ in range(_LOOKED_AT_ONCE):
             if not self._unwritten or num_begun == limit or not self._kept.can_write:
@@ -59,7 +59,7 @@ class WriteBack:
     def finish(self, seconds: float) -> None:
         """Writes as much as there is time for."""
         ends_at = self._files.now() + seconds
-        # At its worth before the clock of any tier: per token, and so per byte, and so per second of writing.
+        # By its worth before the clock of any tier: per token, and so per byte, and so per second of writing.
         for node in sorted(self._unwritten, key=lambda node: self._policy(node, 0.0), reverse=True):
             if node in self._unwritten and not self._write_by(node, ends_at):
                 break
@@ -69,7 +69,7 @@ class WriteBack:
             self._kept.note_usage(node)
 
     def _write(self, node: Node) -> bool:
-        """Begins to write a node, by way of memory; it waits for that no longer, unless others must be written first.
+        """Begins to write a node through memory, and removes it from the queue, unless others must be written first.
 
         Returns:
             Whether it has begun.
@@ -94,5 +94,5 @@ class WriteBack:
 
 
 def _bounded(seconds: float) -> float | None:
-    """As a wait takes it."""
+    """The seconds as `wait` takes them."""
     return None if math.isinf(seconds) else seconds

@@ -1,7 +1,7 @@
-"""The allowance: the budgets in force, followed look by look, with patience where there is more and at once where less.
+"""The allowance: the budgets in force, followed at every look: patiently where there is more, at once where less.
 
-What the user changes is in force at the next look, in both directions, and so is a card that is found later than the
-first look: waking one may take seconds, and whatever is loaded meanwhile would be loaded without it.
+What the user changes is in force at the next look, in both directions, and so is a card that is found after the first
+look: waking one may take seconds, and a model that was loaded meanwhile would be loaded without it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Allowance:
         self.budgets = Budgets()
 
     def follow(self, hardware: Hardware, held: Held, chosen: MemorySettings, now: float) -> tuple[Tier, ...]:
-        """Takes in what can be had now; the tiers of which the user has changed the budget since the last look."""
+        """Takes in what is available now; returns the tiers whose budget the user has changed since the last look."""
         with self._lock:
             before, self._chosen = self._chosen, chosen
             changed = (
@@ -53,7 +53,7 @@ class Allowance:
         return bool(self._followed)
 
     def knows(self, hardware: Hardware) -> bool:
-        """Whether a look has been taken since these devices are there."""
+        """Whether a look has been taken since these devices were found."""
         return self._num_devices == len(hardware.devices)
 
     def of(self, tier: Tier) -> int:

@@ -1,4 +1,4 @@
-"""Amounts of memory in the words that people read them in."""
+"""Amounts of memory in the words that the user reads them in."""
 
 from __future__ import annotations
 

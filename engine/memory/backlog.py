@@ -1,6 +1,6 @@
-"""The backlog: how many questions wait and run now, whether others follow, and how long all of them have been lately.
+"""The backlog: how many questions wait and run now, whether others follow, and how long recent ones have been.
 
-Heard from the events of the engine, on whatever thread they happen.
+Learnt from the events of the engine, on whichever thread they happen.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, AnswerS
 from engine.memory.demand import Backlog
 from engine.metrics import Timings
 
-# How much one answer says of the next ones, and what was assumed before the first, in answers.
+# The weight of one answer for the next ones, and that of the assumptions before the first, in answers.
 _LEARNING_RATE, _ASSUMED_ANSWERS = 0.2, 1 / 2
 _RUNNING = ("reading", "writing")
-# As one of so many the next one may be. Of so many that came last, so many came while others were there where
-# questions overlap; when the last ones have all come alone, whoever asks does so one by one again.
+# How many recent lengths are kept, as the next one may be like any of them. Questions overlap where, of the last four,
+# two came while others were there; when the last two came alone, they are asked one by one again.
 _OF_LATE, _CAME_LAST, _OVERLAPPING, _ALONE_AGAIN = 16, 4, 2, 2
-# Nobody has asked for so long: whoever asks next may be alone.
+# After this long without a question, the next one may be alone.
 QUIET_SECONDS = 60.0
-# A plan is not made anew for less.
+# A smaller difference is not worth another plan.
 _REFILL_DIGITS = 1
-# Whatever was seen, others may follow; and it counts as much when all are through as when each is on the average. Of
-# ways with the same mean, which are many where nobody follows, some are through much later: nine questions took 50 s
+# Whatever was seen, others may follow; and it counts as much when all are done as when each is on average. Of several
+# plans with the same mean, which are common where no question follows, some finish much later: nine questions took 50 s
 # nine at a time and 74 s by threes.
 LEAST_REFILL = 0.5
 
 
 class BacklogWatch:
-    """Counts questions by what they are at; `on_change` is called when one came, began or ended."""
+    """Counts questions by their state; `on_change` is called when one came, began or ended."""
 
     def __init__(
         self, on_change: Callable[[], None] = lambda: None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._on_change, self._clock = on_change, clock
         self._runs: dict[str, bool] = {}
-        # Tokens of the prompts that wait, or are read or answered, where they are made.
+        # Tokens of prompts that wait, are read or are answered, if they have been made.
         self._prompts: dict[str, int] = {}
         self._known, self._num_known = Backlog(), 0
         self._lengths, self._came_beside = deque[int](maxlen=_OF_LATE), deque[bool](maxlen=_CAME_LAST)
-        # Of questions that have ended, the share that others took the place of; those that have come since one ended.
+        # The share of ended questions that others took the place of; and how many have come since one ended.
         self._refill, self._num_come, self._ended_at = 0.0, 0, float("-inf")
         self._lock = threading.Lock()
 
     def note(self, event: Event) -> None:
-        """Takes in what has happened; events of no question are passed over."""
+        """Takes in an event; events of no question are ignored."""
         if isinstance(event, AnswerStateChanged):
             is_news = self._note_state(event.question_id, event.state in _RUNNING)
         elif isinstance(event, PromptMade):
@@ -76,7 +76,7 @@ class BacklogWatch:
 
     @property
     def _prompt_tokens(self) -> int:
-        """Of those that wait and run: of which prompts are made, and of others as of late and these are."""
+        """The mean prompt of waiting and running questions: that of made prompts, with an estimate for the others."""
         num_made, num_tokens = len(self._prompts), sum(self._prompts.values())
         if not num_made:
             return self._known.prompt_tokens
@@ -90,11 +90,11 @@ class BacklogWatch:
 
     @property
     def _overlaps(self) -> bool:
-        of_late = tuple(self._came_beside)
-        return sum(of_late) >= _OVERLAPPING and any(of_late[-_ALONE_AGAIN:])
+        latest = tuple(self._came_beside)
+        return sum(latest) >= _OVERLAPPING and any(latest[-_ALONE_AGAIN:])
 
     def _learn(self, timings: Timings) -> None:
-        """An answer of quotes alone says nothing."""
+        """Learns from an answer; one of quotes alone says nothing."""
         if timings.prompt_tokens:
             self._num_known += 1
             self._lengths.append(timings.prompt_tokens + timings.generated_tokens)
@@ -110,7 +110,7 @@ class BacklogWatch:
         return is_news
 
     def _note_prompt(self, question_id: str, num_tokens: int) -> bool:
-        """Also of a question that was not searched for: nobody may have heard of it yet."""
+        """Notes a prompt, even of a question that was not searched for, of which there was no event yet."""
         with self._lock:
             if question_id not in self._runs:
                 self._note_coming()

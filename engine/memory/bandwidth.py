@@ -1,8 +1,8 @@
 """Bandwidths of this machine, measured in a second or two: memory, multiplying and direct reads of the disk.
 
 A first guess for the profile, which steps refine from then on: memory as copying uses it, the processor by a product of
-matrices, the disk by reads that pass the page cache by, one, two and four at a time. Where something cannot be
-measured, the profile keeps its careful default.
+matrices, the disk by reads that bypass the page cache, one, two and four at a time. Where something cannot be measured,
+the profile keeps its careful default.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if sys.platform == "darwin":
 
 MIB = 2**20
 CHUNK_BYTES, SAMPLE_BYTES, COPIED_BYTES = 2 * MIB, 64 * MIB, 64 * MIB
-# Of each measurement.
+# For each measurement.
 LONGEST_SECONDS = 0.25
 _MATRIX = 768
 # Weights are read in blocks that must be unpacked; a copy moves each byte twice.
 READING_SHARE = 0.8
-# Products and sums for a byte of 4-bit weights with their scales.
+# Operations per byte of 4-bit weights with their scales.
 OPERATIONS_PER_BYTE = 2 * 32 / 18
-# Of files that are written to be read.
+# For files that are written to be read.
 _PREFIX = ".bandwidth-"
 
 Clock = Callable[[], float]
@@ -49,14 +49,14 @@ def measured(
     clock: Clock = time.perf_counter,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> Profile:
-    """The profile with what can be measured here; takes a second or two, so it belongs on no thread that is waited for.
+    """The profile with what can be measured here; takes a second or two, so call it on a thread that none waits for.
 
     Args:
         profile: What is known or guessed.
         folder: Where a file can be written to be read again, on the disk that the models are on.
         sample: A large file to read instead, such as a model.
         clock: Seconds.
-        is_wanted: Asked between measurements; what is not wanted any more is as it was.
+        is_wanted: Called between measurements; once it is False, the profile is returned unchanged.
     """
     found: dict[str, Any] = {}
     for measure in (_memory_rate, _processor_rate, lambda at: _disk(folder, sample, at)):
@@ -86,7 +86,7 @@ def copy_rate(clock: Clock = time.perf_counter) -> float:
     pairs = [(np.ones(part, np.uint8), np.zeros(part, np.uint8)) for _ in range(num_threads)]
 
     def copy(pair: tuple[np.ndarray, np.ndarray]) -> int:
-        # numpy lets go of the interpreter while it copies.
+        # numpy releases the GIL while it copies.
         np.copyto(pair[1], pair[0])
         return 2 * part
 
@@ -95,7 +95,7 @@ def copy_rate(clock: Clock = time.perf_counter) -> float:
 
 
 def product_rate(clock: Clock = time.perf_counter) -> float:
-    """Operations of products of matrices in a second, by all cores at once: the engine's numpy uses one for each."""
+    """Operations of matrix products in a second, by all cores at once: the engine's numpy uses one for each."""
     num_threads = min(os.cpu_count() or 1, 16)
     pairs = [
         (np.ones((_MATRIX, _MATRIX), np.float32), np.ones((_MATRIX, _MATRIX), np.float32)) for _ in range(num_threads)
@@ -121,12 +121,12 @@ def disk_rates(
             one, two, four = (_read_rate(descriptor, size, depth, clock) for depth in DEPTHS)
     except OSError:
         return None
-    # Of a file that was cut meanwhile nothing is read, and no plan can reckon with a disk that never answers.
+    # From a file that was cut meanwhile nothing is read, and no plan can use a rate of 0.
     return (one, two, four) if min(one, two, four) > 0 else None
 
 
 def _best_rate(work: Callable[[], int], clock: Clock) -> float:
-    """Of several runs the fastest: others only take time away. The first one only touches what the others use."""
+    """The fastest of several runs: other programs only take time away. The first one only warms up."""
     work()
     best, begun = 0.0, clock()
     while True:
@@ -155,16 +155,16 @@ def _file_to_read(folder: Path, sample: Path | None) -> Iterator[Path]:
 
 
 def _drop_leftovers(folder: Path) -> None:
-    """What was written to be read goes by itself, unless we are killed meanwhile."""
+    """Removes such files that an earlier process left; they go by themselves unless it is killed."""
     for file in folder.glob(f"{_PREFIX}*"):
-        # Somebody may measure there just now, where the system keeps what is open.
+        # Another process may be measuring there now; some systems keep what is open.
         with contextlib.suppress(OSError):
             file.unlink()
 
 
 @contextmanager
 def _opened(file: Path) -> Iterator[int]:
-    """Opened so that reads pass the cache by; where that is not to be had, the cache is told to forget the file."""
+    """Opens a file so that reads bypass the cache; where that is impossible, tells the cache to drop the file."""
     descriptor = None
     if hasattr(os, "O_DIRECT"):
         with contextlib.suppress(OSError):
@@ -185,7 +185,7 @@ def _opened(file: Path) -> Iterator[int]:
 
 
 def _can_read(descriptor: int) -> bool:
-    """Some file systems open a file for direct reads and then refuse them."""
+    """Whether direct reads work: some file systems open a file for direct reads and then refuse them."""
     with mmap.mmap(-1, CHUNK_BYTES) as buffer:
         try:
             return _read_into(descriptor, buffer, 0) > 0
@@ -194,7 +194,7 @@ def _can_read(descriptor: int) -> bool:
 
 
 def _read_rate(descriptor: int, size: int, depth: int, clock: Clock) -> float:
-    """Each thread reads its own part of the file over and over, into memory of its own (which begins a page)."""
+    """Each thread reads its own part of the file over and over, into its own page-aligned memory."""
     part = max(CHUNK_BYTES, size // depth // CHUNK_BYTES * CHUNK_BYTES)
     begun = clock()
 

@@ -1,8 +1,7 @@
-"""Budgets: how many bytes of each tier we may hold now: what the user allows, and what others leave us.
+"""Budgets: how many bytes of each tier we may hold now, from what the user allows and what others leave.
 
-What others hold changes all the time. A budget that shrinks is followed at once, one that grows only when it has grown
-for a while and by enough to be worth moving anything: nothing is carried back and forth with every program that is
-started.
+What others hold changes all the time. A budget that shrinks is followed at once; one that grows only when it has grown
+for a while and by enough to be worth moving anything: nothing is moved back and forth with every program that starts.
 """
 
 from __future__ import annotations
@@ -14,29 +13,29 @@ from engine.memory.demand import Budgets
 from engine.memory.hardware import Hardware
 from engine.memory.room import Held, there_is
 
-# A smaller change of what others hold is no news, and a larger room must have been there for so long.
+# A smaller change is ignored, and a larger budget must have been available for this long.
 NEWS, GROWTH_SECONDS = 0.04, 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A budget that is followed with patience: what is in force, and since when there has been more."""
+    """A budget that is followed with patience: the one in force, and since when there has been more."""
 
     num_bytes: int
     more_since: float | None = None
 
 
 def allowed(hardware: Hardware, held: Held, settings: MemorySettings) -> Budgets:
-    """The most that we may hold of each tier now, with what we hold already."""
+    """The most that we may hold of each tier now, including what we hold already."""
     chosen = Budgets(settings.gpu_budget_bytes, settings.ram_budget_bytes, settings.disk_budget_bytes)
     room = there_is(hardware, held, settings.device_reserve_bytes).within(chosen)
     return Budgets(room.gpu_bytes, room.ram_bytes, room.disk_bytes)
 
 
 def followed(before: Followed | None, num_bytes: int, now: float, *, at_once: bool = False) -> Followed:
-    """The budget in force when `num_bytes` could be had at `now` (seconds of any clock).
+    """The budget in force when `num_bytes` are available at `now` (seconds of any clock).
 
-    `at_once`: the user has changed what is allowed, and waits for it to happen.
+    `at_once`: the user has changed what is allowed, and waits for it to take effect.
     """
     if before is None or at_once or num_bytes <= before.num_bytes * (1 - NEWS):
         return Followed(num_bytes)

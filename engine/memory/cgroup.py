@@ -1,7 +1,7 @@
-"""The memory control group that we are in: what it and those above it allow, and what is used of that.
+"""The memory control group of this process: what it and those above it allow, and what is used of that.
 
-Containers, systemd's slices and a user's own limits are such groups, and what is over the limit of any of them is
-killed, however much memory the machine has. Both versions of Linux's groups are read; elsewhere there is none.
+Containers, systemd's slices and a user's own limits are such groups. A process over the limit of any of them is killed,
+however much memory the machine has. Both versions of Linux's groups are read; elsewhere there is none.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ _MOST_BYTES = 2**16
 class CgroupMemory:
     """One look at our group with all groups in it. `limit_bytes` and `free_bytes` are None where nothing limits us.
 
-    Both are of whichever group is tightest, ours or one above it; page cache counts as free, for the kernel drops it
-    before it runs short (a mapped file's pages too, which somebody then has to read again), and so does what the kernel
-    remembers of files' names, which version 2 tells apart. `anonymous_bytes` (version 1 calls it rss) and `shmem_bytes`
-    stay in memory, `mapped_file_bytes` are pages of mapped files and of mapped shared memory, `file_bytes` is all page
-    cache. `num_refused` counts how often the limit was reached (failcnt).
-    `charged_file_bytes` are the mapped pages that count in the tightest group, None where nothing limits us: a page
-    counts where it was touched first, so libraries that others use too may cost us nothing. `charged_shmem_bytes` is
-    the shared memory that counts there; what is mapped of it is in both.
+    Both are of the tightest group, ours or one above it. Page cache counts as free, because the kernel drops it before
+    it runs short (including a mapped file's pages, which then have to be read again), and so do the kernel's caches of
+    file names, which version 2 reports separately. `anonymous_bytes` (version 1 calls it rss) and `shmem_bytes` stay in
+    memory, `mapped_file_bytes` are pages of mapped files and of mapped shared memory, `file_bytes` is all page cache.
+    `num_refused` counts how often the limit was reached (failcnt). `charged_file_bytes` are the mapped pages that count
+    in the tightest group, None where nothing limits us: a page counts where it was touched first, so libraries that
+    others use too may cost us nothing. `charged_shmem_bytes` is the shared memory that counts there; mapped shared
+    memory is in both.
     """
 
     limit_bytes: int | None
     free_bytes: int | None
-    usage_bytes: int
     anonymous_bytes: int
     shmem_bytes: int
     file_bytes: int
@@ -54,7 +53,7 @@ class CgroupMemory:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What a version of the groups calls things; beyond `limit` one is killed, beyond `throttle` slowed down."""
+    """A version's names for things; a process beyond `limit` is killed, beyond `throttle` slowed down."""
 
     limit: str
     throttle: str
@@ -94,7 +93,7 @@ _V2 = _Names(
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """What one group allows, what it can still give, and what counts in it of mapped files and of shared memory."""
+    """What one group allows, what it can still give, and how much mapped files and shared memory count in it."""
 
     limit_bytes: int
     free_bytes: int
@@ -132,7 +131,6 @@ def _look(names: _Names, own: str, table: Mapping[str, int], limits: Sequence[_L
     return CgroupMemory(
         limit_bytes=None if tightest is None else tightest.limit_bytes,
         free_bytes=min((limit.free_bytes for limit in limits), default=None),
-        usage_bytes=_number(f"{own}/{names.usage}") or 0,
         anonymous_bytes=table.get(names.anonymous, 0),
         shmem_bytes=table.get(names.shmem, 0),
         file_bytes=max(0, table.get(names.cache, 0) - table.get(names.shmem, 0)),
@@ -144,7 +142,7 @@ def _look(names: _Names, own: str, table: Mapping[str, int], limits: Sequence[_L
 
 
 def _limit(folder: str, names: _Names) -> _Limit | None:
-    """None where the group has none."""
+    """The limit of a group; None where it has none."""
     files = (names.limit, names.throttle) if names.throttle else (names.limit,)
     told = (_number(f"{folder}/{file}") for file in files)
     limit_bytes = min((limit for limit in told if limit is not None), default=_NO_LIMIT_FROM_BYTES)
@@ -181,9 +179,9 @@ def _lacks(name: str, folder: Path) -> bool:
 
 
 def folders_around(root: Path, path: str) -> tuple[Path, ...]:
-    """The folders of a group, as /proc names it, and of those that it is in, up to where groups are mounted.
+    """The folders of a group, as /proc names it, and of its parents, up to where groups are mounted.
 
-    In a container that shows only its own part of the tree, the root of what it shows stands for the group.
+    In a container that shows only its own part of the tree, the root of that part stands for the group.
     """
     folder = root / path.lstrip("/")
     if not folder.is_dir() or ".." in folder.parts:
@@ -202,7 +200,7 @@ def _table(file: str) -> Mapping[str, int]:
 
 
 def text_of(file: str) -> str:
-    """Nothing where it is not there. Plain calls: a look per second reads ten of them."""
+    """A file's text; empty where there is none. Plain system calls: a look per second reads ten files."""
     try:
         descriptor = os.open(file, os.O_RDONLY)
     except OSError:

@@ -1,9 +1,9 @@
-"""Concessions: less of keys and values where these leave a model no room, neither to lie in memory nor to be streamed.
+"""Concessions: less precise or fewer keys and values, where these leave a model no room, in memory or for streaming.
 
 A context may take what even the smallest ring needs. The system then maps the file, and reads nearly all of it again
-for each token, or the engine is ended. Keys and values in 8 bits, or a smaller context, free that room. Both lose
-something, so they are the user's to allow: where they are allowed the least of them is taken and told, and where they
-are not the placement says what they would give (memory.md, section 4: lossy last, announced, and asked for).
+for each token, or kills the engine. Keys and values in 8 bits, or a smaller context, free that room. Both lose
+something, so they are the user's to allow: where they are allowed, the smallest loss that helps is taken and announced;
+where they are not, the placement says what they would give (lossy steps last, announced, and only with permission).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from engine.memory.demand import Demand, losing_nothing
 from engine.memory.ladder import LadderState, Rung, constrained, next_loss
 from engine.memory.placement import Placement
 
-# Where everything lives, of a demand that allows no losses.
+# Places everything, for a demand that allows no losses.
 Lossless = Callable[[Demand], Placement]
-# A model of which no layers can be streamed must gain so much by lying in memory: of a mixture of experts the system
+# A model that cannot be streamed must become this much faster by lying in memory: of a mixture of experts the system
 # keeps what is used, and what is missing may cost little.
 LEAST_SPEEDUP = 2.0
 
@@ -26,7 +26,7 @@ def conceding(lossless: Lossless, demand: Demand) -> Placement:
     """The placement of a plan that loses nothing, or of one that loses as little as gives the model room.
 
     Args:
-        lossless: Plans. It is asked once where there is room, and else once more for each concession that is tried.
+        lossless: Plans. It is called once where there is room, and otherwise once more for each concession tried.
         demand: What is wanted, and whether losses are allowed.
     """
     demand, may_lose = losing_nothing(demand), demand.wishes.may_lose
@@ -37,7 +37,7 @@ def conceding(lossless: Lossless, demand: Demand) -> Placement:
     if not may_lose:
         offer = f"With {_words(demand, least.given_up)} it would run better: {least.placement.sentence}"
         return replace(placement, offer=offer) if has_helped else placement
-    # Where nothing gives it room, a layer is of no more use to it than what is lost: but more memory brings more back.
+    # Where nothing makes room, what is lost is still taken for the layers: with more memory, more of it comes back.
     return _told(demand, least) if has_helped or demand.is_streamable else placement
 
 
@@ -57,7 +57,7 @@ def _least_that_helps(
     def placed(given_up: tuple[Rung, ...]) -> _Way:
         return _Way(given_up, lossless(constrained(demand, given_up)))
 
-    # Mostly all of them do not help, or the first one does: those between are not asked for then.
+    # Mostly, even all of them do not help, or the first one does: the ones in between are then not tried.
     most = placed(ways[-1])
     if not _helps(demand, placement, most.placement):
         return most, False
@@ -78,7 +78,7 @@ def _told(demand: Demand, way: _Way) -> Placement:
 
 
 def _ways(demand: Demand, placement: Placement) -> Iterator[tuple[Rung, ...]]:
-    """One concession after the other, each with those before it."""
+    """One concession after the other, each together with those before it."""
     state = LadderState(replace(demand, wishes=replace(demand.wishes, may_lose=True)), placement)
     while (rung := next_loss("ram", state)) is not None:
         state = replace(state, given_up=(*state.given_up, rung))

@@ -1,10 +1,10 @@
 """What a placement costs, in seconds: a step that writes, reading a prompt, a search, and a question from end to end.
 
-Pure. A pass reads what lies where it lies (bytes / bandwidth) and computes it for each of its tokens; what is streamed
-comes once a pass and hides behind the rest; where passes of the model were measured, those are believed (measured.py).
-What a step waits for the disk hides prompts that are read beside it (pass_times.py). So four answers in a step cost
-little more than one where the disk dominates, and a prompt is read in passes of `n_ubatch` tokens, each of which
-streams every layer once (memory.md, sections 2 and 3; gangs.py has the mean over k of them).
+Pure. A pass reads weights where they lie (bytes / bandwidth) and computes them for each of its tokens; what is streamed
+is read once per pass and hides behind the rest; where passes of the model were measured, the measurements count
+(measured.py). The time that a step waits for the disk hides prompts that are read meanwhile (pass_times.py). So four
+answers in a step cost little more than one where the disk dominates, and a prompt is read in passes of `n_ubatch`
+tokens, each of which streams every layer once (gangs.py has the mean over k of them).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from engine.memory.placement import Prediction
 from engine.memory.profile import MAPPED_SHARE, Profile, overlapped
 from engine.memory.work import Work
 
-# A device is never busy with fewer: a pass of a prompt takes as long as one with so many tokens more. What is smaller
-# is computed by other kernels, which read weights and do nothing else.
+# A device is never busy with fewer: a pass over a prompt takes as long as one with this many tokens more. Smaller
+# passes use other kernels, which read weights and do nothing else.
 IDLE_TOKENS, IDLE_FROM_TOKENS = 128, 32
-# Who asks or stops while a prompt is read waits for the pass under way: half of one.
+# A request that comes or ends while a prompt is read waits for the pass under way: half of one.
 WAITED_SHARE = 0.5
-# Of what steps wait for the disk, so much hides prompts: passes take whole fours of tokens, and wait here and there
-# (measured with a 3B model: .17 of 1.19 s were left).
+# The share of the time that steps wait for the disk that hides prompts: passes take whole groups of four tokens, and
+# wait here and there (measured with a 3B model: .17 of 1.19 s were left).
 HIDING_SHARE = 0.8
 # A new context with more cells, one with fewer afterwards, and until then staying has cost as much as that
 # (hysteresis.py).
 PAUSES_OF_LONGER = 3
-# A byte of keys and values is two query heads' work and more, where a byte of 4-bit weights is two products.
+# A byte of keys and values serves two query heads or more, where a byte of 4-bit weights is two products.
 ATTENTION_WEIGHT = 2.0
 UNCORRECTED = Corrections(NOTHING, lambda work: 0.0)
 
@@ -41,8 +41,8 @@ class Homes(NamedTuple):
 
     `mapped_bytes` of them are read from the file each time, because memory is too small for them and there is no ring.
     A head is computed for one token of each sequence only. `…_cell_bytes` are those of one token's keys and values.
-    `copies_streamed`: large batches of layers that are streamed beside a device are computed there. A plan looks some
-    hundred of these up, by all that they say.
+    `copies_streamed`: with a device, large batches of streamed layers are computed there. A plan uses these as cache
+    keys, some hundreds of them.
     """
 
     processor_bytes: float = 0
@@ -66,7 +66,7 @@ class Homes(NamedTuple):
         return {"is_repacked": self.is_repacked, "copies_streamed": self.copies_streamed}
 
     def touched(self, num_tokens: int) -> float:
-        """The share of the layers' bytes that so many tokens need: each chooses some of the experts."""
+        """The share of the layers' bytes that `num_tokens` need: each chooses some of the experts."""
         return 1.0 - self.expert_share * (1.0 - self.expert_use) ** num_tokens if self.expert_share else 1.0
 
     @property
@@ -81,7 +81,7 @@ def decode_work(homes: Homes, num_answers: int, length: int) -> Work:
 
 
 def prefill_work(homes: Homes, num_tokens: int, cached_tokens: int = 0) -> Work:
-    """A pass that reads `num_tokens` of one prompt, behind `cached_tokens`."""
+    """A pass that reads `num_tokens` of one prompt, after `cached_tokens`."""
     length = cached_tokens + num_tokens // 2
     return _work(homes, num_tokens, 1, length, cells_read=length)
 
@@ -109,9 +109,9 @@ def _work(homes: Homes, num_tokens: int, num_rows: int, length: int, cells_read:
 
 
 def as_computed(homes: Homes, profile: Profile, work: Work, num_tokens: int) -> Work:
-    """A pass with the layers in memory computed where they are or copied to the device, as llama.cpp does (op_offload).
+    """A pass with the layers in memory computed there or copied to the device, as llama.cpp does (op_offload).
 
-    While layers are streamed, only where that is wanted: each is copied when its turn comes.
+    Streamed layers are copied only where that is wanted: each when its turn comes.
     """
     are_copied = homes.is_repacked or homes.copies_streamed
     if not homes.device_bytes or not are_copied or num_tokens < profile.offloads_from_tokens:
@@ -122,7 +122,7 @@ def as_computed(homes: Homes, profile: Profile, work: Work, num_tokens: int) -> 
 def _copied(homes: Homes, work: Work, num_tokens: int) -> Work:
     """The same with the processor's layers copied to the device and computed there."""
     layers = homes.processor_bytes
-    # Not `replace`, which takes several times as long: a plan asks for this some hundred times.
+    # Not `replace`, which takes several times as long: a plan does this some hundred times.
     return Work(
         processor_bytes=work.processor_bytes - layers * homes.touched(num_tokens),
         processor_token_bytes=work.processor_token_bytes - layers * num_tokens * homes.active,
@@ -139,7 +139,7 @@ def _copied(homes: Homes, work: Work, num_tokens: int) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """So many passes of a kind: what one computes in seconds, and the share of mapped bytes that it touches."""
+    """`count` passes of a kind: what one computes in seconds, and the share of mapped bytes that it touches."""
 
     count: int
     computing: float
@@ -151,8 +151,8 @@ class Course:
     """How questions go, whatever is streamed: the same for all ways to fill main memory.
 
     `at_once` of `wanted` answers are written in a step, and the prompt of each is `reading`. A question takes `gangs`
-    times as long as a gang, on the average. `pausing_s` of each are pauses of those that need more cells. `hides`:
-    prompts are read while somebody else's answer waits for the disk.
+    times as long as a gang, on average. `pausing_s` of each are pauses for questions that need more cells. `hides`:
+    prompts are read while other answers wait for the disk.
     """
 
     wanted: int
@@ -181,7 +181,7 @@ class Course:
                 longest = seconds
         writing = disk.beside(self.writing)
         if self.hides and disk.streaming and self.at_once > 1:
-            # Of all prompts but the first, which is read while nobody writes.
+            # For all prompts except the first, which is read while no answer is written.
             hidden = self.answer_tokens * HIDING_SHARE * (writing - self.writing.computing) / self.at_once
             reading = max(reading / self.wanted, reading - hidden)
         prompts = self.at_once * (disk.restoring + self.pausing_s + reading)
@@ -205,21 +205,21 @@ class Course:
         return self.overhead_s + disk.beside(self.writing)
 
     def hidden_seconds(self, disk: Disk) -> float:
-        """Of the same step, what hides a prompt that is read beside it because layers are being read."""
+        """The part of that step that hides a prompt being read, because layers are being read."""
         if not (self.hides and disk.streaming):
             return 0.0
         return HIDING_SHARE * (disk.beside(self.writing) - self.writing.computing)
 
     def reading_seconds(self, disk: Disk) -> float:
-        """One prompt, as far as it is not kept."""
+        """One prompt, except the part that is kept."""
         return sum([passes.count * (self.overhead_s + disk.beside(passes)) for passes in self.reading])
 
 
 class Courses:
-    """The courses of one backlog on one machine; what several have in common is computed once.
+    """The courses of one backlog on one machine; shared parts are computed once.
 
-    Prompts are read alike however many answers are written at a time, and answers written alike however many tokens of
-    a prompt are read.
+    Reading prompts does not depend on how many answers are written at a time, and writing answers does not depend on
+    how many tokens of a prompt are read at a time.
     """
 
     def __init__(self, profile: Profile, backlog: Backlog, corrections: Corrections = UNCORRECTED) -> None:
@@ -230,9 +230,9 @@ class Courses:
         self._read: dict[tuple[Homes, int], tuple[Passes, ...]] = {}
 
     def of(self, homes: Homes, num_slots: int, n_ubatch: int, num_cells: int | None = None) -> Course:
-        """In gangs of at most `num_slots` and passes of `n_ubatch` tokens.
+        """The course in gangs of at most `num_slots` and passes of `n_ubatch` tokens.
 
-        `num_cells`: whoever needs more gets them in a pause; None: nobody does.
+        `num_cells`: questions that need more get them in a pause; None: none does.
         """
         backlog = self._backlog
         at_once = min(num_slots, backlog.num_answers)
@@ -251,7 +251,7 @@ class Courses:
             overhead_s=self._profile.step_s,
             gangs=mean_latency(backlog.num_answers / at_once, 1.0, backlog.refill),
             pausing_s=_pausing_seconds(self._profile, backlog, num_cells),
-            # Beside a device nothing is promised: there it depends on where attention is computed.
+            # With a device, it depends on where attention is computed, so nothing is assumed.
             hides=not homes.device_bytes,
         )
 
@@ -260,7 +260,7 @@ class Courses:
         return self._passes(homes, 1, "write", at_once, work)
 
     def _reading(self, homes: Homes, n_ubatch: int) -> Iterator[Passes]:
-        """Full passes, all at their middle, and what is left."""
+        """Full passes, all at their middle, and the remainder."""
         full, rest = divmod(self._new_tokens, n_ubatch)
         if full:
             behind = self._cached_tokens + (full - 1) * n_ubatch // 2
@@ -276,9 +276,9 @@ class Courses:
 
 
 class Disk(NamedTuple):
-    """What each pass waits for, in seconds: layers streamed through a ring, or pages mapped; `restoring` is of kept KV.
+    """What each pass waits for, in seconds: streamed layers through a ring, or mapped pages; `restoring` is of kept KV.
 
-    Made for one way to fill main memory; of all values of a plan, most are of this type.
+    Made for one way to fill main memory; most values of a plan are of this type.
     """
 
     streaming: float = 0.0
@@ -297,16 +297,16 @@ class Disk(NamedTuple):
         )
 
     def beside(self, passes: Passes) -> float:
-        """One of the passes: its computing, and what of the disk that does not hide."""
+        """The seconds of one pass: its computing, and the part of the disk's time that does not hide."""
         if self.streaming:
             return overlapped(passes.computing, self.streaming, self.ring_slots)
         return passes.computing + self.mapped * passes.touched
 
 
 def _pausing_seconds(profile: Profile, backlog: Backlog, num_cells: int | None) -> float:
-    """What those that need more cells cost each of the others.
+    """What questions that need more cells cost each of the others.
 
-    They gain nothing by fewer cells, so what they lose is to be outweighed by the others alone: hence the odds.
+    They gain nothing by fewer cells, so what they lose must be outweighed by the others alone: hence the odds.
     """
     if num_cells is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""What was decided about memory, in words and with its time: the newest first, and only so many."""
+"""Decisions about memory, in words and with their times: the newest first, and only a limited number."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Decisions:
         self._said: deque[Decision] = deque(maxlen=MOST)
 
     def say(self, kind: DecisionKind, sentence: str, tier: Tier | None = None, short: str = "") -> None:
-        """Tells a decision; the same one twice in a row is one, at its later time."""
+        """Records a decision; the same one twice in a row is one, at its later time."""
         decision = Decision(at=self._wall_clock(), sentence=sentence, kind=kind, tier=tier, short=short)
         if self._said and self._said[0].sentence == sentence:
             self._said.popleft()

@@ -1,6 +1,6 @@
 """What is wanted of memory: the model, the answers at once, the index, and how much of each tier may be used.
 
-The planner turns this, what the machine has and what it measured into a Placement (memory.md, section 2).
+The planner turns this, what the machine has and what it measured into a Placement (planner.py).
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Literal
 from engine.core import KVType, ModelShape, Span
 
 # Owners in the ledger whose bytes the plan decides; of the index it decides which partitions are in memory, and of the
-# embedder where it is. Every other owner is listed as well, so that none is forgotten (a test compares with the code).
+# embedder where it is. A test lists every other owner and compares with the code, so that none is forgotten.
 DECIDED_OWNERS = frozenset({"weights", "kv", "workspace"})
-FIXED_OWNERS = frozenset({"index", "embedder", "reranker", "retrieval", "runtime", "parsers", "pool"})
-# Weights of models that wait for their turn: they leave as soon as anything else wants the room, so no plan sees them.
+# Weights of models that wait for their turn: they leave as soon as anything else needs the room, so plans ignore them.
 SPARE_OWNER = "spare weights"
+# What a span of `Demand.fixed` says that is not there yet, and that can be done without where there is no room for it.
+BOUND_TO_COME = "bound to come"
 _RESIDENT_PARTITION = "partition "
 
 
@@ -53,18 +54,18 @@ class Wishes:
 class Demand:
     """Everything that competes for memory.
 
-    `shape` is the model as its header has it: cells of 16 bits. `fixed` are bytes that no decision changes: the
-    process, an embedder that stays where it is, LanceDB's caches, parsers; each under the owner that the ledger knows
-    it by (`undecided` takes them from there). `embedder_bytes` are those of an embedder that may be on a device, and
-    then not in `fixed`; 0 where there is none. `index_bytes` is the whole index, were all partitions in memory, of
-    which `partition_bytes` is the largest. `is_streamable`: the layers of the model's file can be read one by one.
-    `is_packable`: they may be read in the processor's order, from a copy on the disk, for all that is known.
-    `can_copy_streamed`: a device may compute large batches of layers that are streamed, for all that is known.
-    `can_quantise_kv`: keys and values of this model can be kept in 8 bits. `context_tokens` are the most that a prompt
-    and its answer may have together; `least_cells` are what those who are being answered need by now, and for a while.
+    `shape` is the model as its header has it: with 16-bit cells. `fixed` are bytes that no decision changes: the
+    process, an embedder that stays where it is, LanceDB's caches, parsers; each under its owner in the ledger
+    (`undecided` takes them from there). `embedder_bytes` are those of an embedder that may be on a device, and then not
+    in `fixed`; 0 where there is none. `index_bytes` is the whole index, were all partitions in memory, of which
+    `partition_bytes` is the largest. `is_streamable`: the layers of the model's file can be read one by one.
+    `is_packable`: as far as is known, they may be read in the processor's order, from a copy on disk.
+    `can_copy_streamed`: as far as is known, a device may compute large batches of streamed layers. `can_quantise_kv`:
+    keys and values of this model can be kept in 8 bits. `context_tokens` are the most that a prompt and its answer may
+    have together; `least_cells` are what the requests under way need by now, and for a while.
 
-    `held_…_bytes` is what of ours lies in a tier already, and is given back where the plan says so: it is free for us.
-    Of memory it is the whole process, and those of `fixed` that are other processes.
+    `held_…_bytes` is what we hold in a tier already and give back where the plan says so: it counts as free. For main
+    memory it is the whole process, and the `fixed` bytes that are other processes.
     """
 
     shape: ModelShape
@@ -91,11 +92,11 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits and runs now; tokens a prompt of these and an answer take on the average, as far as known.
+    """What waits and runs now, with the average tokens of a prompt and of an answer, as far as they are known.
 
-    Of questions that end while others are there, new ones take the place of the share `refill`. `lengths` are the
-    tokens of each prompt of late, and of each that waits or runs, with its answer, the shortest first; none where
-    nothing is known. `overlaps`: of late, questions came while others were there.
+    The share `refill` of questions that end while others are there is replaced by new ones. `lengths` are the tokens of
+    each recent, waiting or running prompt with its answer, the shortest first; empty where nothing is known.
+    `overlaps`: recently, questions came while others were there.
     """
 
     waiting: int = 0
@@ -115,14 +116,14 @@ class Backlog:
     def odds_of_longer(self, num_cells: int) -> float:
         """How many prompts with their answers need more cells than these for each that does not.
 
-        One more than were seen where any were: of few, nobody knows.
+        One more than were seen, if any were: small samples are uncertain.
         """
         num_longer = len(self.lengths) - bisect_right(self.lengths, num_cells)
         return (num_longer + 1) / max(1 / 2, len(self.lengths) - num_longer) if num_longer else 0.0
 
     @property
     def cached_tokens(self) -> int:
-        """Of a prompt, the tokens whose keys and values are kept."""
+        """The tokens of a prompt whose keys and values are kept."""
         return int(self.prompt_tokens * self.cached_share)
 
 
@@ -131,8 +132,14 @@ def losing_nothing(demand: Demand) -> Demand:
     return replace(demand, wishes=replace(demand.wishes, may_lose=False))
 
 
+def without_what_comes(demand: Demand) -> Demand:
+    """The same without what is not there yet and can be done without; the demand itself where nothing is."""
+    there = tuple(span for span in demand.fixed if span.what != BOUND_TO_COME)
+    return demand if there == demand.fixed else replace(demand, fixed=there)
+
+
 def undecided(held: Iterable[Span]) -> tuple[Span, ...]:
-    """Of what is held, the spans whose bytes no plan changes."""
+    """The held spans whose bytes no plan changes."""
     decided = DECIDED_OWNERS | {SPARE_OWNER}
     return tuple(span for span in held if span.owner not in decided and not _is_resident_partition(span))
 

@@ -2,10 +2,10 @@
 
     python -m engine.memory.device_rates
 
-Weights of 4 bits are multiplied by one token, which reads them as writing an answer does, and by many, as reading a
-prompt does; and they are copied there from where layers are in memory beside a device: page-locked, where the driver
-has that, and ordinary memory while some are streamed. It takes a second or two, most of it for the driver to start. A
-driver that runs out of memory while it computes ends its process, which must not be ours.
+4-bit weights are multiplied by one token, which reads them as writing an answer does, and by many, as reading a prompt
+does; and they are copied from the memory that layers outside the device are in: page-locked, where the driver has that,
+and ordinary memory while some are streamed. It takes a second or two, most of it for the driver to start. A driver that
+runs out of memory while it computes ends its process, which must not be ours.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from engine.memory.ggml import F32, Q4_0, Ggml, InitParams, ggml_library
 log = logging.getLogger(__name__)
 
 MIB = 2**20
-# Matrices as wide as those of a 7B model, and together more than a card keeps close to its cores.
+# Matrices as wide as those of a 7B model, and together more than a card's caches hold.
 COLUMNS, ROWS, NUM_MATRICES = 4096, 14_336, 8
 NUM_TOKENS = 512
 _BLOCK_WEIGHTS, _BLOCK_BYTES = 32, 18
 MATRIX_BYTES = ROWS * COLUMNS // _BLOCK_WEIGHTS * _BLOCK_BYTES
-# The matrices, what they are multiplied by and give, and what the driver needs beside.
+# The matrices, their operands and results, and what the driver needs in addition.
 NEEDED_BYTES = 1024 * MIB
 _LONGEST_SECONDS, _PATIENCE_SECONDS, _LOOK_SECONDS = 0.25, 20.0, 0.2
 _NODES_BYTES = 4 * MIB
@@ -45,7 +45,7 @@ _SUCCESS = 0
 def device_rates(is_wanted: Callable[[], bool] = lambda: True) -> dict[str, float]:
     """Rates of the first card by their names in the profile; {} where there is none, or they cannot be measured.
 
-    `is_wanted` is asked all the time: what is not wanted any more is ended.
+    `is_wanted` is called all the time: once it is False, the measurement is ended.
     """
     try:
         output = _output_of(own_modules.command_of(__name__), is_wanted)
@@ -57,7 +57,7 @@ def device_rates(is_wanted: Callable[[], bool] = lambda: True) -> dict[str, floa
 
 
 def _output_of(command: Sequence[str], is_wanted: Callable[[], bool]) -> bytes:
-    """Raises subprocess.SubprocessError where it fails, takes too long or is not wanted any more."""
+    """The command's output. Raises subprocess.SubprocessError where it fails, takes too long or is no longer wanted."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     with subprocess.Popen(
         command,
@@ -80,11 +80,11 @@ def _output_of(command: Sequence[str], is_wanted: Callable[[], bool]) -> bytes:
 
 
 def measured_rates(ggml: Ggml, device: Device, clock: Callable[[], float] = time.perf_counter) -> dict[str, float]:
-    """The same, measured in this process; {} where there is no room for it.
+    """Measures the rates in this process; {} where there is no room for it.
 
     Args:
         ggml: Its libraries.
-        device: What is measured.
+        device: The device that is measured.
         clock: Seconds.
     """
     found = ggml.ggml_backend_dev_by_name(device.name.encode())
@@ -105,7 +105,7 @@ def measured_rates(ggml: Ggml, device: Device, clock: Callable[[], float] = time
         "host_to_device_bytes_per_s": MATRIX_BYTES / copied,
         "pageable_to_device_bytes_per_s": MATRIX_BYTES / copied_from_pages,
         "device_bytes_per_s": num_bytes / read,
-        # Beside the bytes that are read again for so many tokens.
+        # Without the time for the bytes, which are read again for that many tokens.
         "device_rate": NUM_TOKENS * num_bytes / max(computed - read, computed / 2),
     }
 
@@ -137,9 +137,9 @@ class _Products:
         return self._buffer is not None
 
     def fill(self, clock: Callable[[], float], locked: c_void_p | None = None) -> float:
-        """Random weights and tokens; the seconds in which a matrix is copied, the fastest of all.
+        """Sets random weights and tokens; returns the seconds of the fastest copy of a matrix.
 
-        They are copied from memory of the type `locked`, where there is one and it can be had.
+        They are copied from memory of the type `locked`, if that is given and can be allocated.
         """
         random = np.random.default_rng(0)
         self._set(self._tokens, random.standard_normal((self._num_tokens, COLUMNS), np.float32))
@@ -157,7 +157,7 @@ class _Products:
             self._ggml.ggml_backend_buffer_free(buffer)
 
     def best_seconds(self, clock: Callable[[], float]) -> float:
-        """Of computing all products; others only take time away. The first run only warms up."""
+        """The fastest run of all products: other programs only take time away. The first run only warms up."""
         best, begun = float("inf"), clock()
         self._compute()
         while best == float("inf") or clock() - begun < _LONGEST_SECONDS:
@@ -195,7 +195,7 @@ def main() -> None:
     devices = probe_devices() if ggml is not None else ()
     if ggml is not None and devices and devices[0].free_bytes >= NEEDED_BYTES:
         rates = measured_rates(ggml, devices[0])
-    # Behind what libraries print.
+    # After anything that libraries print.
     print(json.dumps(rates), flush=True)
 
 

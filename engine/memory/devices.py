@@ -1,8 +1,8 @@
-"""GPUs and what of their memory is free, asked of the libraries that will use them: ggml, and torch where it sees one.
+"""GPUs and what of their memory is free, as ggml reports them; and what torch holds of them.
 
-ggml is asked by ctypes (ggml.py). Its CPU device reports on Linux that all memory is free, so only GPUs are asked.
-Which of these get layers is llama.cpp's rule (`llama_prepare_model_devices`): a card that two of its backends see
-counts once, and a GPU inside the processor only where there is no other.
+ggml is called through ctypes (ggml.py). Its CPU device reports on Linux that all memory is free, so only GPUs are
+asked. Which of these get layers is llama.cpp's rule (`llama_prepare_model_devices`): a card that two of its backends
+see counts once, and a GPU inside the processor only where there is no other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A device by one of ggml's backends; `hardware_id` is "" where that does not tell."""
+    """A device as one of ggml's backends sees it; `hardware_id` is "" where that is not reported."""
 
     device: Device
     backend: str
@@ -51,7 +51,7 @@ def probe_devices() -> tuple[Device, ...]:
 
 
 def used_of(seen: Sequence[Seen]) -> tuple[Device, ...]:
-    """Those that llama.cpp gives layers to, of all that its backends see."""
+    """The devices that llama.cpp gives layers to, of all that its backends see."""
     cards: dict[str, Device] = {}
     integrated = [one for one in seen if one.is_integrated]
     for number, one in enumerate(seen):
@@ -60,28 +60,12 @@ def used_of(seen: Sequence[Seen]) -> tuple[Device, ...]:
     return tuple(cards.values()) or tuple(one.device for one in integrated if one.backend == integrated[0].backend)
 
 
-def torch_devices() -> tuple[Device, ...]:
-    """The GPUs that torch can use, for the embedder; none while torch is not imported, which takes seconds.
-
-    What torch keeps for itself of what it freed counts as used, as it does for every other program.
-    """
-    torch: Any = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return ()
-    return tuple(_torch_device(torch.cuda, index) for index in range(torch.cuda.device_count()))
-
-
 def torch_held_bytes() -> int:
     """What torch's allocator holds of all GPUs for this process, in use or kept for the next use."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return 0
     return sum(int(torch.cuda.memory_reserved(index)) for index in range(torch.cuda.device_count()))
-
-
-def _torch_device(cuda: Any, index: int) -> Device:
-    free_bytes, capacity_bytes = cuda.mem_get_info(index)
-    return Device(f"CUDA{index}", cuda.get_device_name(index), int(capacity_bytes), int(free_bytes))
 
 
 def _seen(ggml: Ggml, handle: int) -> Seen:
@@ -93,7 +77,7 @@ def _seen(ggml: Ggml, handle: int) -> Seen:
         description=found.description.decode(),
         capacity_bytes=found.memory_total,
         free_bytes=found.memory_free,
-        # Metal calls them all cards.
+        # Metal reports all of them as discrete cards.
         shares_ram=is_integrated or sys.platform == "darwin",
     )
     backend = ggml.ggml_backend_reg_name(ggml.ggml_backend_dev_backend_reg(handle)).decode()

@@ -1,10 +1,11 @@
-"""The frames of a search: which choices there are outside of what main memory is filled with."""
+"""The frames of a search: the choices outside of what main memory is filled with."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from engine.core import KVType
 from engine.memory.demand import Backlog, Demand
@@ -15,34 +16,34 @@ from engine.memory.terms import Frame, Terms
 
 # Tokens of a prompt between two chances to stop.
 UBATCHES = (128, 512, 2048)
-# Of all layers, how many parts are tried on a device that is no faster.
+# How many fractions of all layers are tried on a device that is no faster.
 SHARES_OF_SLOW = 8
 # Small passes keep a device less busy than a processor.
 FASTER_RATE = 3.0
 # By what share of the usual length one answer may be longer.
 LONGER_SHARE, CELLS_ALIGNMENT = 1 / 4, 256
-# So many of what was asked of late find cells, at the least; what is longer waits for more.
+# At least these shares of recent questions find cells; longer ones wait for more.
 SERVED_SHARES = (3 / 4, 7 / 8, 1.0)
 
 
 def frames(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_device: bool) -> Iterator[Frame]:
-    """All of them, each with the layers on the device that are worth trying."""
+    """All frames, each with the numbers of layers on the device that are worth trying."""
     demand = terms.demand
     for frame in _without_layers(terms, room, backlog, has_device=has_device):
         if not has_device:
             yield frame
         elif not frame.embedder_on_gpu or terms.device_bytes(frame) <= room.gpu_bytes:
             for count in _layer_counts(terms, room, profile, frame):
-                # Without a layer there, it is all one where the cells of layers on the device are.
+                # Without a layer there, it makes no difference where the cells of layers on the device are.
                 if count or frame.kv_on_gpu or demand.wishes.kv_on_gpu is False:
                     yield frame._replace(n_gpu_layers=count)
 
 
 def cells_for(num_answers: int, demand: Demand, backlog: Backlog) -> int:
-    """Cells for so many answers of the usual length, prompt and all.
+    """Cells for `num_answers` of the usual length, including their prompts.
 
-    One may be whole while the others are half written on the average. And where one is longer, another is shorter: what
-    is added for that grows with the root of their number. Should all be long at once, the last ones wait.
+    One may be complete while the others are half written on average. And where one is longer, another is shorter: the
+    margin for that grows with the root of their number. Should all be long at once, the last ones wait.
     """
     each, whole = _usual(backlog)
     wanted = int(num_answers * each + (whole - each) + LONGER_SHARE * whole * math.sqrt(num_answers))
@@ -50,7 +51,7 @@ def cells_for(num_answers: int, demand: Demand, backlog: Backlog) -> int:
 
 
 def answers_in(num_cells: int, demand: Demand, backlog: Backlog) -> int:
-    """How many answers of the usual length find cells in so many, of those that may be written at once."""
+    """How many answers of the usual length fit into `num_cells`, of those that may be written at once."""
     counts = range(1, min(num_cells, demand.parallel_answers) + 1)
     return bisect_right(counts, num_cells, key=lambda count: cells_for(count, demand, backlog))
 
@@ -62,11 +63,11 @@ def _usual(backlog: Backlog) -> tuple[float, float]:
 
 
 def _least_cells(demand: Demand, backlog: Backlog, *, has_device: bool) -> int:
-    """Fewer than these no plan has.
+    """The fewest cells of any plan.
 
-    Cells for one of the usual length: what is longer gets more of them when it comes, which takes a new context. Where
-    questions overlap there are cells for two, since the second would wait for its own for some seconds. With a device
-    more cells may mean fewer layers there, and for that the model is loaded anew: so a whole context is there.
+    Cells for one of the usual length: a longer one gets more when it comes, which takes a new context. Where questions
+    overlap there are cells for two, since the second would wait some seconds for its own. With a device, more cells may
+    mean fewer layers there, for which the model is reloaded: so there is always a whole context.
     """
     if has_device:
         return demand.context_tokens
@@ -75,10 +76,10 @@ def _least_cells(demand: Demand, backlog: Backlog, *, has_device: bool) -> int:
 
 
 def cell_floors(terms: Terms, room: Room, backlog: Backlog, *, has_device: bool) -> tuple[int, ...]:
-    """The fewest cells that are worth a look: for all of late, or for most where they are far shorter.
+    """The fewest cells worth considering: for all recent questions, or for most where they are far shorter.
 
-    Whoever needs more pauses for them, which costs little. But where with cells for the longest no layer could be
-    streamed, the model would be loaded anew for it.
+    A question that needs more pauses for them, which costs little. But where no layer could be streamed with cells for
+    the longest, the model would be reloaded for it.
     """
     demand = terms.demand
     least = _least_cells(demand, backlog, has_device=has_device)
@@ -93,7 +94,7 @@ def cell_floors(terms: Terms, room: Room, backlog: Backlog, *, has_device: bool)
 
 
 def aligned(num_cells: int) -> int:
-    """So many cells at least as contexts are made with."""
+    """At least this many cells, as a multiple that contexts are made with."""
     return -(-num_cells // CELLS_ALIGNMENT) * CELLS_ALIGNMENT
 
 
@@ -104,27 +105,29 @@ def least_ubatch(demand: Demand) -> int:
 
 def _without_layers(terms: Terms, room: Room, backlog: Backlog, *, has_device: bool) -> Iterator[Frame]:
     demand = terms.demand
-    ubatches = _ubatches(demand, backlog)
     floors = cell_floors(terms, room, backlog, has_device=has_device)
-    for kv_type in _kv_types(demand):
-        for num_slots, cells in _slots_and_cells(demand, backlog, floors):
-            for n_ubatch in ubatches:
-                for embedder_on_gpu in _embedder_choices(demand, has_device=has_device):
-                    for kv_on_gpu in _kv_choices(demand, has_device=has_device):
-                        yield Frame(kv_type, num_slots, cells, n_ubatch, kv_on_gpu, embedder_on_gpu)
+    choices = product(
+        _kv_types(demand),
+        _slots_and_cells(demand, backlog, floors),
+        _ubatches(demand, backlog),
+        _embedder_choices(demand, has_device=has_device),
+        _kv_choices(demand, has_device=has_device),
+    )
+    for kv_type, (num_slots, cells), n_ubatch, embedder_on_gpu, kv_on_gpu in choices:
+        yield Frame(kv_type, num_slots, cells, n_ubatch, kv_on_gpu, embedder_on_gpu)
 
 
 def _layer_counts(terms: Terms, room: Room, profile: Profile, frame: Frame) -> tuple[int, ...]:
-    """As many as fit; where the device is no faster than the processor, some shares of all, up to that.
+    """As many layers as fit; where the device is no faster than the processor, some fractions of all, up to that.
 
-    Where a layer on the device takes the processor's memory, as many as fit may leave none for the others: fewer, too.
+    Where a layer on the device takes main memory, the most that fit may leave none for the others: then fewer, too.
     """
     most, wish = terms.most_on_device(frame, room.gpu_bytes), terms.demand.wishes.n_gpu_layers
     most = most if wish is None else min(most, wish)
     if _is_faster(profile, terms):
         return (most,) if wish is not None or not terms.device_shares_ram else tuple(sorted({0, most // 2, most}))
     everything = terms.shape.num_layers + 1
-    # The same for every budget: of more room, more of these can be had, and none is missed.
+    # The same for every budget: with more room, more of these are possible, and none disappears.
     shares = {everything * part // SHARES_OF_SLOW for part in range(SHARES_OF_SLOW + 1)}
     return tuple(sorted(count for count in shares if count <= most))
 
@@ -159,12 +162,12 @@ def _kv_types(demand: Demand) -> tuple[KVType, ...]:
 
 
 def _slots(demand: Demand, backlog: Backlog) -> tuple[int, ...]:
-    """As gangs of what is wanted, of which no more can be had at once than the user said."""
+    """The gang sizes of the wanted answers, up to the number that the user allows at once."""
     return gang_sizes(backlog.num_answers, demand.parallel_answers)
 
 
 def _slots_and_cells(demand: Demand, backlog: Backlog, floors: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Never fewer cells than one of the floors; usual answers find room for several in these."""
+    """Never fewer cells than one of the floors, with the number of usual answers that fit into them."""
     slots = _slots(demand, backlog)
     wanted = [aligned(cells_for(count, demand, backlog)) for count in slots]
     sizes = dict.fromkeys(max(least, cells) for cells in wanted for least in floors)

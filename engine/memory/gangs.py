@@ -1,4 +1,4 @@
-"""Gangs: how many questions of a backlog are under way at a time, so that all of them wait least on the average.
+"""Gangs: how many questions of a backlog are under way at a time, so that the mean wait of all is shortest.
 
 For n that wait, k gangs of n/k have the mean latency L_k = (k + 1)/2 · T(n/k), where T(B) are the seconds of a gang of
 B (eq. 6 of RAGDoll, arXiv 2504.15302, which counts nothing that arrives meanwhile). Where others take the place of all
@@ -6,8 +6,8 @@ that end, n stay, and each waits for all of them: k · T(n/k), by Little's law. 
 T(n) ≤ (k + 1)/2 · T(n/k) for every k: with T = a·B^c iff 2·k^c ≤ k + 1 (eq. 7), and with T = α + β·B k gangs are best
 iff k(k − 1)·α ≤ β·n ≤ k(k + 1)·α (eq. 8). T comes from the measured table, never from such a fit.
 
-Answers come and go between two steps, so a number at once need not divide what waits: with n under way of N, k is N/n,
-as simulated runs bear out (see `Sharing`, which decides for each question whether it begins). Pure.
+Answers come and go between two steps, so the number at once need not divide what waits: with n under way of N, k is
+N/n, as simulated runs confirm (see `QueueSharing`, which decides for each question whether it begins). Pure.
 """
 
 from __future__ import annotations
@@ -15,51 +15,51 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# A difference that is no more than this says nothing.
+# A smaller difference is insignificant.
 _TRIFLE = 1e-9
-# Of those that end, this share is taken to be followed by others when one is let in, whatever was seen. In simulated
-# runs of .8 to 1.6 of what is managed, with steps of 47 ms to 1 s, the mean of all is shortest so: it is up to 13 %
-# longer where all are taken to be followed, as with a steady load they are. (A plan goes by what was seen.)
+# The share of ended questions that others are assumed to follow when one is admitted, whatever was seen. In simulated
+# runs at .8 to 1.6 of the capacity, with steps of 47 ms to 1 s, the mean of all is shortest so: it is up to 13 % longer
+# where all are assumed to be followed, as with a steady load they are. (A plan goes by what was seen.)
 _REFILLED_SHARE = 0.5
 
 
 def mean_latency(num_gangs: float, gang_seconds: float, refill: float = 0.0) -> float:
-    """Seconds that a question takes on the average where so many gangs' worth are answered, a gang's at a time.
+    """The mean seconds of a question where `num_gangs` gangs' worth are answered, a gang at a time.
 
-    Of those that end, others take the place of the share `refill`.
+    The share `refill` of questions that end is replaced by others.
     """
     return _mean((num_gangs + 1) / 2, num_gangs, refill) * gang_seconds
 
 
 def _mean(drained: float, refilled: float, refill: float) -> float:
-    """Between a backlog of which nothing is left in the end, and one that stays as it is."""
+    """Interpolates between a backlog that is drained in the end, and one that stays as it is."""
     return (1.0 - refill) * drained + refill * refilled
 
 
 def gang_sizes(num_waiting: int, most: int) -> tuple[int, ...]:
-    """The sizes of gangs that are worth a look, the smallest first: powers of two, the middles of two, and all.
+    """The gang sizes worth considering, the smallest first: powers of two, the middles between two, and all.
 
     Args:
         num_waiting: Questions that wait or are being answered.
-        most: No gang is larger.
+        most: The largest gang.
     """
     largest = max(1, min(num_waiting, most))
-    # What lies between two of these gains next to nothing; with more at once, none of these is missed.
+    # A size between two of these gains next to nothing; with more questions, none of these disappears.
     powers = [1 << bit for bit in range(largest.bit_length())]
     middles = [3 * power // 2 for power in powers[1:]]
     return tuple(sorted({size for size in (*powers, *middles, largest) if size <= largest}))
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
+class QueueSharing:
     """What is known of a backlog and of steps that several answers share.
 
     Args:
-        num_questions: That wait or are being answered.
-        answer_tokens: Of an answer, on the average.
+        num_questions: Questions that wait or are being answered.
+        answer_tokens: Of an answer, on average.
         step_seconds: t(B) of a step with 1, 2, 3, … answers; no more are under way than are listed.
-        hidden_seconds: h(B), what of such a step computes nothing, as layers are read: prompts are read meanwhile.
-            Empty where nothing is hidden.
+        hidden_seconds: h(B), the part of such a step that computes nothing while layers are read: prompts are read
+            meanwhile. Empty where nothing is hidden.
     """
 
     num_questions: int
@@ -68,15 +68,15 @@ class Sharing:
     hidden_seconds: Sequence[float] = ()
 
     def best(self, read_seconds: float, num_known: int = 0) -> int:
-        """How many to have under way, where the prompt of the next one takes so long to read; of equals, the most.
+        """How many to have under way, where the next prompt takes `read_seconds`; among equals, the most.
 
         `num_known` questions are there in any case: what was counted may be a moment old.
 
-        With n under way, one of them ends each p + a·t(n)/n seconds for a prompt p and a tokens; by the end of the
-        first, the n − 1 beside it are half done on the average. So N questions wait (N + n)/2 · (p + a·t(n)/n) where
-        nobody follows, and N · (p + a·t(n)/n) where as many stay; the mean of both counts. So few share steps where few
-        wait, or where the next prompt is long, and many where reading takes no time. Of p, as much as a·h(n - 1)/n is
-        read beside the others in no time.
+        With n under way, one of them ends every p + a·t(n)/n seconds for a prompt p and a tokens; by the end of the
+        first, the n − 1 others are half done on average. So N questions wait (N + n)/2 · (p + a·t(n)/n) where none
+        follows, and N · (p + a·t(n)/n) where as many stay; the mean of both counts. So few share steps where few wait,
+        or where the next prompt is long, and many where reading takes no time. Of p, a·h(n - 1)/n is read alongside the
+        others in no time.
         """
         num_questions = max(self.num_questions, num_known)
         most = max(1, min(num_questions, len(self.step_seconds)))

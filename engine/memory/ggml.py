@@ -1,7 +1,7 @@
-"""ggml by ctypes: the libraries beside llama-cpp-python know the devices and compute on them, and are not bound by it.
+"""ggml by ctypes: the libraries shipped with llama-cpp-python know the devices and compute on them, but are not bound.
 
-The names and types are those of ggml.h, ggml-alloc.h and ggml-backend.h. What is asked of it belongs to whoever asks;
-llama.cpp's own objects are never touched here.
+The names and types are those of ggml.h, ggml-alloc.h and ggml-backend.h. Objects made here belong to the caller;
+llama.cpp's own objects are never touched.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Ggml:
 
 @cache
 def ggml_library() -> Ggml | None:
-    """Of this process; None without one."""
+    """The ggml of this process; None without one."""
     folder = _folder()
     if folder is None:
         return None

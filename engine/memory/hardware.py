@@ -22,10 +22,10 @@ __all__ = ["CgroupMemory", "Device", "Hardware", "ProcessMemory", "probe", "prob
 class Hardware:
     """One look at the machine.
 
-    `ram_capacity_bytes` is what the machine has, or what the tightest group allows. `ram_free_bytes` can be had beyond
-    what this process holds: page cache that nobody uses counts as free, the pages of files that we map do not, so
-    free plus held is what we could have at most. Nor do those that others within our limit map, our window above all.
-    `process_bytes` is this process's own resident memory, `process` the same by kind, both as they are charged;
+    `ram_capacity_bytes` is what the machine has, or what the tightest group allows. `ram_free_bytes` is available
+    beyond what this process holds: unused page cache counts as free, pages of files that we map do not, so free plus
+    held is the most we could have. Pages that others within our limit map, above all our window, do not count as free
+    either. `process_bytes` is this process's own resident memory, `process` the same by kind, both as they are charged;
     `cgroup` is None where there are no groups.
     """
 
@@ -37,11 +37,6 @@ class Hardware:
     devices: tuple[Device, ...] = ()
     process: ProcessMemory = field(default_factory=ProcessMemory)
     cgroup: CgroupMemory | None = None
-
-    @property
-    def ram_others_bytes(self) -> int:
-        """What other programs hold of the memory that we could have, our children among them."""
-        return max(0, self.ram_capacity_bytes - self.ram_free_bytes - self.process_bytes)
 
     @property
     def device_shares_ram(self) -> bool:
@@ -60,9 +55,9 @@ def own_memory() -> ProcessMemory:
 
 
 def charged(process: ProcessMemory, cgroup: CgroupMemory | None, machine_bytes: int) -> ProcessMemory:
-    """The same without pages of files that are charged to others, where a group allows us less than the machine has.
+    """The same without file pages that are charged to others, where a group allows us less than the machine has.
 
-    Memory that is shared counts among a group's mapped pages and is no file's.
+    Shared memory counts among a group's mapped pages but belongs to no file.
     """
     if cgroup is None or cgroup.charged_file_bytes is None or (cgroup.limit_bytes or machine_bytes) >= machine_bytes:
         return process
@@ -75,7 +70,7 @@ def mapped_by_others(process: ProcessMemory, cgroup: CgroupMemory) -> int:
 
     The system would drop them for us. But a window whose code has to be read again at each click, while layers are
     streamed from the same disk, took four seconds to show a page. Shared memory, a database's say, counts among mapped
-    pages, but the group cannot give it anyway.
+    pages, but the group cannot free it anyway.
     """
     shmem_bytes = max(cgroup.charged_shmem_bytes, process.shmem_bytes)
     return max(0, (cgroup.charged_file_bytes or 0) - shmem_bytes - process.file_bytes)
@@ -92,7 +87,7 @@ def _ram_capacity_bytes(machine_bytes: int, cgroup: CgroupMemory | None) -> int:
 
 
 def probe(data_folder: Path, devices: tuple[Device, ...] = ()) -> Hardware:
-    """RAM and the disk that holds `data_folder`; devices are handed in, since only their owner thread may ask them."""
+    """RAM and the disk that holds `data_folder`; devices are passed in, since only their owner thread may ask them."""
     memory, cgroup = psutil.virtual_memory(), own_cgroup()
     own = process_memory()
     process = charged(own, cgroup, memory.total)

@@ -1,8 +1,8 @@
-"""The C allocator: what it keeps of memory that was freed, and how that goes back to the system.
+"""The C allocator: what it keeps of freed memory, and how that goes back to the system.
 
 Libraries free what they computed with, but glibc keeps it for the next time: the process stays as large as it was at
-its largest moment. That memory is nobody's, and some hundred megabytes after indexing, so it is measured and told by
-its own name, and given back when there is a pause.
+its largest moment. That memory is unused, some hundred megabytes after indexing, so it is measured and shown under its
+own name, and given back when there is a pause.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MAPS, _MEMORY = Path("/proc/self/maps"), Path("/proc/self/mem")
 # struct _heap_info in glibc's arena.c, the same for twenty years: arena, previous, size, and how much is writable.
 _NOTE = struct.Struct("@PPNN")
 _LINE = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw.p \S+ 00:00 0 *(\[heap\])?$", re.MULTILINE)
-# HEAP_MAX_SIZE of glibc: where a thread has an arena of its own, it begins at a multiple of this.
+# HEAP_MAX_SIZE of glibc: a thread's own arena begins at a multiple of this.
 _ARENA_BYTES = 64 * 2**20
 # M_ARENA_MAX in malloc.h, and how many are enough: a batch is seconds of computing and some hundred allocations.
 _M_ARENA_MAX, _NUM_ARENAS = -8, 2
-# M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: from this size on a block is memory of its own, and no more is kept at the end.
+# M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: from this size on a block is mapped by itself, and no more is kept at the end.
 _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD, _LARGE_BYTES = -3, -1, 4 * 2**20
 _WATCH_SECONDS = 0.002
 _MALLINFO2 = (
@@ -42,14 +42,14 @@ _MALLINFO2 = (
 
 @dataclass(frozen=True, slots=True)
 class Heap:
-    """What lies in the arenas of the C allocator: `used_bytes` of `resident_bytes` belong to somebody."""
+    """What lies in the arenas of the C allocator: `used_bytes` of `resident_bytes` are allocated."""
 
     resident_bytes: int = 0
     used_bytes: int = 0
 
     @property
     def spare_bytes(self) -> int:
-        """What was freed and is kept for the next use; less than nothing where more is used than was written to."""
+        """Freed memory that is kept for the next use; negative where more is allocated than was written to."""
         return self.resident_bytes - self.used_bytes
 
 
@@ -60,7 +60,7 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def heap() -> Heap:
-    """Of this process, now; nothing where the allocator is none of glibc's, or we may not look at ourselves."""
+    """The heap of this process now; empty where the allocator is not glibc's, or we may not look at ourselves."""
     libc = _glibc()
     if libc is None or not hasattr(libc, "mallinfo2"):
         return Heap()
@@ -73,10 +73,10 @@ def heap() -> Heap:
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
-    """How much more memory is in use at the largest moment of `work` than before it, in arenas or mapped alone.
+    """How much more memory is in use at the peak of `work` than before it, in arenas or mapped.
 
-    It is done on a thread of its own: libraries that compute keep scratch memory for each. What others take meanwhile
-    counts too. 0 where the allocator does not tell.
+    It runs on a thread of its own: libraries keep scratch memory for each thread. What other threads take meanwhile
+    counts too. 0 where the allocator does not report it.
     """
     libc = _glibc()
     if libc is None or not hasattr(libc, "mallinfo2"):
@@ -92,18 +92,18 @@ def peak_bytes(work: Callable[[], object]) -> int:
 
 
 def bytes_in_arenas() -> int | None:
-    """What belongs to somebody in the arenas of the C allocator; None where it does not tell."""
+    """What is allocated in the arenas of the C allocator; None where it does not report it."""
     libc = _glibc()
     return int(libc.mallinfo2().uordblks) if libc is not None and hasattr(libc, "mallinfo2") else None
 
 
 def lean_heap() -> None:
-    """Has threads share the arenas of the C allocator, and large blocks go back to the system as they are freed.
+    """Makes threads share the arenas of the C allocator, and large blocks return to the system as they are freed.
 
     By default every thread gets an arena of its own, and each grows to the most that any batch or table needed while
-    its thread happened to do the work: indexing took the process to 930 MB, and with these to about 650. And where
-    large blocks were freed, glibc keeps blocks of up to 32 MB in its arenas from then on: after eight answers had moved
-    to other cells, 57 MB of a limit of 755 were nobody's, and no plan held.
+    its thread happened to do the work: indexing took the process to 930 MB, and with these settings to about 650. And
+    once large blocks were freed, glibc keeps blocks of up to 32 MB in its arenas from then on: after eight answers had
+    moved to other cells, 57 MB of a limit of 755 were unused, and no plan held.
     """
     libc = _glibc()
     if libc is not None:
@@ -113,7 +113,7 @@ def lean_heap() -> None:
 
 
 def trim_heap() -> None:
-    """Gives what the C allocator keeps for itself back to the system, where it is glibc's.
+    """Returns what the C allocator keeps for itself to the system, where it is glibc's.
 
     WORKAROUND: reading much from LanceDB leaves its heap 140 MB larger per 200,000 rows than what is in use.
     """
@@ -128,10 +128,10 @@ def _used_bytes(libc: Any) -> int:
 
 
 def _arenas() -> list[tuple[int, int]]:
-    """Addresses of the arenas' memory: the heap, and what threads' arenas lie in.
+    """Addresses of the arenas' memory: the heap, and the areas of threads' arenas.
 
     Those begin at multiples of their largest size, each with a note of how much of it is used. The system may show one
-    together with other memory that happens to lie beside it, or in pieces: NumPy asks for large pages within.
+    joined with adjacent memory, or in pieces: NumPy asks for large pages within.
     """
     areas = [(int(start, 16), int(end, 16), bool(name)) for start, end, name in _LINE.findall(_MAPS.read_text())]
     found = [(start, end) for start, end, is_heap in areas if is_heap]
@@ -143,7 +143,7 @@ def _arenas() -> list[tuple[int, int]]:
 
 
 def _joined(areas: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Areas of memory in the order of their addresses, with those that touch as one."""
+    """Areas of memory in the order of their addresses, with adjacent ones joined."""
     joined: list[tuple[int, int]] = []
     for start, end in areas:
         if joined and joined[-1][1] == start:
@@ -156,7 +156,7 @@ def _joined(areas: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def _noted_bytes(memory: FileIO, address: int, end: int) -> int:
     """The size that an arena notes of itself at its beginning; 0 where there is none.
 
-    Read through the system: another thread may give the memory back at any moment, and a look must not end the process.
+    Read through the system: another thread may unmap the memory at any moment, and a look must not end the process.
     """
     try:
         note = os.pread(memory.fileno(), _NOTE.size, address)
@@ -171,7 +171,7 @@ def _noted_bytes(memory: FileIO, address: int, end: int) -> int:
 
 @cache
 def _glibc() -> Any:
-    """The C library, with the prototypes of what we ask; None where it is another one."""
+    """The C library, with the prototypes of what we call; None where it is another one."""
     libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
     if libc is None or not hasattr(libc, "malloc_trim"):
         return None

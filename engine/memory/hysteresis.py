@@ -1,11 +1,11 @@
 """Hysteresis: another placement is worth moving to only when it is enough better, for long enough, and not too often.
 
-Moving costs a pause, in which nobody gets a token. How long a load will last nobody knows, so staying is given up when
-it has cost as much as the pause: whatever comes then, no more than twice the least is lost (the ski-rental rule; Karlin
-et al., Competitive snoopy caching, 1988). While nobody asks anything nobody pauses, and less of a gain is enough: so
-what a burst of questions had moved comes back, and then also what was lost for want of room (concessions.py) is had
-again, even where it is slower. What does not fit any more is left at once. How often is too often is a matter of a load
-that stays as it is: what was changed for a load of another size says nothing of the next change.
+Moving costs a pause, in which no answer gets a token. How long a load will last is unknown, so staying is given up when
+it has cost as much as the pause: whatever comes then, the cost is at most twice the optimum (the ski-rental rule;
+Karlin et al., Competitive snoopy caching, 1988). While no question is asked nothing pauses, and less of a gain is
+enough: so what a burst of questions had moved comes back, and then what was lost for want of room (concessions.py) is
+regained, even where that is slower. A placement that no longer fits is left at once. How often is too often applies to
+a constant load: a change for a load of another size says nothing about the next change.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ from dataclasses import dataclass, replace
 from engine.core import ModelShape
 from engine.memory.placement import Placement
 from engine.memory.profile import Profile
-from engine.memory.room import Room
 
-# Of the expected latency; of less than a large one, the last change that may be made is left to a larger.
+# Shares of the expected latency; smaller gains than a large one leave the last allowed change to a larger one.
 LEAST_GAIN, LARGE_GAIN = 0.03, 0.10
 HELD_SECONDS = 3.0
-# The same where more cells are wanted, and a question waits: it hears nothing until it has some.
+# The same where more cells are wanted and a question waits, which shows nothing until it has some.
 WAITED_FOR_SECONDS = 1.0
-# The same while nobody has asked anything for so long.
+# The same while no question has been asked for this long.
 IDLE_GAIN, IDLE_HELD_SECONDS = 0.002, 10.0
-# Room for what was lost must have been there for so long: else a model would be read again and again.
+# Room for what was lost must have been there for this long: else a model would be read again and again.
 REGAINED_SECONDS = 60.0
-# What a look adds to the cost of staying is that of so long at most: before that, nobody knows how things were.
+# The most time that a look adds to the cost of staying: what happened before that is unknown.
 MOST_UNSEEN_SECONDS = 5.0
-# At most so many changes within so many seconds, for loads of which the larger is less than so many times the smaller.
+# At most this many changes within this many seconds, counting loads that differ by less than this factor.
 MOST_CHANGES, WITHIN_SECONDS, OTHER_LOAD = 2, 60.0, 2.0
 
 
@@ -41,7 +40,7 @@ class Change:
     num_questions: int
 
     def counts(self, now: float, num_questions: int) -> bool:
-        """Whether it was a short while ago, for such a load."""
+        """Whether it was recent, for a load of similar size."""
         smaller, larger = sorted((max(1, num_questions), max(1, self.num_questions)))
         return now - self.at < WITHIN_SECONDS and larger < OTHER_LOAD * smaller
 
@@ -50,8 +49,8 @@ class Change:
 class Patience:
     """What one look leaves to the next; times in seconds of a clock.
 
-    Another placement has been better without a break since `better_since`; staying has cost `lost_s` since then, as far
-    as `looked_at`. `changes` are when the last ones were.
+    Another placement has been better without a break since `better_since`; staying has cost `lost_s` since then, up to
+    `looked_at`. `changes` are the last ones.
     """
 
     better_since: float | None = None
@@ -60,23 +59,23 @@ class Patience:
     changes: tuple[Change, ...] = ()
 
     def after(self, now: float, num_questions: int) -> Patience:
-        """After a change at `now`, for so many questions."""
+        """The patience after a change at `now`, for `num_questions`."""
         recent = (change for change in self.changes if now - change.at < WITHIN_SECONDS)
         return Patience(changes=(*recent, Change(now, num_questions)))
 
     def without_gain(self) -> Patience:
-        """Where nothing is better enough."""
+        """The patience where nothing is better enough."""
         return Patience(changes=self.changes)
 
     def with_gain(self, gain: float, now: float) -> Patience:
-        """Where something has been better by this share since the last look, or is from now on."""
+        """The patience where something has been better by this share since the last look, or is from now on."""
         if self.better_since is None:
             return replace(self, better_since=now, looked_at=now)
         seen_s = min(now - self.looked_at, MOST_UNSEEN_SECONDS)
         return replace(self, looked_at=now, lost_s=self.lost_s + gain * seen_s)
 
     def may_change(self, now: float, num_questions: int, *, is_large: bool) -> bool:
-        """Whether fewer than the most changes for such a load lie within the last minute."""
+        """Whether the last minute had fewer than the allowed changes for such a load."""
         most = MOST_CHANGES if is_large else MOST_CHANGES - 1
         return sum(change.counts(now, num_questions) for change in self.changes) < most
 
@@ -96,12 +95,12 @@ def judged(
 
     Args:
         patience: From the look before.
-        current: In force, with what it is expected to give at the present backlog (`planner.predicted`).
+        current: The placement in force, with its prediction for the present backlog (`planner.predicted`).
         wanted: What the planner would have, for the same backlog.
         now: Seconds of a clock that never goes back.
-        pause_s: How long answers stand still for the change.
-        must: What is in force does not fit any more.
-        num_questions: That wait or run; where there are none, nobody would pause.
+        pause_s: How long answers pause for the change.
+        must: The placement in force no longer fits.
+        num_questions: Questions that wait or run; with none, nothing would pause.
         is_waited_for: Some of these have not begun, although others run.
     """
     if must:
@@ -132,22 +131,13 @@ def gain_of(current: Placement, wanted: Placement) -> float:
 
 
 def regains(current: Placement, wanted: Placement) -> bool:
-    """Whether `wanted` has again what was lost for want of room: precision, or context."""
+    """Whether `wanted` regains what was lost for want of room: precision, or context."""
     has_more = current.kv_type != wanted.kv_type == "f16" or wanted.num_cells > current.num_cells
     return wanted.num_concessions < current.num_concessions and has_more
 
 
-def exceeds(placement: Placement, room: Room) -> bool:
-    """Whether a placement takes more of a tier than may be ours by now."""
-    return (
-        placement.gpu_bytes > room.gpu_bytes
-        or placement.ram_bytes > room.ram_bytes
-        or placement.disk_bytes > room.disk_bytes
-    )
-
-
 def pause_seconds(current: Placement, wanted: Placement, profile: Profile, shape: ModelShape) -> float:
-    """How long answers stand still on the way: a reload, a new context, or nothing where only layers move."""
+    """How long answers pause for the change: a reload, a new context, or nothing where only layers move."""
     if current.reloads_for(wanted):
         return profile.context_change_s + shape.weight_bytes / profile.load_bytes_per_s
     return profile.context_change_s if _context_of(current) != _context_of(wanted) else 0.0
@@ -160,7 +150,7 @@ def _context_of(placement: Placement) -> tuple[object, ...]:
 
 
 class Hysteresis:
-    """Remembers from look to look; on the thread of whoever looks."""
+    """Remembers from look to look; on the thread that looks."""
 
     def __init__(
         self,
@@ -170,8 +160,8 @@ class Hysteresis:
         """Prepares.
 
         Args:
-            renewed: A placement with what it is expected to give now, by what is known of the machine by now.
-            pause_seconds: What the way from one to another costs.
+            renewed: A placement with its prediction by what is known of the machine now.
+            pause_seconds: What the change from one to another costs.
         """
         self._renewed, self._pause_seconds = renewed, pause_seconds
         self._patience = Patience()
@@ -186,9 +176,9 @@ class Hysteresis:
         num_questions: int = 1,
         is_waited_for: bool = False,
     ) -> bool:
-        """Whether to leave `current` for `wanted` at `now` (seconds), by this load; see `judged`.
+        """Whether to leave `current` for `wanted` at `now` (seconds), with this load; see `judged`.
 
-        Where they are the same, staying has cost nothing by then.
+        Where they are the same, staying has cost nothing so far.
         """
         if current == wanted and not must:
             self._patience = self._patience.without_gain()

@@ -1,8 +1,7 @@
-"""The profile in force: read at the start, measured once in the background, refined by every observation, kept.
+"""The profile in force: read at the start, measured once in the background, refined by every observation, saved.
 
-A graphics card that is new to it is measured before the first model is placed on it, which takes a second or two: once
-a model is there it leaves no room for that. Safe from any thread. What was learnt is written at most once a minute, and
-at the end.
+A graphics card that is new to it is measured before the first model is placed on it, which takes a second or two: a
+model leaves no room for that. Usable from any thread. What was learnt is written at most once a minute, and at the end.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SAVED_EVERY_SECONDS = 60.0
 MEASURED_AFTER_SECONDS = 20.0
 Measure: TypeAlias = Callable[[Profile, Path, Callable[[], bool]], Profile]
 MeasureCard: TypeAlias = Callable[[Callable[[], bool]], Mapping[str, Any]]
-# A driver takes as much for itself at times.
+# A driver sometimes takes as much for itself.
 CARD_ROOM_BYTES = 2 * NEEDED_BYTES
 _OF_CARD = (
     "card",
@@ -41,12 +40,12 @@ _OF_CARD = (
 
 
 def measuring(sample: Callable[[], Path | None] = lambda: None) -> Measure:
-    """Measures bandwidths, that of the disk on `sample` where it is a large file: models may be on another disk."""
+    """Measures bandwidths, the disk's on `sample` if it is a large file, since models may be on another disk."""
     return lambda profile, folder, is_wanted: measured(profile, folder, sample(), is_wanted=is_wanted)
 
 
 class KnownProfile:
-    """Calling it gives the profile; it never waits for a measurement."""
+    """Calling it returns the profile; it never waits for a measurement."""
 
     def __init__(
         self,
@@ -62,12 +61,12 @@ class KnownProfile:
             file: Where it is kept (`profile_file`).
             measure: Measures, in a folder that it may write to, as long as it is wanted.
             clock: Seconds that never go back.
-            delay_seconds: So long after the start bandwidths are measured.
-            measure_card: Tells the rates of the first card, {} where they cannot be measured.
+            delay_seconds: How long after the start bandwidths are measured.
+            measure_card: Returns the rates of the first card, {} where they cannot be measured.
         """
         self._file, self._measure, self._clock, self._delay = file, measure or measuring(), clock, delay_seconds
         self._measure_card = measure_card
-        # What could not be measured: it may be at another start.
+        # What could not be measured; another start may succeed.
         self._has_failed, self._unmeasurable = False, set[str]()
         self._lock, self._card_lock = threading.Lock(), threading.Lock()
         known = load_profile(file)
@@ -85,7 +84,7 @@ class KnownProfile:
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, card: Device | None = None) -> None:
-        """Has measured what has not been, the first graphics card with it, a little later on a thread of its own."""
+        """Measures what has not been measured, including the first graphics card, a little later on its own thread."""
         is_new = not (self._profile.is_measured or self._has_failed)
         if self.is_measuring or not (is_new or (card is not None and self._can_measure(card, is_again=True))):
             return
@@ -98,11 +97,11 @@ class KnownProfile:
         """Measures the first graphics card, unless it has been or has no room for that now; waits for it.
 
         Args:
-            card: That one.
-            is_wanted: Asked all the time; what is not wanted any more is given up.
-            is_again: Also one that could not be measured at another start, which may take long and be in vain.
+            card: That card.
+            is_wanted: Called all the time; once it is False, the measurement is given up.
+            is_again: Includes a card that could not be measured at another start, which may take long in vain.
         """
-        # Whoever loads a model does not wait for a try that is none of his.
+        # Loading a model must not wait for a try that it did not ask for.
         if not self._can_measure(card, is_again=is_again):
             return
         with self._card_lock:
@@ -120,12 +119,12 @@ class KnownProfile:
         self._save()
 
     def offloads_from(self, num_tokens: int) -> None:
-        """In this process layers in memory are copied to the card for so many tokens and more."""
+        """Sets the number of tokens from which this process copies layers in memory to the card."""
         with self._lock:
             self._profile = replace(self._profile, offloads_from_tokens=num_tokens)
 
     def note(self, observation: Observation) -> None:
-        """Learns from what was seen."""
+        """Learns from an observation."""
         with self._lock:
             self._profile = refined(self._profile, observation)
             is_time = self._clock() - self._saved_at >= SAVED_EVERY_SECONDS
@@ -133,13 +132,13 @@ class KnownProfile:
             self._save()
 
     def note_table(self, key: str, change: Callable[[Measured], Measured]) -> None:
-        """Takes in a measurement of a model, and keeps it at once: whoever is killed goes on behind it."""
+        """Takes in a measurement of a model, and saves it at once: a process that is killed continues after it."""
         with self._lock:
             self._profile = self._profile.with_table(key, change(self._profile.table(key)))
         self._save()
 
     def close(self) -> None:
-        """Gives up a measurement, and keeps what was learnt. A second call does nothing."""
+        """Gives up a measurement, and saves what was learnt. A second call does nothing."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join()
@@ -164,7 +163,7 @@ class KnownProfile:
         try:
             profile = self._measure(self._profile, self._file.parent, lambda: not self._closed.is_set())
         except Exception:
-            # Nobody waits for it: the careful defaults stay, and steps refine them.
+            # Nothing waits for it: the careful defaults stay, and steps refine them.
             log.exception("the bandwidths of this machine could not be measured")
             self._has_failed = True
             return

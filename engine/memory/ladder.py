@@ -1,8 +1,8 @@
 """The ladder: what to give up next where memory runs short, one rung at a time, and in which order to take it back.
 
-One ladder for each tier (memory.md, section 4): what costs nothing but time first, what costs quality last, and that
-only where the user allowed it. A rung is a value: what it bounds, and the sentence that people read. Nothing is done
-here. Whoever plans hands `constrained(demand, given_up)` to the planner, and does what no plan can say: `ACTS`.
+There is one ladder for each tier: first what costs nothing but time, last what costs quality, and that only where the
+user allowed it. A rung is a value: what it bounds, and a sentence for the user. Nothing is done here. The caller
+passes `constrained(demand, given_up)` to the planner, and does itself what no plan can express: `ACTS`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ RungKind = Literal[
     "kv_8bit",
     "smaller_context",
 ]
-# Below this, less frees nothing that anybody would notice.
+# Below this, giving up more frees nothing noticeable.
 LEAST_BYTES = 32 * MIB
-# Of what is kept, so much stays at each step.
+# One part in this many of what is kept stays at each step.
 KEPT_SHARE = 4
 LEAST_CONTEXT_TOKENS = 1024
-# A plan comes as close to a bound as whole layers allow.
+# A plan comes this close to a bound, as far as whole layers allow.
 FOLLOWED = 1.05
-# Of the layers that may leave at a time.
+# One part in this many of the layers may leave at a time.
 LAYERS_SHARE = 8
-# What a plan has no word for: done by whoever holds it.
+# What a plan cannot express: done by the part that holds it.
 ACTS: frozenset[RungKind] = frozenset({"idle_model", "tree_to_ram", "sequences_to_disk"})
 LOSSY: frozenset[RungKind] = frozenset({"kv_8bit", "smaller_context"})
 
@@ -51,7 +51,7 @@ class Rung:
     """Something to do without in a tier.
 
     `bound` is the most that is left of it, in its own unit: bytes, answers at once, layers or tokens. `num_bytes` is
-    what giving it up frees, about. `sentence` is told when it is given up, `way_back` when it is taken back.
+    about what giving it up frees. `sentence` is shown when it is given up, `way_back` when it is taken back.
     """
 
     tier: Tier
@@ -68,11 +68,11 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class LadderState:
-    """Where one stands: the placement in force, what was wanted, and what has been given up, the oldest first.
+    """The present state: the placement in force, what was wanted, and what has been given up, the oldest first.
 
-    `is_idle`: nobody waits for an answer, and `is_loaded` is a model. `tree_bytes` and `index_bytes` are in use now in
-    memory (None: as the placement says), `kept_cells_bytes` of the cache of keys and values for what nobody is using,
-    `set_aside_bytes` in memory for answers that wait for cells.
+    `is_idle`: no answer is waited for, and `is_loaded`: there is a model. `tree_bytes` and `index_bytes` are in use now
+    in memory (None: as the placement says), `kept_cells_bytes` of the cache of keys and values for KV that is not in
+    use, `set_aside_bytes` in memory for answers that wait for cells.
     """
 
     demand: Demand
@@ -89,12 +89,12 @@ class LadderState:
         return any(rung.kind == kind for rung in self.given_up)
 
     def bounded(self, kind: RungKind, value: int) -> int:
-        """The value, or what has been left of it by earlier rungs of this kind."""
+        """The value, or what earlier rungs of this kind have left of it."""
         return min((rung.bound for rung in self.given_up if rung.kind == kind), default=value)
 
 
 def next_rung(tier: Tier, state: LadderState) -> Rung | None:
-    """What to give up next in a tier; None where nothing is left that one may do without."""
+    """What to give up next in a tier; None where nothing is left that can be spared."""
     for offered in _LADDERS[tier]:
         rung = offered(tier, state)
         if rung is not None:
@@ -103,12 +103,12 @@ def next_rung(tier: Tier, state: LadderState) -> Rung | None:
 
 
 def next_loss(tier: Tier, state: LadderState) -> Rung | None:
-    """The next of the rungs that lose something, whatever else could be given up first; None where none is left."""
+    """The next lossy rung, whatever else could be given up first; None where none is left."""
     return next((rung for offered in _LOSSES if (rung := offered(tier, state)) is not None), None)
 
 
 def awaits_loss(given_up: Iterable[Rung], placement: Placement) -> bool:
-    """Whether something that costs quality was given up, and what is in force still has it."""
+    """Whether something that costs quality was given up, and the placement in force still has it."""
     return any(rung.is_lossy and not _is_without(placement, rung) for rung in given_up)
 
 
@@ -119,12 +119,12 @@ def _is_without(placement: Placement, rung: Rung) -> bool:
 
 
 def rung_to_climb(tier: Tier, state: LadderState) -> Rung | None:
-    """What to take back first: the one of this tier that was given up last."""
+    """What to take back first: the rung of this tier that was given up last."""
     return next((rung for rung in reversed(state.given_up) if rung.tier == tier), None)
 
 
 def constrained(demand: Demand, given_up: Iterable[Rung]) -> Demand:
-    """The demand of somebody who does without these."""
+    """The demand without these."""
     for rung in given_up:
         demand = _constrained(demand, rung)
     return demand
@@ -163,7 +163,7 @@ def _layers_off_gpu(tier: Tier, state: LadderState) -> Rung | None:
     if not layers:
         return None
     left = layers - max(1, state.placement.num_layers // LAYERS_SHARE)
-    # The output head is the first to come and the last to go: by itself it would be of no use there.
+    # The output head is the first to come and the last to go: alone it would be of no use there.
     left = left if left > 1 else 0
     shape = state.demand.shape
     then, now = (layers_of(count, state.placement.num_layers) for count in (layers, left))
@@ -249,15 +249,15 @@ def _more_streamed(tier: Tier, state: LadderState) -> Rung | None:
         for layer in range(placement.num_layers)
         if placement.tier_of_layer(layer) == "ram" and layer not in placement.streamed_layers
     ]
-    # The first layer stays where it is: a pass of several parts comes to it again and again. And where no plan could
-    # follow the last rung of this kind, none follows the next; nor where none fits as it is.
+    # The first layer stays in place: a pass of several parts returns to it again and again. If no plan could follow the
+    # last rung of this kind, none follows the next; nor if none fits as it is.
     is_followed = placement.ram_bytes <= state.bounded("more_streamed", placement.ram_bytes) * FOLLOWED
     can_stream = state.demand.is_streamable and placement.fits
     if not can_stream or len(in_ram) < 2 or not is_followed:
         return None
     leaving = in_ram[1:][-max(1, placement.num_layers // LAYERS_SHARE) :]
     num_bytes = sum(state.demand.shape.layer_bytes[layer] for layer in leaving)
-    # Bytes and not layers: which ones to stream is the planner's to choose.
+    # Bytes, not layers: which ones to stream is the planner's choice.
     bound = min(placement.ram_bytes, state.bounded("more_streamed", placement.ram_bytes)) - num_bytes
     num_streamed = len(placement.streamed_layers) + len(leaving)
     return Rung(
@@ -286,11 +286,11 @@ def _tree_to_ram(tier: Tier, state: LadderState) -> Rung | None:
 
 
 def _fewer_cells(tier: Tier, state: LadderState) -> Rung | None:
-    # Cells hold keys and values whether a plan counts on so many answers or not.
+    # Cells hold keys and values whether or not a plan counts on so many answers.
     placement = state.placement
     slots = max(placement.num_slots, placement.num_cells // max(1, state.demand.context_tokens))
     slots = state.bounded("fewer_cells", slots)
-    # With a device there never are fewer than a whole context has: then it would free nothing.
+    # With a device there are never fewer cells than a whole context: then it would free nothing.
     can_shrink = not placement.n_gpu_layers or placement.num_cells > state.demand.context_tokens
     if slots < 2 or not can_shrink or not _kv_bytes(state, tier):
         return None
@@ -310,7 +310,7 @@ def _fewer_cells(tier: Tier, state: LadderState) -> Rung | None:
 def _kv_8bit(tier: Tier, state: LadderState) -> Rung | None:
     if not (state.demand.wishes.may_lose and state.demand.can_quantise_kv):
         return None
-    # Where a plan conceded them for want of room they are given up first, so that nothing after it brings them back.
+    # What a plan conceded for want of room is given up first, so that nothing after it brings it back.
     if "q8_0" in (state.demand.wishes.kv_type, state.placement.kv_type if not state.placement.num_concessions else ""):
         return None
     if state.has_given_up("kv_8bit"):
@@ -327,7 +327,7 @@ def _kv_8bit(tier: Tier, state: LadderState) -> Rung | None:
 
 
 def _smaller_context(tier: Tier, state: LadderState) -> Rung | None:
-    # There may be fewer cells than that already: so many as were needed of late. Only less than these frees anything.
+    # There may be fewer cells already, as many as were needed recently. Only fewer than these free anything.
     tokens = state.bounded("smaller_context", state.demand.context_tokens)
     there = min(tokens, state.placement.num_cells)
     left = max(LEAST_CONTEXT_TOKENS, there // 2)

@@ -1,10 +1,10 @@
-"""The ledger is the only truth about who holds how many bytes in which tier.
+"""The ledger is the only truth about which part holds how many bytes in which tier.
 
-Whoever takes memory registers it here and gives it back here; the Memory page, `ragdoll status` and the
-planner read nothing else. A `Lease` is the receipt: it can grow, shrink and end, and ending twice is harmless.
-Whoever is about to grow asks first: a `Reservation` is room that nobody else gets until it is a lease or given up.
-Bytes that nobody can count as they are taken (a library's caches, pages of a mapped file) are measured at each `look`.
-What is no budget's is entered as well and not counted: the model's own file, and pages of it that come and go.
+Code that takes memory registers it here and gives it back here; the Memory page, `ragdoll status` and the planner read
+nothing else. A `Lease` is the receipt: it can grow, shrink and end, and ending twice is harmless. Code that is about to
+grow asks first: a `Reservation` is room that no other part gets until it is a lease or given up. Bytes that cannot be
+counted as they are taken (a library's caches, pages of a mapped file) are measured at each `look`. What counts against
+no budget is entered as well but not counted: the model's own file, and pages of it that come and go.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from engine.core import Span, SpanState, Tier
 
-# Bytes that are held now; called on any thread, and not for long.
+# Returns the bytes that are held now; called on any thread, so it must be quick.
 Measure = Callable[[], int]
 
 
@@ -40,7 +40,7 @@ class Lease:
         self._ledger._update(self, num_bytes=num_bytes)
 
     def mark(self, state: SpanState) -> None:
-        """Says what is happening to the bytes; the Memory page shows it."""
+        """Sets the state of the bytes, which the Memory page shows."""
         self._ledger._update(self, state=state)
 
     def release(self) -> None:
@@ -50,10 +50,10 @@ class Lease:
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """Room in a tier that was free under a budget and is nobody else's now. Usable from any thread.
+    """Room in a tier that was free under a budget and is reserved for the caller. Usable from any thread.
 
-    It becomes leases by `take` and `grow`; `release`, or the end of a `with`, gives up what is left of it. Nobody waits
-    for anything while holding one.
+    It becomes leases by `take` and `grow`; `release`, or the end of a `with`, gives up what is left of it. Its holder
+    must not wait for anything.
     """
 
     _ledger: Ledger
@@ -90,7 +90,7 @@ class Reservation:
 
 @dataclass(slots=True, eq=False)
 class Growth:
-    """What somebody took who could not count it: measured afterwards, and entered where there was anything."""
+    """Bytes that were taken without being counted: measured afterwards, and entered if there were any."""
 
     lease: Lease | None = None
 
@@ -105,9 +105,9 @@ class Ledger:
     """All leases. `on_change` is called after each change, outside the lock, on the thread that made it."""
 
     on_change: Callable[[], None] = lambda: None
-    # Makes a context in which an owner takes what it cannot count, for what; who measures the process sets it.
+    # Makes a context in which an owner takes uncounted bytes for a purpose; set by the part that measures the process.
     growing: Callable[[str, str], AbstractContextManager[Growth]] = lambda owner, what: nullcontext(Growth())
-    # In the order they were taken; the values say nothing.
+    # In the order they were taken; the values are unused.
     _leases: dict[Lease, None] = field(default_factory=dict)
     _measures: dict[Lease, Measure] = field(default_factory=dict)
     _looked_at: float = float("-inf")
@@ -130,16 +130,17 @@ class Ledger:
     ) -> Lease:
         """Registers `num_bytes` that `owner` holds in `tier` for `what` (words for the Memory page).
 
-        `is_mapped` as in `Span`. What is there is registered, whatever any budget says; who has a choice reserves.
-        `is_counted` is false of what would be there without us, or leaves by itself where room is wanted.
+        `is_mapped` as in `Span`. Existing bytes are registered whatever any budget says; code that has a choice
+        reserves. `is_counted` is false for bytes that would be there without us, or leave by themselves where room is
+        wanted.
         """
         return self._take(Span(owner, what, tier, num_bytes, state, is_mapped), is_counted=is_counted)
 
     def reserve(self, tier: Tier, num_bytes: int, budget_bytes: int | None) -> Reservation | None:
-        """Room for `num_bytes` more, if all that counts and is reserved in `tier` stays within `budget_bytes` then.
+        """Room for `num_bytes` more, if all that counts and is reserved in `tier` then stays within `budget_bytes`.
 
-        Of several that ask at once for the last bytes, one gets them. None where there is no room: the one who asked
-        keeps the size it has. A budget of None has room for everything.
+        If several ask at once for the last bytes, one gets them. None where there is no room: the caller keeps its
+        present size. A budget of None has room for everything.
         """
         if num_bytes < 0:
             raise ValueError(f"{num_bytes} bytes cannot be reserved")
@@ -153,7 +154,7 @@ class Ledger:
 
     @contextmanager
     def promised(self, tier: Tier, coming: Measure) -> Iterator[None]:
-        """In the block something comes whatever any budget says; `coming` tells how much of it is not there yet."""
+        """In the block, something comes whatever any budget says; `coming` returns how much of it is not there yet."""
         promise = tier, coming
         with self._lock:
             self._promises = (*self._promises, promise)
@@ -173,7 +174,7 @@ class Ledger:
         *,
         is_mapped: bool = False,
     ) -> Lease:
-        """Registers bytes that `measure` tells: now, and again at each `look` until the lease ends."""
+        """Registers bytes that `measure` returns: now, and again at each `look` until the lease ends."""
         with self._looking:
             num_bytes = max(0, measure())
         lease = self._take(Span(owner, what, tier, num_bytes, state, is_mapped))
@@ -183,7 +184,7 @@ class Ledger:
         return lease
 
     def look(self, older_than_s: float = 0.0) -> None:
-        """Measures anew what is measured, where that is older. Tells nobody: it is for whoever takes a picture next."""
+        """Repeats measurements that are older than this; does not call `on_change`, as the next snapshot shows them."""
         now = time.monotonic()
         with self._lock:
             is_due = now - self._looked_at >= older_than_s
@@ -202,7 +203,7 @@ class Ledger:
             return tuple(lease.span for lease in self._leases if tier is None or lease.span.tier == tier)
 
     def held_bytes(self, tier: Tier, owner: str | None = None, *, is_mapped: bool | None = None) -> int:
-        """What is held in a tier, by one owner or by all; of files' pages only, or without them, where that is said."""
+        """What is held in a tier, by one owner or all; only file pages, or without them, if `is_mapped` is given."""
         with self._lock:
             return self._held(tier, owner, is_mapped)
 
@@ -212,7 +213,7 @@ class Ledger:
             return self._counted(tier)
 
     def reserved_bytes(self, tier: Tier) -> int:
-        """What is promised in a tier and held by nobody yet."""
+        """What is promised in a tier and not held yet."""
         promised_bytes = self._promised(tier)
         with self._lock:
             return self._reserved(tier) + promised_bytes
@@ -232,7 +233,7 @@ class Ledger:
         return True
 
     def _promised(self, tier: Tier) -> int:
-        """Not under the lock: what comes is told by what is held."""
+        """Not under the lock, because `coming` reads what is held."""
         return sum(max(0, coming()) for of_tier, coming in self._promises if of_tier == tier)
 
     # --- under the lock ---

@@ -1,7 +1,7 @@
 """A share of the ledger: what one of several models holds, under other names while it waits for its turn.
 
-A plan decides about the bytes of one model. What the others hold is fixed for it, but for weights: those of a model
-that waits leave memory as soon as anything else wants the room.
+A plan decides about the bytes of one model. What the others hold is fixed for it, except weights: those of a waiting
+model leave memory as soon as anything else needs the room.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from engine.core import Span, SpanState, Tier
 from engine.memory.demand import SPARE_OWNER
 from engine.memory.ledger import Lease, Ledger, Measure, Reservation
 
-# The owner of what a model that waits keeps.
+# The owner of what a waiting model keeps.
 WAITING_OWNER = "pool"
-# Of fewer nobody minds how many have been given back.
+# With fewer entries, it does not matter how many have been given back.
 _MANY_ENTRIES = 64
 
 
 def is_named(span: Span, owner: str, what: str) -> bool:
-    """Whether bytes were taken under this name, also while their model waits and they have another."""
+    """Whether bytes were taken under this name, even if their model waits and they have another now."""
     if span.owner == WAITING_OWNER:
         return span.what.endswith(_waiting_name("", what))
     return (span.owner, span.what) == (owner, what)
@@ -31,7 +31,7 @@ def _waiting_name(model: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """How bytes are called as long as the model does not wait."""
+    """The names of bytes while the model does not wait."""
 
     owner: str
     what: str
@@ -39,7 +39,7 @@ class _Entry:
 
 
 class LedgerShare(Ledger):
-    """The whole ledger for whoever asks it; what is taken here is known to be this model's. Usable from any thread."""
+    """Shows the whole ledger; leases taken here are known to be this model's. Usable from any thread."""
 
     def __init__(self, whole: Ledger) -> None:
         """Begins with nothing."""
@@ -76,10 +76,10 @@ class LedgerShare(Ledger):
         return self._entered(self._whole.measure(owner, what, tier, measure, state, is_mapped=is_mapped))
 
     def wait(self, name: str, *, is_away: bool) -> None:
-        """Another model is planned for: what this one holds is entered under other names, with its own.
+        """Another model is planned for: enters what this one holds under other names, with its own.
 
-        `name` is the model's, for people. `is_away`: what is left of its weights in memory leaves as soon as anything
-        else wants the room.
+        `name` is the model's, for users. `is_away`: what is left of its weights in memory leaves as soon as anything
+        else needs the room.
         """
         self._name, self._is_waiting, self._is_away = name, True, is_away
         self._rename_all()
@@ -115,7 +115,7 @@ class LedgerShare(Ledger):
         with self._lock:
             self._entries[lease] = _Entry(lease.span.owner, lease.span.what, lease.is_counted)
             if len(self._entries) >= self._num_entries_to_look_at:
-                # Some are taken for a moment, many times a second, and nobody tells of their end.
+                # Some leases are taken for a moment, many times a second, and their ends are not reported.
                 self._drop_given_back()
         if self._is_waiting:
             self._rename(lease)
@@ -142,7 +142,7 @@ class LedgerShare(Ledger):
         if not self._is_waiting:
             self._whole.rename(lease, entry.owner, entry.what, is_counted=entry.is_counted)
             return
-        # A copy on the disk stays there, whoever waits.
+        # A copy on disk stays there, whichever model waits.
         is_spare = self._is_away and entry.owner == "weights" and lease.span.tier == "ram"
         is_counted = entry.is_counted and not is_spare
         self._whole.rename(

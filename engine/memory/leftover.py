@@ -1,4 +1,4 @@
-"""What no layer could use, handed out: a whole context, more of the index, cells for further answers, and kept KV."""
+"""Hands out what no layer could use: a whole context, more of the index, cells for further answers, and kept KV."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from engine.memory.room import Room
 from engine.memory.search import Found, loads_of
 from engine.memory.terms import Filling, Frame, Terms
 
-# Of memory, and of the device beside layers: what cells that only could be written may take.
+# The shares of memory, and of the device alongside layers, that cells which might merely be used may take.
 CELLS_SHARE, DEVICE_CELLS_SHARE = 1 / 8, 1 / 2
 TREE_SHARE = 1 / 8
 
 
-# How many answers find room in so many cells.
+# How many answers find room in this many cells.
 AnswersIn = Callable[[int], int]
 
 
 def handed_out(terms: Terms, room: Room, found: Found, answers_in: AnswersIn) -> tuple[Frame, Filling]:
-    """The choices that were found, with room used that they leave; none of them is slower for it."""
+    """The frame and filling that were found, with the remaining room used; neither gets slower."""
     frame, filling = found.frame, found.filling
     if not found.fits or filling.is_mapped:
         return frame, filling
@@ -32,13 +32,13 @@ def handed_out(terms: Terms, room: Room, found: Found, answers_in: AnswersIn) ->
 
 
 def ram_left(terms: Terms, room: Room, frame: Frame, filling: Filling) -> int:
-    """Bytes of memory that nothing of ours takes."""
+    """Bytes of memory that we do not use."""
     left = room.ram_bytes - terms.framed_ram_bytes(frame) - filling.index_bytes - filling.tree_bytes
     return left - terms.weight_ram_bytes(frame, filling)
 
 
 def _with_context(terms: Terms, room: Room, frame: Frame, filling: Filling) -> Frame:
-    """Cells for the longest prompt, which then need not be had in a pause when it comes."""
+    """Cells for the longest prompt, which then need no pause when it comes."""
     whole = frame._replace(num_cells=max(frame.num_cells, terms.demand.context_tokens))
     return whole if ram_left(terms, room, whole, filling) >= 0 else frame
 
@@ -59,7 +59,7 @@ def _with_cells(terms: Terms, room: Room, frame: Frame, filling: Filling, answer
     sizes = range(frame.num_cells, most + 1, CELLS_ALIGNMENT)
 
     def of_size(num_cells: int) -> Frame:
-        # Where fewer slots than answers were found to be better, so they stay.
+        # Where fewer slots than answers were found to be better, they stay.
         slots = answers_in(num_cells) if answers_in is not None else 0
         num_slots = max(frame.num_slots, min(demand.parallel_answers, slots))
         return frame._replace(num_cells=num_cells, num_slots=num_slots)

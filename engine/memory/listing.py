@@ -1,4 +1,4 @@
-"""Every byte of a placement under the owner that the ledger will know it by."""
+"""Every byte of a placement under its owner in the ledger."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from engine.core import Span, Tier
 from engine.memory.terms import Filling, Frame, Terms
 
-# What layers keep of a sequence that sum it up.
+# What layers with recurrent states keep of a sequence.
 STATES = "states of sequences"
 
 
 def spans_of(
     terms: Terms, frame: Frame, filling: Filling, weight_ram_bytes: int, kv_disk_bytes: int
 ) -> tuple[Span, ...]:
-    """What the placement takes in each tier; `weight_ram_bytes` are all weights in memory, the ring with them."""
+    """What the placement takes in each tier; `weight_ram_bytes` are all weights in memory, including the ring."""
     listed = (
         *terms.demand.fixed,
         *_on_device(terms, frame),

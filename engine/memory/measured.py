@@ -1,9 +1,9 @@
-"""Measured: what passes of one model really take here, size by size, beside what the rates of the profile expect.
+"""Measured: what passes of one model really take here, size by size, next to what the profile's rates predict.
 
 Rates say how a pass grows with the bytes it touches; kernels that are made for four tokens at once, or for none, make
 steps that no rate knows. So a table of measured passes corrects them: between two sizes along a straight line of their
-logarithms, beyond the last as the nearest. Pure values; profile_file.py keeps them on the disk, rehearsing.py has them
-measured, and what is seen while running refines them (pipeline.md, section 2).
+logarithms, beyond the last with its value. Pure values; profile_file.py keeps them on disk, rehearsing.py measures
+them, and observations while running refine them.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ Kind: TypeAlias = Literal["write", "read"]
 # Whether layers in memory are repacked, and whether a device computes large batches of them where they are not.
 Way: TypeAlias = tuple[bool, bool]
 _REPACKED: Way = (True, False)
-# A pass that could not be computed: nothing is gained by planning with its size, and something must be answered.
+# The factor of a pass that could not be computed: no plan gains by its size, and some answer is needed.
 INFEASIBLE = 10.0
-# What a measurement may make of an expectation, lest one that something held up rules out a size for good.
+# Bounds of the correction, lest a measurement that was held up rules out a size for good.
 _LEAST, _MOST = 0.1, INFEASIBLE
-# With so much more or less of the layers on a device, what was measured says nothing any more.
+# If the layers on a device differ by more than this share, a measurement says nothing any more.
 NEAR_SHARE = 1 / 8
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Where layers are when a pass is computed: so many on a device, and whether those in memory are repacked.
+    """Where layers are when a pass is computed: how many on a device, and whether those in memory are repacked.
 
-    `copies_streamed`: large batches of those in memory are computed on the device, though they are not.
+    `copies_streamed`: large batches of those in memory are computed on the device, although they are not repacked.
     """
 
     n_gpu_layers: int = 0
@@ -44,11 +44,11 @@ class Split:
 
     @property
     def way(self) -> Way:
-        """How those in memory are computed."""
+        """How the layers in memory are computed."""
         return self.is_repacked, self.copies_streamed
 
     def is_near(self, other: Split, num_layers: int) -> bool:
-        """Whether what was measured with one says enough of the other."""
+        """Whether measurements for one say enough about the other."""
         if self.way != other.way or (self.n_gpu_layers > 0) != (other.n_gpu_layers > 0):
             return False
         return abs(self.n_gpu_layers - other.n_gpu_layers) <= NEAR_SHARE * num_layers
@@ -56,9 +56,9 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A pass that was measured: a step that writes a token of each of `size` answers, or reads `size` tokens.
+    """A pass that was measured: a step that writes a token of each of `size` answers, or one that reads `size` tokens.
 
-    `seconds` are None where it could not be computed, or where the disk hid what computing took (`is_hidden`).
+    `seconds` are None where it could not be computed, or where the disk hid the computing time (`is_hidden`).
     """
 
     split: Split
@@ -75,9 +75,9 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Writing and searching at the same time, each as a share of its speed alone, with so many threads for each.
+    """Writing and searching at the same time, each as a share of its speed alone, with these numbers of threads.
 
-    Both could do no more than 1 on two machines; taking turns on one makes their sum 1.
+    On two machines, both together could do no more than 1; taking turns on one makes their sum 1.
     """
 
     split: Split
@@ -88,19 +88,19 @@ class Beside:
 
     @property
     def gain(self) -> float:
-        """How much more is done in the same time than by one after the other."""
+        """How much more is done in the same time than one after the other."""
         return self.writing + self.searching
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All points of one model, the newest last; `beside` is one for each way to share the processor's cores out."""
+    """All points of one model, the newest last; `beside` has one for each way to share the processor's cores."""
 
     points: tuple[Point, ...] = ()
     beside: tuple[Beside, ...] = ()
 
     def with_point(self, point: Point) -> Measured:
-        """The table after a measurement: it replaces what was measured with layers elsewhere, and its own like."""
+        """The table with a measurement: it replaces those with layers elsewhere, and the same point."""
 
         def stays(one: Point) -> bool:
             is_alike = one.kind == point.kind and one.split.way == point.split.way
@@ -109,7 +109,7 @@ class Measured:
         return replace(self, points=(*filter(stays, self.points), point))
 
     def with_beside(self, one: Beside) -> Measured:
-        """The table after both were measured at the same time; what was measured with layers elsewhere is forgotten."""
+        """The table with a simultaneous measurement; those with layers elsewhere are dropped."""
         others = (
             other
             for other in self.beside
@@ -128,14 +128,14 @@ class Measured:
         )
 
     def scaled(self, point: Point, by: float) -> Measured:
-        """With `by` times the seconds of a point that is in the table."""
+        """The table with the seconds of a point multiplied by `by`."""
         slower = replace(point, seconds=None if point.seconds is None else point.seconds * by)
         return replace(self, points=tuple(slower if one is point else one for one in self.points))
 
     def point(self, split: Split, kind: Kind, size: int) -> Point | None:
-        """What was measured of such a pass with layers where they are; None where nothing was.
+        """What was measured of such a pass with layers in these places; None where nothing was.
 
-        That is a step of just as many answers, or the pass over about as many tokens.
+        That is a step with exactly as many answers, or the pass over about as many tokens.
         """
         points = [one for one in self.points if (one.kind, one.split) == (kind, split) and one.seconds is not None]
         if kind == "write":
@@ -147,20 +147,20 @@ NOTHING = Measured()
 
 
 class Corrections:
-    """By which factor passes of a model are slower than rates alone expect; made once for a plan.
+    """By which factor passes of a model are slower than rates alone predict; made once for a plan.
 
-    Weights that are not repacked are never taken for the faster ones: a plan with more memory would be the slower one
-    then. One of the two that was never measured is corrected as the other.
+    Weights that are not repacked are never assumed to be faster: a plan with more memory would then be the slower one.
+    Of the two, one that was never measured is corrected like the other.
     """
 
     def __init__(self, measured: Measured, expected: Callable[[Work], float]) -> None:
-        """Of a table, and of what rates alone expect of a pass, in seconds."""
+        """Prepares from a table, and from what rates alone predict of a pass, in seconds."""
         self._measured, self._expected = measured, expected
         self._lines: dict[tuple[Kind, Way], _Line] = {}
         self._known: dict[tuple[Kind, int, Way], float] = {}
 
     def factor(self, kind: Kind, size: int, *, is_repacked: bool, copies_streamed: bool = False) -> float:
-        """For a step of `size` answers, or a pass over `size` tokens."""
+        """The factor for a step of `size` answers, or a pass over `size` tokens."""
         if not self._measured.points:
             return 1.0
         asked = kind, size, (is_repacked, copies_streamed)
@@ -170,7 +170,7 @@ class Corrections:
 
     def _looked_up(self, kind: Kind, size: int, way: Way) -> float:
         repacked, asked = self._line(kind, _REPACKED), self._line(kind, way)
-        # What was never measured so is slower as what was measured at all.
+        # What was never measured is at least as slow as what was.
         others = (self._line(kind, other) for other in ((False, False), (False, True)) if other != way)
         fast = (repacked or asked or next(filter(None, others), _STRAIGHT)).at(size)
         return fast if way == _REPACKED else max(fast, (asked or repacked or _STRAIGHT).at(size))
@@ -194,7 +194,7 @@ class Corrections:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Sizes with their factors, in order."""
+    """Measured sizes with their factors, in ascending order."""
 
     points: tuple[tuple[int, float], ...]
 
@@ -207,6 +207,6 @@ _STRAIGHT = _Line(((1, 1.0),))
 
 
 def table_key(shape: ModelShape) -> str:
-    """Which table holds for a model: models of the same shape are as fast, whatever they have learnt."""
+    """The key of the table for a model: models of one shape are equally fast, whatever their weights."""
     sizes = (shape.architecture, shape.layer_bytes, shape.other_bytes, shape.kv_cell_bytes, shape.expert_use)
     return hashlib.sha256(repr(sizes).encode()).hexdigest()[:16]

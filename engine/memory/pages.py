@@ -1,7 +1,7 @@
-"""Pages: which addresses of ours hold memory, and how much of it is really there.
+"""Pages: which addresses of this process hold memory, and how much of it is resident.
 
-What a library allocates it may never write to: llama.cpp's buffers are as large as the largest batch could need, and
-half of that is touched in a day. Only pages that were written to are memory, so they are counted.
+A library may never write to what it allocates: llama.cpp's buffers are as large as the largest batch could need, and
+only half of that is touched in a day. Only pages that were written to take memory, so these are counted.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Any
 
 _MAPS = Path("/proc/self/maps")
 _LINE = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw.p \S+ 00:00 0 *(\[anon:.*|)$", re.MULTILINE)
-# Of more than that only every so manieth piece is looked at: a look at a gigabyte takes 3 ms.
+# Larger ranges are sampled at regular intervals: checking every page of a gigabyte takes 3 ms.
 _PIECE_BYTES, _MAX_PIECES = 2**20, 512
 
 Range = tuple[int, int]
 
 
 def anonymous_ranges() -> tuple[Range, ...]:
-    """Where private memory of no file is mapped to be written, in order; without the heap, and nothing elsewhere."""
+    """Writable private mappings without a file, in order; without the heap, and empty on other systems than Linux."""
     if sys.platform != "linux":
         return ()
     return tuple((int(start, 16), int(end, 16)) for start, end, _ in _LINE.findall(_MAPS.read_text(encoding="latin-1")))
 
 
 def appeared(before: Sequence[Range], after: Sequence[Range]) -> tuple[Range, ...]:
-    """The parts of `after` that are in none of `before`; both in order. The system joins what lies side by side."""
+    """The parts of `after` that are in none of `before`; both in order. The system joins adjacent mappings."""
     found = []
     for start, end in after:
         for old_start, old_end in before:
@@ -46,7 +46,7 @@ def appeared(before: Sequence[Range], after: Sequence[Range]) -> tuple[Range, ..
 
 
 def resident_bytes(ranges: Iterable[Range]) -> int:
-    """How much of it is in memory; of much, estimated from samples spread evenly. What is gone again counts nothing."""
+    """How many bytes of the ranges are in memory; large ones are sampled evenly. Unmapped addresses count as 0."""
     pieces = [(at, min(end, at + _PIECE_BYTES)) for start, end in ranges for at in range(start, end, _PIECE_BYTES)]
     step = -(-len(pieces) // _MAX_PIECES)
     looked = pieces[:: max(1, step)]

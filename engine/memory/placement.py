@@ -1,7 +1,7 @@
-"""Where every byte lives: what the planner decides, and what everybody else carries out and shows.
+"""A placement says where every byte lives: the planner decides it, and all other modules carry it out and show it.
 
-The output head is the first to lie on the device, as llama.cpp counts; then come layers, from the last one on, each
-with its weights and, unless all cells stay in memory, its cells. The planner (planner.py) makes them.
+As llama.cpp counts, the output head is the first to go to the device; then come layers, from the last one on, each with
+its weights and, unless all cells stay in memory, its cells. The planner (planner.py) makes placements.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from engine.core import KVType, ModelShape, Span, Tier
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a placement is expected to give, from the measured profile; seconds and tokens per second.
+    """The expected performance of a placement, from the measured profile; seconds and tokens per second.
 
-    `tokens_per_s` is of all answers together, of which `at_once` are written; `latency_s` is the mean of the questions
-    that wait and run.
+    `tokens_per_s` is the sum over all answers, of which `at_once` are written at a time; `latency_s` is the mean over
+    the questions that wait and run.
     """
 
     tokens_per_s: float = 0.0
@@ -29,7 +29,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class PinnedPart:
-    """So many stages of a streamed layer that stay in memory: as many as had room."""
+    """The first `num_stages` stages of a streamed layer, which stay in memory: as many as fit."""
 
     layer: int
     num_stages: int
@@ -37,28 +37,28 @@ class PinnedPart:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where every byte is to live, what that takes in each tier, what it gives, and why, in a sentence.
+    """Where every byte is to live, what that takes in each tier, the expected performance, and why, in a sentence.
 
     `n_gpu_layers` counts as llama.cpp does: the output head is the first of them, then come layers from the last one
-    on, so one more than the number of layers is everything.
-    `streamed_layers` are read from the disk at each pass, through `ring_slots` slots, but for the `pinned_part` of one
-    of them; the layers between them and those on the device are pinned in memory. `is_repacked`: weights lie in the
-    order that the processor reads fastest, or beside layers on a device where it copies them from fastest; where some
-    are streamed (`is_packed`), that is from a copy on the disk.
-    `index_bytes` is the room of resident partitions, `kv_ram_bytes` and `kv_disk_bytes` that of what was read and is
-    kept. A prompt and its answer may have `context_tokens` together: where these are more than there are cells, whoever
-    needs more gets a new context. `spans` are all bytes by owner, as the ledger will have them.
+    on, so that one more than the number of layers means the whole model. `streamed_layers` are read from the disk in
+    each pass, through `ring_slots` slots, except for the `pinned_part` of one of them; the layers between them and
+    those on the device are pinned in memory. `is_repacked`: weights lie in the order that the processor reads fastest,
+    or, where a device computes other layers, in the order that it copies fastest; where some layers are streamed
+    (`is_packed`), they come from a copy on the disk. `index_bytes` is the room for resident partitions, `kv_ram_bytes`
+    and `kv_disk_bytes` are the room for kept KV. A prompt and its answer may have `context_tokens` together: where
+    these are more than there are cells, a request that needs more cells gets a new context. `spans` are all bytes by
+    owner, as the ledger will have them.
 
-    `copies_streamed`: large batches of layers in memory are computed on the device, though some of them are streamed.
-    `can_leave`: weights in memory lie in memory of ours and can leave it for another model's.
+    `copies_streamed`: large batches of layers in memory are computed on the device although some layers are streamed.
+    `can_leave`: weights in memory lie in buffers of our own and can leave them to make room for another model's.
 
-    Where none is streamed, repacked or can leave, the system maps the file and reads what is touched.
-    `fits` is false where even the least of it is more than may be used. `reasons` are the further decisions, each in a
-    sentence; `num_evaluated` is how many predictions it took.
+    Where no layer is streamed, repacked or can leave, the system maps the file and reads the pages that are touched.
+    `fits` is false where even the smallest choice takes more than may be used. `reasons` are the other decisions, each
+    in a sentence; `num_evaluated` is the number of predictions that were computed.
 
-    `is_starved`: what is beside the weights leaves them room neither to lie in memory nor to be streamed. So many
-    concessions were made for that, each of which loses something; `offer` says what such would give, where they help
-    and are not allowed (concessions.py).
+    `is_starved`: what else is in memory leaves the weights room neither to stay nor to be streamed. `num_concessions`
+    concessions, each of which loses something, were made for that; `offer` says what they would give where they help
+    but are not allowed (concessions.py).
     """
 
     n_gpu_layers: int
@@ -94,11 +94,11 @@ class Placement:
 
     @property
     def layers_on_gpu(self) -> int:
-        """How many layers the device computes, without the output head."""
+        """How many layers the device computes, the output head not counted."""
         return layers_of(self.n_gpu_layers, self.num_layers)
 
     def tier_of_layer(self, layer: int) -> Tier:
-        """The last layers are the ones on the device."""
+        """The tier of a layer's weights: the last layers are on the device."""
         return "gpu" if layer >= self.num_layers - self.layers_on_gpu else "ram"
 
     @property
@@ -108,24 +108,24 @@ class Placement:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether the system reads pages of the file as they are touched: too large for memory, and no ring."""
+        """Whether the system reads pages of the file as they are touched: too large for memory, and without a ring."""
         return not (self.is_repacked or self.is_held)
 
     @property
     def is_held(self) -> bool:
-        """Whether weights in memory lie in memory of ours, where single layers come and go."""
+        """Whether weights in memory lie in buffers of our own, where single layers come and go."""
         return bool(self.streamed_layers) or self.can_leave
 
     @property
     def is_packed(self) -> bool:
-        """Whether weights come and go in the processor's order."""
+        """Whether weights come and go in the order that the processor reads fastest."""
         return self.is_repacked and self.is_held
 
     def reloads_for(self, wanted: Placement) -> bool:
-        """Whether weights have to be read again: what lies on a device, or in which order, is fixed by loading.
+        """Whether weights must be read again: which layers lie on a device, and in which order, is fixed by loading.
 
-        So it is where the first layers are to be streamed, or to leave at times: memory of ours is laid under a model
-        before anything was computed with it, and stays there until it is closed. Nor do such layers become pages that
+        That is also true where layers are to be streamed or to leave for the first time: our own buffers are laid under
+        a model before it computes anything, and stay there until it is closed. Nor do such layers turn into pages that
         the system may drop.
         """
         is_loaded_so = (self.n_gpu_layers, self.is_repacked) == (wanted.n_gpu_layers, wanted.is_repacked)
@@ -143,5 +143,5 @@ def layers_of(n_gpu_layers: int, num_layers: int) -> int:
 
 
 def context_cells(shape: ModelShape, max_context: int) -> int:
-    """n_ctx: what the model was trained for, and no more than the settings allow."""
+    """n_ctx: what the model was trained for, but no more than the settings allow."""
     return min(shape.trained_context, max_context)

@@ -1,7 +1,19 @@
-"""The planner: where every byte is to live, as a pure function of four values.
+"""The planner: computes where every byte is to live, as a pure function of four values.
 
-`search.py` finds the choices with the least expected latency under equations 1 to 3 (memory.md, section 2),
-`leftover.py` hands out the room that they leave, `listing.py` puts every byte under its owner, and `wording.py` says
+`search.py` finds the choices with the least expected latency for which each tier holds what is planned for it, in
+bytes (RAGDoll, arXiv 2504.15302, with every owner of the ledger as a term):
+
+    disk    (1)  file + copy + kept KV + others ≤ M_disk
+    device  (2)  w_gpu·W + c_gpu·C(B) + H_gpu + embedder + others ≤ M_gpu
+    memory  (3)  w_ram·W + c_ram·C(B) + H_ram + ring + kept KV + index + embedder + others ≤ M_ram
+
+W are the model's weights, C(B) the cells of B answers at once, and H is the compute buffer. w and c are the shares that
+lie in a tier; layers are whole, and cells lie with their layer or all in memory. The ring holds the layers that are
+streamed, and the copy has them in the order that the processor reads fastest. The embedder is in one of the two tiers.
+M is what may be ours (room.py): what is free, within budgets; a tenth of the disk stays free. Where a device shares
+main memory, (3) has the terms of (2) as well.
+
+`leftover.py` distributes the room that is left, `listing.py` puts every byte under its owner, and `wording.py` says
 what was decided.
 """
 
@@ -12,7 +24,7 @@ from dataclasses import replace
 from engine.memory.cost_model import Courses, Disk
 from engine.memory.demand import Backlog, Demand
 from engine.memory.frames import answers_in, cell_floors, least_ubatch
-from engine.memory.gangs import Sharing, gang_sizes
+from engine.memory.gangs import QueueSharing, gang_sizes
 from engine.memory.hardware import Hardware
 from engine.memory.leftover import handed_out
 from engine.memory.listing import spans_of, sum_of
@@ -25,16 +37,16 @@ from engine.memory.terms import Filling, Frame, Terms, homes_of
 from engine.memory.wording import Wording
 from engine.memory.workspace import MIN_SEQUENCES
 
-# KV files may take so much of what is left of the disk.
+# KV files may take this share of the free disk space, and no more bytes than this.
 DISK_SHARE, MAX_DISK_BYTES = 1 / 10, 16 * 2**30
 
 
 def plan(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Demand) -> Placement:
-    """Where every byte is to live.
+    """Computes where every byte is to live.
 
     Args:
-        hardware: What the machine has, and what of it is free.
-        profile: How fast it is.
+        hardware: What the machine has, and how much of it is free.
+        profile: How fast the machine is.
         backlog: What waits and runs.
         demand: The model, the index, and everything that competes with them.
     """
@@ -53,9 +65,9 @@ def plan(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Demand)
 
 
 def predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> Prediction:
-    """What a placement that was made for another backlog gives now: only such can be compared.
+    """What a placement that was made for another backlog gives now, so that it can be compared with a new one.
 
-    With as many answers at once as have all wait least, of those that find cells.
+    It assumes the number of answers at once, of those for which there are cells, that has the least mean latency.
     """
     sizes = gang_sizes(backlog.num_answers, _most_at_once(placement, backlog, demand))
     found = (_predicted(placement, profile, backlog, demand, size) for size in sizes)
@@ -63,7 +75,7 @@ def predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: 
 
 
 def _most_at_once(placement: Placement, backlog: Backlog, demand: Demand) -> int:
-    """Those that are being written have found room, however long the plan thought that answers would be."""
+    """At least the answers that are being written: they have found room, however long the plan expected them to be."""
     with_cells = answers_in(placement.num_cells, demand, backlog)
     return max(placement.num_slots, backlog.running, min(with_cells, demand.parallel_answers, MIN_SEQUENCES // 2))
 
@@ -78,16 +90,16 @@ def _predicted(placement: Placement, profile: Profile, backlog: Backlog, demand:
 
 
 def renewed(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> Prediction:
-    """What is expected of a placement by what is known now, of as many answers at once as it was made for."""
+    """What is expected of a placement by what is known now, with as many answers at once as it was made for."""
     if placement.is_mapped:
-        # How much of the file the system keeps in memory only the plan knew.
+        # Only the plan knew how much of the file the system keeps in memory.
         return placement.prediction
     made_for = replace(backlog, waiting=0, running=placement.prediction.at_once)
     return _predicted(placement, profile, made_for, demand, placement.prediction.at_once)
 
 
-def sharing_of(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> Sharing:
-    """What a backlog's questions gain by sharing steps, of a model placed like this (gangs.py)."""
+def sharing_of(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> QueueSharing:
+    """What the questions of a backlog gain by sharing steps, for a model in this placement (gangs.py)."""
     homes, corrections = homes_of(demand.shape, placement), profile.corrections(table_key(demand.shape))
     disk = Disk.of(profile, homes)
     most = max(1, min(backlog.num_answers, demand.parallel_answers))
@@ -95,7 +107,7 @@ def sharing_of(placement: Placement, profile: Profile, backlog: Backlog, demand:
     each = [courses.of(homes, size, placement.n_ubatch) for size in range(1, most + 1)]
     seconds = tuple(course.step_seconds(disk) for course in each)
     hidden = tuple(course.hidden_seconds(disk) for course in each)
-    return Sharing(backlog.num_answers, backlog.answer_tokens, seconds, hidden if any(hidden) else ())
+    return QueueSharing(backlog.num_answers, backlog.answer_tokens, seconds, hidden if any(hidden) else ())
 
 
 def _placement(
@@ -143,7 +155,7 @@ def _placement(
 
 
 def _could_stream(terms: Terms, frame: Frame, filling: Filling, fewest_cells: int) -> bool:
-    """Whether a ring had room, if all beside it took as little as can be and lost nothing: nobody was forced to map."""
+    """Whether a ring would fit if all else took as little as possible without a loss: mapping was not the only way."""
     demand = terms.demand
     smallest = frame._replace(n_ubatch=least_ubatch(demand), num_slots=1, num_cells=fewest_cells)
     least_index = min(demand.partition_bytes, filling.index_bytes)
@@ -152,7 +164,7 @@ def _could_stream(terms: Terms, frame: Frame, filling: Filling, fewest_cells: in
 
 
 def _kv_disk_bytes(terms: Terms, room: Room, packed_bytes: int) -> int:
-    """Room of KV files, in what eq 1 leaves."""
+    """The room for KV files, within what equation 1 leaves."""
     left = max(0, room.disk_bytes - terms.fixed_disk_bytes - terms.shape.file_bytes - packed_bytes)
     wish = terms.demand.wishes.kv_disk_bytes
     return min(left, int(min(left * DISK_SHARE, MAX_DISK_BYTES)) if wish is None else wish)

@@ -1,11 +1,11 @@
-"""Pressure: how short memory is, as the system says, beside how much of it is left.
+"""Pressure: how short memory is by what the system reports, and how much of it is left.
 
 Linux counts how long tasks wait for memory (PSI, /proc/pressure/memory) and how often a control group reached its
-limit. Neither says alone that giving memory back helps: another program may be the one that waits, a group that reads
+limit. Neither alone shows that giving memory back helps: another program may be the one that waits, a group that reads
 many files reaches its limit with page cache that costs nothing, and a machine with plenty of memory waits for pages
-that it swapped out over night. So what waits counts where little is left or our own group has a limit, and as long as
-it goes on: averages outlast what they are of. Taking a sample is an effect, of well under a millisecond; what it means
-is pure.
+that it swapped out overnight. So waiting counts only where little is left or our own group has a limit, and only while
+it continues: averages last longer than what they measure. Taking a sample has effects and takes well under a
+millisecond; its evaluation is pure.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from engine.protocol import PressureLevel
 _SYSTEM_FILE = Path("/proc/pressure/memory")
 _GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _LINE = re.compile(r"^(some|full) avg10=([0-9.]+)(?:.* total=([0-9]+))?", re.MULTILINE)
-# Of the last ten seconds, in which some task (or every task) waited for memory.
+# Shares of the last ten seconds in which some task (or every task) waited for memory.
 SOME_STALLED, ALL_STALLED = 0.10, 0.05
-# Between two looks; less is what any machine waits now and then.
+# Of waiting between two looks; any machine waits for less than that now and then.
 GOES_ON_SECONDS = 0.01
-# Of all memory that is left: below the first, waiting is for what we could give back; below the last, it is soon too
-# late. A plan that uses its whole budget leaves more than each of the last two, on large machines too (room.py).
+# Shares of all memory that are left: below the first, tasks wait for what we could give back; below the last, it is
+# almost too late. A plan that uses its whole budget leaves more than each of the last two, also on large machines
+# (room.py).
 LITTLE_LEFT, VERY_LITTLE_LEFT, NOTHING_LEFT = 0.10, 0.03, 0.015
 MOST_VERY_LITTLE_BYTES, MOST_NOTHING_BYTES = 3 * MAX_HEADROOM_BYTES // 4, 3 * MAX_HEADROOM_BYTES // 8
 
@@ -36,8 +37,8 @@ MOST_VERY_LITTLE_BYTES, MOST_NOTHING_BYTES = 3 * MAX_HEADROOM_BYTES // 4, 3 * MA
 class Stalls:
     """Shares of the last ten seconds in which some task, and in which every task, waited for memory.
 
-    `is_own`: counted for our own control group, and not for the whole machine; ours where that has a limit.
-    `total_seconds` is how long some task has waited in all; None where that is not told.
+    `is_own`: counted for our own control group instead of the whole machine; it is our own if it has a limit.
+    `total_seconds` is how long some task has waited since the start; None where that is not reported.
     """
 
     some: float = 0.0
@@ -46,7 +47,7 @@ class Stalls:
     total_seconds: float | None = None
 
     def since(self, before: Stalls) -> Stalls:
-        """The same where it goes on, and none where all of it is from before."""
+        """The same if tasks have waited since `before`, and no stalls if all waiting is older."""
         if self.total_seconds is None or before.total_seconds is None:
             return self
         return self if self.total_seconds - before.total_seconds >= GOES_ON_SECONDS else Stalls(is_own=self.is_own)
@@ -54,7 +55,7 @@ class Stalls:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the system says of memory at a moment; `num_refused` is how often our group reached its limit so far."""
+    """What the system reports of memory at one moment; `num_refused` counts how often our group reached its limit."""
 
     capacity_bytes: int
     free_bytes: int
@@ -63,22 +64,22 @@ class Sample:
 
     @property
     def is_little(self) -> bool:
-        """Whether waiting for memory is for what we could give back."""
+        """Whether tasks wait for memory that we could give back."""
         return self.free_bytes < LITTLE_LEFT * self.capacity_bytes
 
     @property
     def is_very_little(self) -> bool:
-        """Whether anything that shows a want of memory is to be believed."""
+        """Whether any sign of a shortage of memory is to be believed."""
         return self.free_bytes < min(VERY_LITTLE_LEFT * self.capacity_bytes, MOST_VERY_LITTLE_BYTES)
 
     @property
     def is_nothing(self) -> bool:
-        """Whether it is soon too late."""
+        """Whether it is almost too late."""
         return self.free_bytes < min(NOTHING_LEFT * self.capacity_bytes, MOST_NOTHING_BYTES)
 
 
 def level(now: Sample, before: Sample | None = None) -> PressureLevel:
-    """How short memory is; `before` is the sample that was taken last, some seconds ago."""
+    """How short memory is; `before` is the previous sample, taken some seconds ago."""
     stalls = now.stalls if before is None else now.stalls.since(before.stalls)
     was_refused = before is not None and now.num_refused > before.num_refused
     if now.is_nothing or (stalls.full >= ALL_STALLED and (stalls.is_own or now.is_very_little)):
@@ -91,29 +92,29 @@ def level(now: Sample, before: Sample | None = None) -> PressureLevel:
 
 
 def sample(hardware: Hardware, stalls: Stalls) -> Sample:
-    """Of main memory, from a look at the machine."""
+    """A sample of main memory, from what is known of the machine."""
     refused = hardware.cgroup.num_refused if hardware.cgroup is not None else 0
     return Sample(hardware.ram_capacity_bytes, hardware.ram_free_bytes, refused, stalls)
 
 
 class PressureGauge:
-    """Tells the level at each look; owned by whoever looks. `read_stalls` is asked once a look."""
+    """Computes the level at each look; owned by its caller. `read_stalls` is called once in each look."""
 
     def __init__(self, read_stalls: Callable[[], Stalls] | None = None) -> None:
         self._read_stalls = read_stalls if read_stalls is not None else _StallFile().read
         self._before: Sample | None = None
 
     def look(self, hardware: Hardware, leaving_bytes: int = 0) -> PressureLevel:
-        """How short memory is.
+        """Computes how short memory is.
 
         Args:
-            hardware: What is left of it.
-            leaving_bytes: Pages of a model's file that leave where anybody needs room. Who reads them again waits
-                for memory as the system counts it, so while there are any only what is left tells.
+            hardware: How much of it is left.
+            leaving_bytes: Pages of a model's file that leave memory when anything else needs room. A pass that reads
+                them again waits for memory by the system's count, so while there are any, only what is left counts.
         """
         stalls, left_bytes = self._read_stalls(), hardware.ram_free_bytes + leaving_bytes
         if leaving_bytes or not hardware.is_limited:
-            # The group of somebody's session has all of its programs in it.
+            # The group of a login session has all programs of that session in it.
             stalls = replace(stalls, is_own=False)
         now = sample(replace(hardware, ram_free_bytes=left_bytes), stalls)
         found = level(now, self._before)
@@ -122,14 +123,14 @@ class PressureGauge:
 
 
 class _StallFile:
-    """The file that counts what waits: our own group's where version 2 of the groups has one, else the machine's."""
+    """The file that counts stalls: that of our own version 2 control group if there is one, else the machine's."""
 
     def __init__(self) -> None:
         own = _own_file()
         self._file, self._is_own = (own, True) if own is not None else (_SYSTEM_FILE, False)
 
     def read(self) -> Stalls:
-        """Nothing waits where the system does not count it."""
+        """Reads the stalls; there are none where the system does not count them."""
         try:
             return stalls_of(self._file.read_text(encoding="ascii"), is_own=self._is_own)
         except (OSError, ValueError):
@@ -137,21 +138,22 @@ class _StallFile:
 
 
 def stalls_of(text: str, *, is_own: bool) -> Stalls:
-    """From what such a file says: "some avg10=1.50 … total=…" in per cent and µs, and the same for "full"."""
+    """Parses such a file: "some avg10=1.50 … total=…" in per cent and µs, and the same for "full"."""
     lines = {name: (float(average) / 100, total) for name, average, total in _LINE.findall(text)}
     some, total = lines.get("some", (0.0, ""))
     return Stalls(some, lines.get("full", (0.0, ""))[0], is_own, int(total) / 1e6 if total else None)
 
 
 def _own_file() -> Path | None:
-    """That of the version 2 group we are in; the one of all groups counts the whole machine, and is not our own."""
+    """The file of our version 2 group; not that of the root group, which counts the whole machine."""
     try:
         lines = _OWN_GROUP.read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
     paths = [line.split(":", 2)[2].strip("/") for line in lines if line.startswith("0::")]
     folders = [_GROUPS / path for path in paths if path]
-    # A container may show its own part of the tree only. Memory is counted at its root, but not at that of all groups.
+    # A container may show only its own part of the tree. Memory is counted at its root, but not at the root of all
+    # groups.
     if paths and (_GROUPS / "memory.current").is_file():
         folders.append(_GROUPS)
     return next((file for folder in folders if (file := folder / "memory.pressure").is_file()), None)

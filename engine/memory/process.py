@@ -1,7 +1,7 @@
-"""What our own process takes of the memory, as the system counts it: the figures that the ledger is held to.
+"""How much memory our own process takes, as the system counts it: the figures that the ledger is checked against.
 
-Anonymous memory is ours alone and stays until we give it back. Pages of files that we map (libraries, a model) are
-counted too, but the system can drop and read them again. Shared memory (a memfd) is neither and stays as well.
+Anonymous memory is private and stays until we give it back. Pages of mapped files (libraries, a model) are counted
+too, but the system can drop them and read them again. Shared memory (a memfd) is neither, and stays as well.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class ProcessMemory:
-    """Resident bytes of this process by kind, `rss_bytes` being all of them, and the reads it had to wait for.
+    """Resident bytes of this process by kind, where `rss_bytes` is their sum, and the page faults it waited for.
 
     `major_faults` counts page faults since the process began that were read from a disk; 0 where a system does not
-    count them. Where one does not tell kinds apart (`tells_kinds`), all is called anonymous, pages of files too.
+    count them. Where a system does not tell kinds apart (`tells_kinds`), all is called anonymous, pages of files too.
     """
 
     rss_bytes: int = 0
@@ -35,12 +35,12 @@ class ProcessMemory:
 
     @property
     def kept_bytes(self) -> int:
-        """What the system cannot take back, as far as it tells."""
+        """What the system cannot take back, as far as it reports that."""
         return self.anonymous_bytes + self.shmem_bytes
 
 
 def process_memory() -> ProcessMemory:
-    """Of this process, now; about 0.1 ms."""
+    """Measures this process; takes about 0.1 ms."""
     status = _linux_status()
     if status is None:
         rss_bytes = int(psutil.Process().memory_info().rss)
@@ -59,16 +59,16 @@ def major_faults() -> int:
 
 
 def bytes_in_files(extents: Iterable[tuple[int, int]]) -> int:
-    """How many bytes of memory are pages of mapped files; nothing of them where the system does not tell.
+    """How many bytes of the extents are pages of mapped files; 0 where the system does not report that.
 
     Args:
-        extents: Addresses and the bytes behind them, as a library lays its weights into a file that it maps.
+        extents: Addresses with the bytes behind them, as a library lays its weights into a file that it maps.
     """
     try:
         lines = _MAPS.read_text().splitlines()
     except OSError:
         return 0
-    # Address range, rights, offset, device, inode, path: what has no inode is no file.
+    # Address range, permissions, offset, device, inode, path: what has no inode is no file.
     fields = (line.split(maxsplit=5) for line in lines)
     starts, ends = [], []
     for field in fields:
@@ -81,9 +81,9 @@ def bytes_in_files(extents: Iterable[tuple[int, int]]) -> int:
 
 
 def _linux_status() -> dict[str, int] | None:
-    """Bytes by the name that Linux has for them; None elsewhere.
+    """Bytes by Linux's names for them; None on other systems.
 
-    `smaps_rollup` says the same and more, but walks all pages: milliseconds, with a model in memory.
+    `smaps_rollup` reports the same and more, but walks all pages: milliseconds, with a model in memory.
     """
     try:
         lines = _STATUS.read_text().splitlines()

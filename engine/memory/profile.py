@@ -1,9 +1,9 @@
 """The profile: how fast this machine moves and computes the bytes of a model, measured once and refined while running.
 
-A pass of a model is a `Work`: bytes that are read, and tokens times bytes that are computed, by place. The profile says
-what it takes: seconds = bytes / bandwidth + tokens · bytes / rate, where reading ahead from the disk hides behind
-computing (memory.md, section 2). Of models that were measured themselves, a table corrects that (measured.py). Pure
-values; profile_file.py keeps them on the disk.
+A pass of a model is a `Work`: bytes that are read, and tokens times bytes that are computed, by place. The profile
+computes its seconds: bytes / bandwidth + tokens · bytes / rate, where reading ahead from the disk hides behind
+computing. For models that were measured themselves, a table corrects that (measured.py). All values are pure;
+profile_file.py keeps them on the disk.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Literal, TypeAlias
 from engine.memory.measured import NOTHING, Corrections, Kind, Measured, Split
 from engine.memory.work import Work
 
-# How much of what differs from the expectation an observation corrects: ten of them correct two thirds.
+# The share of a deviation from the expectation that an observation corrects: ten of them correct two thirds.
 LEARNING_RATE = 0.1
-# One pass that something held up says little about the next.
+# A single pass that something delayed says little about the next.
 MOST_SURPRISE = 4.0
-# Tables of so many models are kept.
+# The number of models whose tables are kept.
 MOST_TABLES = 16
-# A pass that waits for the disk takes no longer than so many times what its reads do.
+# A pass that waits for the disk takes at most this many times as long as its reads.
 HIDDEN = 1.25
-# A computer that reads pages as they are touched reads few at a time (ring_experiment.py: 1.5 of 1.9 GB/s).
+# A processor that reads pages as they are touched has few reads in flight (measured: 1.5 of 1.9 GB/s).
 MAPPED_SHARE = 0.75
-# Fewer than two tokens are never copied for; llama.cpp's own rule says 32.
+# Weights are never copied for fewer than two tokens; llama.cpp's own threshold is 32.
 LEAST_OFFLOADED_TOKENS, USUAL_OFFLOADED_TOKENS = 2, 32
 DEPTHS = (1, 2, 4)
 RATES = (
@@ -44,15 +44,15 @@ class Profile:
     """Rates of one machine; the defaults are those of a slow laptop with a small GPU, so that nothing is promised.
 
     `ram_bytes_per_s` and `processor_rate` are for repacked weights and all threads of an answer; without repacking they
-    are less by the two gains. Rates are tokens times bytes of weights in a second. `disk_bytes_per_s` are direct reads
-    at a depth of 1, 2 and 4. A search takes `retrieval_s` and more for each partition read and each query.
+    are lower by the two gains. Rates are tokens times bytes of weights in a second. `disk_bytes_per_s` are direct reads
+    at depths of 1, 2 and 4. A search takes `retrieval_s`, plus a time for each partition it reads and for each query.
     Weights are copied to a device from page-locked memory (`host_to_device_bytes_per_s`), or, where some are streamed,
-    from other (`pageable_to_device_bytes_per_s`). `context_change_s` is a pause for a new context, `load_bytes_per_s`
-    how fast a model comes from the page cache.
-    `offloads_from_tokens`: in this process llama.cpp copies layers in memory to the card for so many tokens and more.
-    `card` is the graphics card that the rates of a device were measured of, "" while they are guessed, and
-    `unmeasurable` one that could not be measured. `tables` are of models that were measured, the newest last, each
-    under its key (`measured.table_key`).
+    from pageable memory (`pageable_to_device_bytes_per_s`). `context_change_s` is the pause for a new context, and
+    `load_bytes_per_s` is how fast a model is loaded from the page cache.
+    `offloads_from_tokens`: in this process llama.cpp copies layers in memory to the card for this many tokens or more.
+    `card` is the graphics card on which the device's rates were measured, "" while they are guessed, and `unmeasurable`
+    is one that could not be measured. `tables` are those of the models that were measured, the newest last, each under
+    its key (`measured.table_key`).
     """
 
     ram_bytes_per_s: float = 12e9
@@ -79,18 +79,18 @@ class Profile:
 
     @property
     def worth_offloading_tokens(self) -> int:
-        """From how many tokens on a layer in memory is copied to the card sooner than it is computed where it lies."""
+        """From how many tokens on copying a layer from memory to the card is faster than computing it in memory."""
         saved = 1 / self.host_to_device_bytes_per_s - self.repack_decode_gain / self.ram_bytes_per_s
         tokens = saved * self.processor_rate / self.repack_prefill_gain
         return max(LEAST_OFFLOADED_TOKENS, min(USUAL_OFFLOADED_TOKENS, round(tokens)))
 
     @property
     def stream_bytes_per_s(self) -> float:
-        """Direct reads at the depth that suits the disk best."""
+        """Direct reads at the depth that is the fastest on this disk."""
         return max(self.disk_bytes_per_s)
 
     def seconds(self, work: Work) -> float:
-        """What a pass is expected to take."""
+        """The expected seconds of a pass."""
         computing, streaming = self.computing_seconds(work), work.streamed_bytes / self.stream_bytes_per_s
         mapped = work.mapped_bytes / (MAPPED_SHARE * self.stream_bytes_per_s) if work.mapped_bytes else 0.0
         if streaming:
@@ -98,7 +98,7 @@ class Profile:
         return self.step_s + computing + mapped
 
     def retrieval_seconds(self, loads: float, queries: int) -> float:
-        """A sweep of the index that reads `loads` partitions and answers `queries` queries."""
+        """The seconds of a search of the index that reads `loads` partitions and answers `queries` queries."""
         return self.retrieval_s + self.retrieval_load_s * loads + self.retrieval_query_s * queries
 
     def table(self, key: str) -> Measured:
@@ -106,26 +106,26 @@ class Profile:
         return next((measured for known, measured in self.tables if known == key), NOTHING)
 
     def with_table(self, key: str, measured: Measured) -> Profile:
-        """With another table for a model."""
+        """The profile with another table for a model."""
         others = tuple(entry for entry in self.tables if entry[0] != key)
         return replace(self, tables=(*others, (key, measured))[-MOST_TABLES:])
 
     def corrections(self, key: str) -> Corrections:
-        """How much slower passes of a model are than rates alone expect."""
+        """How much slower passes of a model are than the rates alone predict."""
         return Corrections(self.table(key), self.expected_seconds)
 
     def expected_seconds(self, work: Work) -> float:
-        """What a pass is expected to take by rates alone, without the disk."""
+        """The expected seconds of a pass by the rates alone, without the disk."""
         return self.step_s + self.computing_seconds(work)
 
     def computing_seconds(self, work: Work) -> float:
-        """The same without the disk, and without what every step takes."""
+        """The same without the disk and without the fixed time of every step."""
         return sum(self.computing_parts(work))
 
     def computing_parts(self, work: Work) -> tuple[float, ...]:
-        """Seconds of a pass by the rate that they depend on, in the order of `RATES`."""
+        """The seconds of a pass by the rate that they depend on, in the order of `RATES`."""
         to_read, to_compute = (1.0, 1.0) if work.is_repacked else (self.repack_decode_gain, self.repack_prefill_gain)
-        # Never faster than from page-locked memory: a plan with more of it would be the slower one then.
+        # Never faster than from page-locked memory: a plan with more of that would then be the slower one.
         pageable = min(self.pageable_to_device_bytes_per_s, self.host_to_device_bytes_per_s)
         return (
             work.processor_bytes * to_read / self.ram_bytes_per_s,
@@ -140,17 +140,17 @@ class Profile:
 
 def overlapped(computing: float, streaming: float, ring_slots: int) -> float:
     """Seconds of a pass whose layers are read while others are computed; with one slot nothing overlaps."""
-    # Asked some thousand times for a plan.
+    # Called some thousand times for a plan.
     longer, shorter = (computing, streaming) if computing > streaming else (streaming, computing)
     return longer + shorter / (ring_slots * ring_slots or 1)
 
 
 @dataclass(frozen=True, slots=True)
 class PassObserved:
-    """A pass of the model took so long; weights that are streamed were being read in `reading_seconds` of it.
+    """The seconds that a pass of the model took; streamed weights were being read for `reading_seconds` of them.
 
-    `table` is the key of the model's table, `kind` and `size` are the pass's as in that, computed with layers as in
-    `split`: a step of so many answers, or a pass over so many tokens.
+    `table` is the key of the model's table; `kind`, `size` and `split` are those of the pass, as in the table: a step
+    of `size` answers, or a pass over `size` tokens.
     """
 
     work: Work
@@ -164,7 +164,7 @@ class PassObserved:
 
 @dataclass(frozen=True, slots=True)
 class ReadsObserved:
-    """The ring read so many bytes in the time in which it was reading."""
+    """How many bytes the ring read in the time in which it was reading."""
 
     num_bytes: int
     seconds: float
@@ -172,7 +172,7 @@ class ReadsObserved:
 
 @dataclass(frozen=True, slots=True)
 class SweepsLearnt:
-    """What retrieval's own model has learnt of its sweeps."""
+    """What the retriever's own model has learnt about its searches of the index."""
 
     fixed_seconds: float
     load_seconds: float
@@ -181,7 +181,7 @@ class SweepsLearnt:
 
 @dataclass(frozen=True, slots=True)
 class PauseObserved:
-    """Answers stood still so long for a new context, or for loading `num_bytes` of weights again."""
+    """How long answers paused for a new context, or for loading `num_bytes` of weights again."""
 
     kind: Literal["context", "reload"]
     seconds: float
@@ -192,7 +192,7 @@ Observation: TypeAlias = PassObserved | ReadsObserved | SweepsLearnt | PauseObse
 
 
 def refined(profile: Profile, observation: Observation) -> Profile:
-    """The profile after an observation: exponential averages, in the logarithm because rates span magnitudes."""
+    """The profile after an observation: exponential averages, of logarithms because rates span magnitudes."""
     match observation:
         case PassObserved():
             return _after_pass(profile, observation)
@@ -207,10 +207,10 @@ def refined(profile: Profile, observation: Observation) -> Profile:
             return _after_pause(profile, observation)
 
 
-def computing_in(profile: Profile, work: Work, seconds: float, reading_seconds: float) -> float | None:
-    """Of a pass that took so long, what computing did; None where the disk hid it, which tells of itself.
+def computing_in(work: Work, seconds: float, reading_seconds: float) -> float | None:
+    """The part of a pass's seconds that was computing; None where reading from the disk hid it, and shows only itself.
 
-    Nobody counts what the system reads of a mapped file while a pass touches it.
+    What the system reads of a mapped file while a pass touches it is not counted.
     """
     if work.mapped_bytes:
         return None
@@ -223,21 +223,21 @@ def computing_in(profile: Profile, work: Work, seconds: float, reading_seconds: 
 
 
 def _after_pass(profile: Profile, seen: PassObserved) -> Profile:
-    """A table that has such a pass learns from it; else each rate takes its share of the blame."""
-    taken = computing_in(profile, seen.work, seen.seconds, seen.reading_seconds)
+    """Refines the table if it has such a pass; else each rate takes its share of the deviation."""
+    taken = computing_in(seen.work, seen.seconds, seen.reading_seconds)
     if taken is None or taken <= 0:
         return profile
     measured = profile.table(seen.table)
     point = measured.point(seen.split, seen.kind, seen.size)
     if point is not None and point.seconds is not None:
-        # By the point's own measure: a bound of the corrections would have it drift for ever.
+        # Relative to the point's own seconds: with the bounds of the corrections it would drift for ever.
         expected = point.seconds * profile.expected_seconds(seen.work) / profile.expected_seconds(point.work)
         return profile.with_table(seen.table, measured.scaled(point, 1 / _change(expected / taken)))
     return _with_blame(profile, seen, taken)
 
 
 def _with_blame(profile: Profile, seen: PassObserved, taken: float) -> Profile:
-    """Each rate takes as much of it as its part of the time that was expected."""
+    """Corrects each rate in proportion to its part of the expected time."""
     parts = profile.computing_parts(seen.work)
     expected, blamed = profile.seconds(seen.work), (*parts, profile.step_s)
     if seen.work.streamed_bytes:
@@ -247,7 +247,7 @@ def _with_blame(profile: Profile, seen: PassObserved, taken: float) -> Profile:
     changes: dict[str, float] = {}
     for name, part in zip((*RATES, "step_s"), blamed, strict=True):
         change = _change((expected / taken) ** (part / expected))
-        # Two of them are seconds, and fall where rates rise.
+        # Two of them are seconds, which fall where rates rise.
         changes[name] = getattr(profile, name) * (1 / change if name in ("hop_s", "step_s") else change)
     return replace(profile, **changes)  # type: ignore[arg-type]
 
@@ -265,7 +265,7 @@ def _after_pause(profile: Profile, seen: PauseObserved) -> Profile:
 
 
 def _change(ratio: float) -> float:
-    """The factor by which a rate moves that was seen to be `ratio` times what was expected."""
+    """The factor for a rate that was observed to be `ratio` times what was expected."""
     return math.exp(LEARNING_RATE * math.log(min(MOST_SURPRISE, max(1 / MOST_SURPRISE, ratio))))
 
 

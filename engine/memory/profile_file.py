@@ -1,4 +1,4 @@
-"""The profile on the disk: one file per machine and version of llama.cpp, replaced whole."""
+"""The profile on the disk: one file per machine and version of llama.cpp, always replaced as a whole."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from engine.memory.work import Work
 
 log = logging.getLogger(__name__)
 Number = TypeVar("Number", int, float)
-# Before 2, one core was taken for all of them.
+# Before version 2, one core was taken for all of them.
 _MEASURED_BY = 2
-# The rate of a card that came last: one that was measured before it is measured again.
+# The rate of a card that was added last: a card that was measured before that is measured again.
 _NEWEST_OF_CARD = "pageable_to_device_bytes_per_s"
-# What it is called there: by x86, ARM and POWER.
+# The names of the processor's model in that file: on x86, ARM and POWER.
 _ITS_NAMES = ("model name", "CPU part", "cpu")
-# These are seconds, and may be none.
+# These are seconds and may be 0.
 _MAY_BE_ZERO = frozenset({"retrieval_s", "retrieval_load_s", "retrieval_query_s", "hop_s"})
 
 
 def profile_file(folder: Path) -> Path:
-    """Where the profile of this machine lies in `folder`: another processor or llama.cpp has another."""
+    """The file of this machine's profile in `folder`: another processor or version of llama.cpp has another one."""
     machine = (platform.machine(), _processor(), str(psutil.cpu_count()), _llama_version())
     return folder / f"profile-{hashlib.sha256(chr(0).join(machine).encode()).hexdigest()[:16]}.json"
 
 
 def _processor() -> str:
-    """What the processor calls itself; of Linux `platform` does not tell that."""
+    """What the processor calls itself; on Linux `platform` does not report that."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -49,7 +49,7 @@ def _processor() -> str:
 
 
 def load_profile(file: Path) -> Profile | None:
-    """What was measured before; None where there is nothing that can be used."""
+    """Reads what was measured before; None if no usable file is there."""
     try:
         return _profile(json.loads(file.read_bytes()))
     except (OSError, ValueError, TypeError, KeyError):
@@ -57,7 +57,7 @@ def load_profile(file: Path) -> Profile | None:
 
 
 def save_profile(file: Path, profile: Profile) -> None:
-    """Keeps it; without room on the disk it is measured again the next time."""
+    """Saves the profile; if the disk has no room for it, it is measured again the next time."""
     try:
         content = {**asdict(profile), "measured_by": _MEASURED_BY}
         write_atomically(file, json.dumps(content, indent=1).encode())
@@ -71,7 +71,7 @@ def _profile(content: object) -> Profile:
         raise TypeError("a profile is an object")
     known = {field.name: content[field.name] for field in fields(Profile) if field.name in content}
     rates = known.pop("disk_bytes_per_s", Profile().disk_bytes_per_s)
-    # What backends are told is of a process.
+    # What backends are set to belongs to one process.
     known.pop("offloads_from_tokens", None)
     is_measured = bool(known.pop("is_measured", False)) and content.get("measured_by") == _MEASURED_BY
     card, unmeasurable = str(known.pop("card", "")), str(known.pop("unmeasurable", ""))
@@ -94,7 +94,7 @@ def _profile(content: object) -> Profile:
 
 
 def _tables(content: Iterable[Any]) -> Iterator[tuple[str, Measured]]:
-    """One that makes no sense is measured again; the others, and all rates, are as good as before."""
+    """A table that is not valid is measured again; the others, and all rates, are as good as before."""
     for entry in content:
         try:
             key, table = entry

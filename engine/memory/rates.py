@@ -1,4 +1,4 @@
-"""Rates of links: how many bytes a second pass, from totals that only grow."""
+"""Rates of links: how many bytes pass in a second, from totals that only grow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import psutil
 
-# A rate is that of so many seconds: it follows what happens, and a single read does not make it jump.
+# A rate is the mean of this many seconds: it follows what happens, and a single read does not make it jump.
 WINDOW_SECONDS = 2.0
 
 
@@ -22,7 +22,7 @@ class Rates:
         self._seen: dict[str, deque[tuple[float, float]]] = {}
 
     def of(self, totals: Mapping[str, float]) -> dict[str, float]:
-        """By name, how much of it came each second of late; 0 where a total is new or began anew."""
+        """By name, by how much each total grew per second recently; 0 where a total is new or has restarted."""
         now = self._clock()
         with self._lock:
             return {name: self._rate(name, total, now) for name, total in totals.items()}
@@ -32,7 +32,7 @@ class Rates:
         if seen and total < seen[-1][1]:
             seen.clear()
         seen.append((now, total))
-        # The newest that is old enough stays, so that the window is whole.
+        # The newest entry that is old enough stays, so that the window is whole.
         while len(seen) > 2 and now - seen[1][0] >= WINDOW_SECONDS:
             seen.popleft()
         since, before = seen[0]
@@ -40,7 +40,7 @@ class Rates:
 
 
 def disk_totals() -> dict[str, float]:
-    """What this process has read from disks and written to them so far, past the page cache; none where untold."""
+    """What this process has read from disks and written to them so far, without the page cache; {} if not reported."""
     try:
         counts = psutil.Process().io_counters()
     except (AttributeError, NotImplementedError, psutil.Error, OSError):

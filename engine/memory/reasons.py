@@ -11,29 +11,29 @@ from engine.memory.placement import Placement
 from engine.protocol import PressureLevel
 
 _PLACES: dict[Tier, str] = {"gpu": "on the graphics card", "ram": "in memory", "disk": "on the disk"}
-# A budget that moved by less is not why anything was decided.
+# A budget that changed by less than this share is not the reason for a decision.
 _NOTABLE = 0.04
 
 
 def given_up(tier: Tier, level: PressureLevel) -> str:
-    """What made us give something up: the sentence before that of the rung."""
+    """The sentence before that of the rung: why something was given up."""
     if tier != "ram":
         return f"There is too little room left {_PLACES[tier]}."
     return "The system is very short of memory." if level == "full" else "The system is short of memory."
 
 
 def over_budget(tier: Tier) -> str:
-    """That more is held than the budget allows, whatever the system has left: the sentence before that of the rung."""
+    """The sentence before that of the rung: more is held than the budget allows, whatever the system has left."""
     return f"More is held {_PLACES[tier]} than its budget allows."
 
 
 def taken_back(tier: Tier) -> str:
-    """The sentence before that of the rung's way back."""
+    """The sentence before that of taking the rung back."""
     return f"There is room {_PLACES[tier]} again."
 
 
 def models_take_turns(name: str, seconds: float) -> str:
-    """That several models are asked which do not fit into memory together."""
+    """Says that the models that are asked do not fit into memory together."""
     return (
         f"The models that are asked do not fit into memory together, so they take turns: {name} came back "
         f"in {seconds:.1f} s."
@@ -41,21 +41,21 @@ def models_take_turns(name: str, seconds: float) -> str:
 
 
 def budget_chosen(tier: Tier, num_bytes: int | None) -> str:
-    """That the user changed what we may hold of a tier."""
+    """Says that the user changed how much of a tier may be held."""
     if num_bytes is None:
         return f"Ragdoll may hold what the machine has to spare {_PLACES[tier]}."
     return f"Ragdoll may hold {in_words(num_bytes)} {_PLACES[tier]}."
 
 
 def losses_chosen(may_lose: bool) -> str:
-    """That the user allowed losses for want of memory, or forbade them."""
+    """Says that the user allowed losses for want of memory, or forbade them."""
     if may_lose:
         return "A model that has no room may lose a little: keys and values in 8 bits, or a smaller context."
     return "No model may lose anything for want of room."
 
 
 def cause(before: tuple[Budgets, Backlog] | None, now: tuple[Budgets, Backlog]) -> str:
-    """What is new since the placement in force was decided; "" where nothing is but that more is known."""
+    """What has changed since the current placement was decided; "" where only more is known."""
     if before is None:
         return ""
     for tier, had, has in _differing(before[0], now[0]):
@@ -65,19 +65,19 @@ def cause(before: tuple[Budgets, Backlog] | None, now: tuple[Budgets, Backlog]) 
 
 
 def index_moved(before: int, now: int) -> str:
-    """That more or less of the index stays in memory."""
+    """Says that more or less of the index stays in memory."""
     verb = "more" if now > before else "less"
     return f"The index keeps {verb} in memory: up to {in_words(now)} instead of {in_words(before)}."
 
 
 def in_short(why: str, changed: Sequence[str], moved: str = "") -> str:
-    """The foremost of what was `changed`, and of the index that it `moved`; "" where nothing changed but that."""
+    """The first of the `changed` sentences, and how the index `moved`; "" where nothing has changed but that."""
     index = f"{moved.partition(':')[0]}." if moved else ""
     return " ".join(filter(None, (why, f"Now: {changed[0]}.", index))) if changed else ""
 
 
 def refused(wanted: Placement) -> str:
-    """That there was no room to grow into."""
+    """Says that there was no room to grow into."""
     what = f"Wanted was: {wanted.sentence}" if wanted.fits else wanted.sentence
     return f"The room for a better placement did not become free, so all stays as it is. {what}"
 

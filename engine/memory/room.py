@@ -1,6 +1,6 @@
 """How much of each tier may be ours in all: what is free and what we hold, less what others need, within budgets.
 
-The one place where this is reckoned: budgets are followed by it (budgets.py), and placements are held to it.
+This is the only place that computes it: budgets follow it (budgets.py), and placements are limited by it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from engine.memory.ledger import Ledger
 from engine.memory.runtime import OTHER_PROCESSES, in_other_processes
 
 MIB = 2**20
-# Of memory, left to the system and to what no ledger sees; of the disk, always left free (eq. 1).
+# Shares of memory left to the system and to what the ledger does not know, and of the disk, always free (equation 1 in
+# planner.py).
 HEADROOM_SHARE, MIN_HEADROOM_BYTES, MAX_HEADROOM_BYTES = 0.04, 48 * MIB, 1024 * MIB
 DISK_RESERVE_SHARE = 0.1
-# No look at what is measured is older, where it is reckoned with.
+# The maximum age of measurements that enter the computation.
 LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Bytes that we hold now and that are ours to use anew, beside the memory of this process.
+    """Bytes that we hold now and may use again, without the memory of this process.
 
-    `children_bytes` is memory of processes that work for us: to the system they are others.
+    `children_bytes` is memory of our helper processes: to the system they are other processes.
     """
 
     gpu_bytes: int = 0
@@ -38,7 +39,7 @@ class Held:
 
     @classmethod
     def by(cls, ledger: Ledger) -> Held:
-        """As the ledger has it now."""
+        """Reads them from the ledger."""
         # Else what a child takes would be missing from what is free before it is found here.
         ledger.look(LOOK_SECONDS)
         return cls(ledger.counted_bytes("gpu"), ledger.counted_bytes("disk"), in_other_processes(ledger))
@@ -46,14 +47,14 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """M of equations 1 to 3 in bytes: the sums of our spans may not exceed them."""
+    """M of the equations in planner.py, in bytes: the sums of our spans may not exceed them."""
 
     gpu_bytes: int
     ram_bytes: int
     disk_bytes: int
 
     def within(self, budgets: Budgets) -> Room:
-        """The same, where it is no more than the budgets."""
+        """The same, limited by the budgets."""
         return Room(
             _within(self.gpu_bytes, budgets.gpu_bytes),
             _within(self.ram_bytes, budgets.ram_bytes),
@@ -62,11 +63,11 @@ class Room:
 
 
 def room_of(hardware: Hardware, demand: Demand) -> Room:
-    """What the plan may use of each tier."""
+    """How much the plan may use of each tier."""
     children = (span.num_bytes for span in demand.fixed if span.tier == "ram" and span.owner in OTHER_PROCESSES)
     held = Held(demand.held_gpu_bytes, demand.held_disk_bytes, sum(children))
     room = there_is(hardware, held, demand.device_reserve_bytes).within(demand.budgets)
-    # The model's file is there already and is one of our terms, but no budget is for it.
+    # The model's file is there already and is one of our terms, but is not subject to a budget.
     return replace(room, disk_bytes=room.disk_bytes + demand.shape.file_bytes)
 
 
@@ -83,10 +84,10 @@ def there_is(hardware: Hardware, held: Held, device_reserve_bytes: int) -> Room:
 
 
 def require_disk_room(folder: Path, num_bytes: int) -> None:
-    """Whoever writes so much for its own sake leaves the disk what chats and the library need.
+    """Checks that writing `num_bytes` of optional data leaves the disk what chats and the library need.
 
     Raises:
-        OSError: There is less, as if the disk was full.
+        OSError: Less would be left; the error is that of a full disk.
     """
     disk = shutil.disk_usage(folder)
     if disk.free - num_bytes < disk.total * DISK_RESERVE_SHARE:
@@ -94,31 +95,31 @@ def require_disk_room(folder: Path, num_bytes: int) -> None:
 
 
 def device_free_bytes(hardware: Hardware, held_bytes: int) -> int:
-    """What can be had of all devices beyond the `held_bytes` that are ours; compute buffers are counted among these.
+    """What is available on all devices beyond the `held_bytes` that are ours, which include compute buffers.
 
-    A driver that keeps no account says that all of a device is free, whatever we hold there.
+    A driver that does not count what we hold reports all of a device as free.
     """
     capacity = sum(device.capacity_bytes for device in hardware.devices)
     return min(sum(device.free_bytes for device in hardware.devices), capacity - held_bytes)
 
 
 def left_bytes(hardware: Hardware, demand: Demand, entered_bytes: int) -> int:
-    """What memory has for more than is held now; below 0 where that is too much already.
+    """How much more memory may be held than now; below 0 where already too much is held.
 
-    By the budget, beside `entered_bytes` that the ledger knows; and by what is free in truth, since there is always
-    something that no ledger knows.
+    It is limited by the budget, beyond the `entered_bytes` that the ledger knows, and by what is really free, since
+    there is always something that the ledger does not know.
     """
     in_truth = hardware.ram_free_bytes - headroom_bytes(hardware)
     return min(room_of(hardware, demand).ram_bytes - entered_bytes, in_truth)
 
 
 def headroom_bytes(hardware: Hardware) -> int:
-    """Of memory, what is left to the system and to what no ledger sees."""
+    """How much memory is left to the system and to what the ledger does not know."""
     return min(MAX_HEADROOM_BYTES, max(MIN_HEADROOM_BYTES, int(hardware.ram_capacity_bytes * HEADROOM_SHARE)))
 
 
 def _on_device_in_ram(hardware: Hardware, held: Held) -> int:
-    """What we hold of memory by way of a device, and no process is charged for; Metal maps it into ours."""
+    """Memory that we hold through a device and that no process is charged for; Metal maps it into our process."""
     return held.gpu_bytes if hardware.device_shares_ram and sys.platform != "darwin" else 0
 
 

@@ -1,7 +1,7 @@
 """The runtime: what interpreter and libraries take, measured when the engine starts and as more are imported.
 
-Nobody can count these bytes, so they are what the process grew by while nothing else did. From then on they stay
-as they were measured: what the process holds beyond the ledger later is told as not accounted for, and is our fault.
+These bytes cannot be counted, so they are what the process grew by while nothing else did. From then on they stay as
+they were measured: what the process holds beyond the ledger later is shown as not accounted for, and is our own fault.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from engine.memory.ledger import Growth, Lease, Ledger
 
 OWNER = "runtime"
 BASE, LIBRARIES, FREED = "interpreter and libraries", "libraries' files", "freed, kept for the next use"
-# What could not be told from something else is taken for the least of so many looks: at the first there may be
-# something that passes.
+# What cannot be told apart from something else is taken as the minimum of this many looks: the first may find something
+# temporary as well.
 _LOOKS_TO_SETTLE = 10
-# These hold memory of theirs, in processes beside ours.
+# Owners whose memory is in helper processes.
 OTHER_PROCESSES = ("parsers",)
 
 
 @dataclass(slots=True, eq=False)
 class _Growing:
-    """Something that is being loaded: what was unknown before it, and how much of it has come by the last look."""
+    """Something that is being loaded: what was unknown before it, and by how much that has grown at the last look."""
 
     before_bytes: int
     num_bytes: int = 0
@@ -35,7 +35,7 @@ class _Growing:
 
 @dataclass(slots=True, eq=False)
 class _Settling:
-    """What grew while it could not be told from something else, and how many looks may still find it to be less."""
+    """Growth that could not be told apart from something else, and how many more looks may reduce it."""
 
     num_bytes: int = 0
     looks_left: int = 0
@@ -43,9 +43,9 @@ class _Settling:
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What the process holds and the ledger does not know; less than nothing where the ledger says too much.
+    """What the process holds and the ledger does not know; negative where the ledger has more than the process.
 
-    `kept_bytes` is memory that the system cannot take back, `mapped_bytes` pages of files.
+    `kept_bytes` is memory that the system cannot take back, `mapped_bytes` are pages of files.
     """
 
     kept_bytes: int
@@ -53,9 +53,9 @@ class Remainder:
 
 
 def remainder(ledger: Ledger, process: ProcessMemory) -> Remainder:
-    """Of the process that the ledger is about; nothing where the system does not tell its memory by kinds.
+    """The remainder of the ledger's process; 0 where the system does not report memory by kinds.
 
-    There, pages that a library or a model has mapped would look like memory that nobody has entered.
+    There, pages that a library or a model has mapped would look like memory that no owner has entered.
     """
     if not process.tells_kinds:
         return Remainder(0, 0)
@@ -64,12 +64,12 @@ def remainder(ledger: Ledger, process: ProcessMemory) -> Remainder:
 
 
 def in_other_processes(ledger: Ledger) -> int:
-    """Memory that is ours, and no part of this process."""
+    """Memory that is ours but not part of this process."""
     return sum(ledger.held_bytes("ram", owner) for owner in OTHER_PROCESSES)
 
 
 class Runtime:
-    """Enters what is measured in the ledger, as the owner `runtime`. Usable from any thread."""
+    """Enters what is measured in the ledger, with the owner `runtime`. Thread-safe."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class Runtime:
         process: Callable[[], ProcessMemory] = own_memory,
         allocator: Callable[[], Heap] = heap,
     ) -> None:
-        """Measures what is there already; `process` and `allocator` are where it looks."""
+        """Measures what is there already; `process` and `allocator` report what the process and the heap hold."""
         self._ledger, self._process, self._allocator = ledger, process, allocator
         self._lock = threading.RLock()
         self._lacking_bytes = self._base_bytes = 0
-        # In this order: what the first finds serves both.
+        # In this order: both use what the first one finds.
         ledger.measure(OWNER, FREED, "ram", self._freed)
         ledger.measure(OWNER, BASE, "ram", lambda: self._less_lacking(self._base_bytes))
         unknown_bytes = self._unknown_bytes()
@@ -90,7 +90,7 @@ class Runtime:
         ledger.measure(OWNER, LIBRARIES, "ram", self._library_bytes, is_mapped=True)
         self._unmeasured: list[str] = []
         self._settling = _Settling()
-        # Whatever more there is belongs to the one that began last.
+        # All further growth belongs to the load that began last.
         self._growing: tuple[_Growing, ...] = ()
         ledger.growing = self.growing
 
@@ -98,9 +98,9 @@ class Runtime:
     def growing(self, owner: str, what: str) -> Iterator[Growth]:
         """Enters what the process grows by in the block, beyond what others enter meanwhile.
 
-        Until it ends, as much as there is counts as the runtime's: it takes seconds, in which the ledger is read.
-        Where something else is being loaded at the time, the two cannot be told apart: then it is entered as the
-        runtime's, when that is done (`settle`).
+        Until the block ends, the growth so far counts as the runtime's: it takes seconds, in which the ledger is read.
+        If something else is being loaded at the time, the two cannot be told apart: then the growth is entered as the
+        runtime's, once that is done (`settle`).
         """
         growth = Growth()
         is_quiet, growing = self._is_quiet, _Growing(self._unknown_bytes())
@@ -108,7 +108,7 @@ class Runtime:
         try:
             yield growth
         finally:
-            # What was made only on the way is no part of it.
+            # Temporary objects of the import are no part of it.
             gc.collect()
             self._ledger.look()
             with self._lock:
@@ -121,9 +121,9 @@ class Runtime:
                 lease.release()
 
     def settle(self) -> bool:
-        """Enters what grew while it could not be told from something else; False where it still cannot.
+        """Enters growth that could not be told apart from something else; returns False while it still cannot.
 
-        To be called again and again: what was only passing when it was entered is taken out again.
+        Call it repeatedly: what was only temporary when it was entered is taken out again.
         """
         with self._lock:
             if self._unmeasured and self._is_quiet:
@@ -136,7 +136,7 @@ class Runtime:
             return not self._unmeasured
 
     def unnamed_bytes(self) -> int:
-        """What the process keeps and the ledger does not know, by its last look; less than 0 where it says too much."""
+        """What the process keeps and the ledger does not know, by its last look; negative where the ledger has more."""
         return remainder(self._ledger, self._process()).kept_bytes
 
     def _measure_settled(self, what: str, settling: _Settling) -> None:
@@ -161,16 +161,16 @@ class Runtime:
         return self._ledger.take(owner, what, "ram", num_bytes)
 
     def _freed(self) -> int:
-        """Where more was allocated than written to, nothing is spare, and what is lacking was never there.
+        """What the allocator has spare; if more was allocated than written to, nothing is, and the rest is lacking.
 
-        It was counted when it was allocated, by whatever library that was, so it is taken from theirs.
+        What is lacking was counted for the libraries that allocated it, so it is subtracted from theirs.
         """
         spare_bytes = self._allocator().spare_bytes
         self._lacking_bytes = max(0, -spare_bytes)
         return max(0, spare_bytes)
 
     def _less_lacking(self, num_bytes: int) -> int:
-        """Called for each of the runtime's own, in their order, after `_freed`."""
+        """Subtracts what is lacking; called for each of the runtime's own entries, in their order, after `_freed`."""
         taken = min(num_bytes, self._lacking_bytes)
         self._lacking_bytes -= taken
         return num_bytes - taken
@@ -180,26 +180,26 @@ class Runtime:
         return self._unknown_now()
 
     def _unknown_now(self) -> int:
-        """The same by the last look."""
+        """The same, by the last look."""
         process = self._process()
         if process.tells_kinds:
             return remainder(self._ledger, process).kept_bytes
-        # Pages of files are among it then.
+        # Then it includes pages of files.
         return process.rss_bytes - _held(self._ledger, is_mapped=False) - _mapped(self._ledger)
 
     def _library_bytes(self) -> int:
-        """Pages of all mapped files that nobody else has entered."""
+        """Pages of all mapped files that no other owner has entered."""
         entered = _mapped(self._ledger) - self._ledger.held_bytes("ram", OWNER, is_mapped=True)
         return max(0, self._process().file_bytes - entered)
 
     @property
     def _is_quiet(self) -> bool:
-        """Whether everything that is entered is there, and nothing half."""
+        """Whether everything that is entered is there, and nothing is still being loaded."""
         return all(span.state != "loading" for span in self._ledger.spans("ram"))
 
 
 def _mapped(ledger: Ledger) -> int:
-    """All that may be pages of files in memory: of a model that does not fit, the rest is any pages of it."""
+    """All that may be pages of files in memory: of a model that does not fit, any of its pages may be there."""
     return ledger.held_bytes("ram", is_mapped=True) + ledger.held_bytes("disk", is_mapped=True)
 
 

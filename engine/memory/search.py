@@ -1,8 +1,8 @@
 """The search: every frame with every filling of main memory, the most hopeful first, until none can beat the best.
 
 The space is small and does not depend on how much memory there is: a larger budget only adds placements to choose
-from, so it never predicts a slower answer. Two choices are not searched but made: a device takes as many layers as
-fit, and memory pins as many as fit, since both are never slower with more. What no choice needs is handed out
+from, so it never predicts a slower answer. Two choices are computed instead of searched: a device takes as many layers
+as fit, and memory pins as many as fit, since both are never slower with more. What no choice needs is distributed
 afterwards (leftover.py).
 """
 
@@ -25,18 +25,18 @@ from engine.memory.room import Room
 from engine.memory.spread import Spread
 from engine.memory.terms import EMPTY, Filling, Frame, Terms
 
-# A stage is a quarter of a layer: where reading and computing take as long, more of them even out what is uneven.
+# A stage is a quarter of a layer: where reading and computing take equally long, more slots even out variation.
 RING_SLOTS = (1, 2, 3, 4, 8)
-# Of the index, and of a whole context's KV, what may lie in memory.
+# The shares of the index, and of a whole context's KV, that may lie in memory.
 INDEX_SHARES = (1.0, 0.5, 0.25, 0.0)
 TREE_SHARES = (1.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The best placement; `fits` says whether eq 2 and eq 3 hold. `evaluated` counts what was predicted for it.
+    """The best placement; `fits` says whether eq 2 and eq 3 hold. `evaluated` counts the predictions made to find it.
 
-    `answers_at_once` of those that are wanted are written in a step; `serves_all`: it is all of them.
+    `answers_at_once` of the wanted answers are written in a step; `serves_all`: these are all of them.
     """
 
     frame: Frame
@@ -52,7 +52,7 @@ _Key: TypeAlias = tuple[float, ...]
 
 
 def search(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_device: bool) -> Found:
-    """The placement with the least expected latency; where nothing fits, the one that asks for least."""
+    """Finds the placement with the least expected latency; if none fits, the one that needs the least memory."""
     task = _Task(terms, room, profile, backlog)
     prospects = [_Prospect(task, frame) for frame in frames(terms, room, profile, backlog, has_device=has_device)]
     hopes = sorted((one.hope(), number) for number, one in enumerate(prospects) if one.left >= 0)
@@ -70,7 +70,7 @@ def search(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_
 
 
 def _least(prospects: list[_Prospect], evaluated: int) -> Found:
-    """What asks for the least memory, left to the page cache; `fits` where all the rest has room at least."""
+    """The placement with the least memory and mapped weights; it `fits` if at least all else has room."""
     shortage = min(one.shortage for one in prospects)
     choices = [one for one in prospects if one.shortage == shortage]
     best = min(choices, key=lambda one: one.key(one.latency(one.smallest), one.smallest))
@@ -79,7 +79,7 @@ def _least(prospects: list[_Prospect], evaluated: int) -> Found:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """What memory holds besides weights, its bytes, and the seconds of a search and of restoring what is kept."""
+    """What memory holds besides weights, its bytes, and the seconds of a search and of restoring kept KV."""
 
     empty: Filling
     num_bytes: int
@@ -88,7 +88,7 @@ class _Level:
 
 
 class _Task:
-    """What is the same for all frames."""
+    """Values that are the same for all frames."""
 
     def __init__(self, terms: Terms, room: Room, profile: Profile, backlog: Backlog) -> None:
         self.terms, self.room, self.profile, self.backlog = terms, room, profile, backlog
@@ -99,20 +99,20 @@ class _Task:
         self._levels: dict[KVType, tuple[_Level, ...]] = {}
 
     def levels(self, kv_type: KVType) -> tuple[_Level, ...]:
-        """The fullest first; the last one is as little as can be."""
+        """The levels, the fullest first; the last one has as little as possible."""
         if kv_type not in self._levels:
             fillings = product(self._index_levels(), self._tree_levels(kv_type))
             self._levels[kv_type] = tuple(self.level(kv_type, Filling(*index, tree)) for index, tree in fillings)
         return self._levels[kv_type]
 
     def level(self, kv_type: KVType, filling: Filling) -> _Level:
-        """What is the same for all weights beside what else is in memory."""
+        """The values that do not depend on the weights alongside this filling."""
         restored_bytes = self.terms.restored_bytes(kv_type, filling.tree_bytes, self.backlog.cached_tokens)
         retrieval_s = self.profile.retrieval_seconds(filling.loads, self.backlog.num_answers)
         return _Level(filling, filling.index_bytes + filling.tree_bytes, retrieval_s, restored_bytes / self.rate)
 
     def _index_levels(self) -> tuple[tuple[int, float], ...]:
-        """Bytes of resident partitions, and how many a sweep must read. Room for one is needed in any case."""
+        """Bytes of resident partitions, and how many a search must read. Room for one is always needed."""
         demand = self.demand
         if demand.mode == "on_disk" or not demand.num_partitions:
             return ((0, 0.0),)
@@ -122,7 +122,7 @@ class _Task:
         return tuple((level, loads_of(demand, level)) for level in sorted(levels, reverse=True))
 
     def _tree_levels(self, kv_type: KVType) -> tuple[int, ...]:
-        """What of a context's KV stays in memory; nothing is kept room for that is never asked for again."""
+        """How much of a context's KV may stay in memory; no room is kept for what will never be asked for again."""
         if not self.backlog.cached_share:
             return (0,)
         whole = self.terms.worthwhile_tree_bytes(kv_type)
@@ -130,7 +130,7 @@ class _Task:
 
 
 class _Weights(NamedTuple):
-    """One way to have the weights beside a level: all of them, most of them and a ring, or as the system keeps them.
+    """One way to hold the weights at a level: all of them, most of them and a ring, or as the system keeps them.
 
     Its fields are those of a Filling.
     """
@@ -147,7 +147,7 @@ _STREAMED = replace(EMPTY, num_streamed=1)
 
 
 class _Prospect:
-    """A frame, and what it could come to."""
+    """A frame, and the fillings it may have."""
 
     def __init__(self, task: _Task, frame: Frame) -> None:
         terms = task.terms
@@ -161,14 +161,14 @@ class _Prospect:
         self._homes = terms.homes(frame, EMPTY)
         self._rate = task.rate
 
-    # --- the least it could take ---
+    # --- lower bounds ---
 
     def hope(self) -> float:
-        """A latency that no filling beats: as if all but weights took no room, and nothing had to be searched for."""
+        """A latency that no filling beats: as if all but weights took no room, and searches read nothing."""
         return self._hope(self.left - self._levels[-1].empty.index_bytes, self._task.retrieval_at_best_s, 0.0)
 
     def _hope(self, room_bytes: int, retrieval_s: float, restoring_s: float) -> float:
-        """The same with so much room for weights: as if a ring took no room of its own."""
+        """The same with `room_bytes` for weights: as if a ring took no room of its own."""
         self.evaluated += 1
         if self._whole <= room_bytes:
             return self._resident.latency(Disk(restoring=restoring_s), retrieval_s)
@@ -177,25 +177,25 @@ class _Prospect:
         streamed = max(1, min(self._layers, self._edges + self._layers - room_bytes)) / self._rate
         ring = Disk(streamed, max(RING_SLOTS), 0.0, restoring_s)
         hope = min([course.latency(ring, retrieval_s) for course, _ in self._streaming])
-        # Where each pass needs all layers, the system reads all of them again, and nothing of that hides.
+        # Where each pass needs all layers, the system reads all of them again, and none of that is hidden.
         reads_all = self._layers > 0 and not self._terms.shape.expert_share
         return hope if reads_all else min(hope, self._mapped_latency(room_bytes, retrieval_s, restoring_s))
 
     def _mapped_latency(self, room_bytes: int, retrieval_s: float, restoring_s: float) -> float:
-        """Where the system keeps of the weights what it can."""
+        """The latency where the system keeps as much of the weights as it can."""
         return self._partial.latency(self._mapped(room_bytes, restoring_s), retrieval_s)
 
     # --- fillings ---
 
     def best_filling(self, to_beat: _Key | None) -> tuple[_Key, Filling] | None:
-        """The best way to fill memory beside the frame, if it comes before `to_beat`."""
+        """The best filling of memory with this frame, if it comes before `to_beat`."""
         best: tuple[_Key, Filling] | None = None
         for hope, number, left in sorted(self._hopes()):
             if to_beat is not None and hope > to_beat[0]:
                 break
             level = self._levels[number]
             for latency, weights in ((hope, _WHOLE),) if self._whole <= left else self._partly(level, left):
-                # Most are not even near: what decides between equals is asked of few.
+                # Most are far slower: the tie-breakers are computed only for few.
                 if to_beat is None or latency <= to_beat[0]:
                     filling = _filled(level.empty, weights, left)
                     key = self.key(latency, filling)
@@ -204,14 +204,14 @@ class _Prospect:
         return best
 
     def _hopes(self) -> Iterator[tuple[float, int, int]]:
-        """A latency that no weights beside a level beat, its number, and their room."""
+        """For each level a latency that no way to hold the weights beats, its number, and the weights' room."""
         for number, level in enumerate(self._levels):
             left = self.left - level.num_bytes
             if left >= 0:
                 yield self._hope(left, level.retrieval_s, level.restoring_s), number, left
 
     def _partly(self, level: _Level, left: int) -> Iterator[tuple[float, _Weights]]:
-        """Ways to have weights for which there is too little room, and the latency with each."""
+        """Ways to hold weights that do not all fit, and the latency with each."""
         yield from self._streamed(level, left)
         yield self._mapped_latency(left, level.retrieval_s, level.restoring_s), _MAPPED
 
@@ -236,16 +236,16 @@ class _Prospect:
 
     @property
     def smallest(self) -> Filling:
-        """As little as can be, of which the system keeps in memory what it can."""
+        """The smallest filling, with mapped weights of which the system keeps what it can."""
         least = self._levels[-1].empty
         return replace(least, is_mapped=True, mapped_room_bytes=max(0, self.left - least.index_bytes))
 
     @property
     def shortage(self) -> int:
-        """Bytes that even the smallest filling is too large by."""
+        """By how many bytes even the smallest filling is too large."""
         return max(0, self._levels[-1].empty.index_bytes - self.left)
 
-    # --- what they take ---
+    # --- costs ---
 
     def latency(self, filling: Filling) -> float:
         level = self._task.level(self.frame.kv_type, filling)
@@ -259,7 +259,7 @@ class _Prospect:
         return Found(self.frame, filling, prediction, course.at_once, serves_all, evaluated=evaluated)
 
     def key(self, latency: float, filling: Filling) -> _Key:
-        """The order of placements; of those as fast: nothing lost, more at once, nothing moved, more kept."""
+        """The order of placements; of equally fast ones: nothing lost, more at once, nothing moved, more kept."""
         frame = self.frame
         return (
             latency,
@@ -295,19 +295,19 @@ class _Prospect:
 
     @cached_property
     def _course(self) -> Course:
-        """Where weights lie as they do if all of them are in memory."""
+        """The course with the weights where they lie if all of them are in memory."""
         return self._course_of(self._homes)
 
     @cached_property
     def _resident(self) -> Course:
-        """Where all weights lie in memory."""
+        """The course with all weights in memory."""
         return self._course_with(EMPTY)
 
     @cached_property
     def _streaming(self) -> tuple[tuple[Course, bool], ...]:
-        """Where some of them are streamed: the ways to compute large batches, each with whether a device does.
+        """The courses with streamed weights: ways to compute large batches, each with whether a device computes them.
 
-        It may be slower for batches that are hardly large enough to be copied for, so both may be worth a look.
+        Copying may be slower for batches that are only just large enough for it, so both ways may have to be compared.
         """
         plain = self._course_with(_STREAMED)
         if not (self._task.demand.can_copy_streamed and self._homes.device_bytes and self._layers):
@@ -319,12 +319,12 @@ class _Prospect:
 
     @cached_property
     def _copying(self) -> Course:
-        """Where some of them are streamed, and copied to the device for large batches."""
+        """The course with some weights streamed, and copied to the device for large batches."""
         return self._course_of(self._homes._replace(is_repacked=False, copies_streamed=True))
 
     @cached_property
     def _partial(self) -> Course:
-        """Where weights are not repacked, as those that the system reads are not."""
+        """The course with weights that are not repacked, as those that the system maps are not."""
         return self._course_of(self._homes._replace(is_repacked=False))
 
     def _course_of(self, homes: Homes) -> Course:
@@ -338,7 +338,7 @@ def _filled(empty: Filling, weights: _Weights, left: int) -> Filling:
 
 
 def loads_of(demand: Demand, index_bytes: int) -> float:
-    """How many partitions a sweep must read from the disk where so many bytes of them stay in memory."""
+    """How many partitions a search must read from the disk where `index_bytes` of them stay in memory."""
     if demand.mode == "on_disk":
         return 0.0
     missing = 1.0 - min(1.0, index_bytes / max(1, demand.index_bytes))

@@ -1,8 +1,8 @@
 """Sharing the processor's cores between writing and searching: how many threads each has, or one after the other.
 
-llama.cpp's threads wait for each other many times in a pass, so a thread of a search on one of their cores holds up all
+llama.cpp's threads wait for each other many times in a pass, so a thread of a search on one of their cores delays all
 of them: where both are bound by the processor, doing them at the same time may take longer than doing one after the
-other. Which it is here was measured (rehearsing.py), and is decided by what both get done in the same time. Pure.
+other. Which is better here was measured (rehearsing.py); the choice compares what both do in the same time. Pure.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from engine.memory.measured import Measured, Split
 
-# Taking turns holds every answer up while somebody searches, so it must be the better way by more than chance.
+# Taking turns delays every answer while a search runs, so it must be better by more than measuring errors.
 LEAST_TOGETHER = 0.97
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """Threads of a step, and of a scan, while both go on; `in_turn`: a step waits for the search beside it instead.
+    """Threads of a step, and of a scan, while both run; `in_turn`: instead, a step waits for the search to end.
 
-    None leaves the number as it is alone.
+    None leaves the number as it is without the other.
     """
 
     write_threads: int | None = None
@@ -32,28 +32,28 @@ UNMEASURED = Sharing()
 
 
 def pass_threads(sharing: Sharing, reading_seconds: float, search_seconds: float) -> int | None:
-    """Threads of a pass beside a search that goes on for so long; None for as many as it has alone.
+    """Threads of a pass while a search runs for `search_seconds`; None for as many as it has alone.
 
-    What was measured are steps of answers, which are short. A pass over a prompt keeps its threads to its end: with one
-    of two, one that takes three seconds took six beside a search of a third of a second.
+    What was measured are steps of answers, which are short. A pass over a prompt keeps its threads until it ends: with
+    one of two, a pass of three seconds took six alongside a search of a third of a second.
 
     Args:
         sharing: What was chosen for steps.
-        reading_seconds: What the prompts in it take with all threads; 0 of a pass that only writes.
+        reading_seconds: How long the prompts in the pass take with all threads; 0 for a pass that only writes.
         search_seconds: How much longer the search is expected to take.
     """
     return sharing.write_threads if reading_seconds <= max(0.0, search_seconds) else None
 
 
 def ways(num_write_threads: int, num_cores: int) -> tuple[tuple[int, int], ...]:
-    """Threads of a step and of a scan that are worth measuring: all for both, few for the scan, and cores apart."""
+    """Threads of a step and of a scan that are worth measuring: all for both, few for the scan, and separate cores."""
     few = max(1, num_cores // 4)
     apart = max(1, num_write_threads - few)
     return tuple(dict.fromkeys(((num_write_threads, num_cores), (num_write_threads, few), (apart, few))))
 
 
 def chosen(measured: Measured, split: Split, possible: Collection[tuple[int, int]]) -> Sharing:
-    """The way that gets most done while layers lie so, by what was measured, of those that are possible now."""
+    """The way with the highest measured throughput for this split of the layers, of those that are possible now."""
     known = [
         one
         for one in measured.beside

@@ -1,4 +1,4 @@
-"""The live picture of memory: the ledger's spans per tier beside what the machine has and others hold."""
+"""The live picture of memory: the ledger's spans per tier, with what the machine has and what others hold."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from engine.protocol import Decision, MemoryReply, PressureLevel, TierSnapshot
 
 log = logging.getLogger(__name__)
 
-# No owner: what the process holds and the ledger does not know. A test keeps it small.
+# Not an owner: what the process holds and the ledger does not know. A test keeps it small.
 UNACCOUNTED = "unaccounted"
 MIN_INTERVAL_S = 0.1
 IDLE_INTERVAL_S = 1.0
-# Measuring takes some milliseconds, ten times what the rest of a picture takes.
+# Measuring takes some milliseconds, ten times as long as the rest of a picture.
 MEASURED_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class TierNews:
-    """How a tier stands: as the fields of `TierSnapshot` say."""
+    """The state of a tier, with fields as described in `TierSnapshot`."""
 
     budget_bytes: int | None = None
     chosen_budget_bytes: int | None = None
@@ -41,9 +41,9 @@ def take_snapshot(
     news: Mapping[Tier, TierNews] | None = None,
     history: tuple[Decision, ...] = (),
 ) -> MemoryReply:
-    """Spans of every tier that exists; "other" is what is neither ours nor free.
+    """Takes the spans of every tier that exists; "other" is what is neither ours nor free.
 
-    `news` of tiers and the `history` of decisions are told as they are.
+    `news` of tiers and the `history` of decisions are passed on unchanged.
     """
     ledger.look(MEASURED_INTERVAL_S)
     tiers = [_device_tier(ledger, hardware.devices)] if hardware.devices else []
@@ -65,7 +65,7 @@ def _with_news(tier: TierSnapshot, news: TierNews) -> TierSnapshot:
 
 
 def _device_tier(ledger: Ledger, devices: Sequence[Device]) -> TierSnapshot:
-    """All of them as one: layers are shared out to them, and budgets are of the whole."""
+    """All devices as one tier: layers are distributed over them, and budgets are for all together."""
     names = " + ".join(device.description or device.name for device in devices)
     capacity_bytes = sum(device.capacity_bytes for device in devices)
     free_bytes = sum(device.free_bytes for device in devices)
@@ -73,7 +73,7 @@ def _device_tier(ledger: Ledger, devices: Sequence[Device]) -> TierSnapshot:
 
 
 def _ram_tier(ledger: Ledger, hardware: Hardware) -> TierSnapshot:
-    """RAM, with what our process holds beyond all owners by its own name."""
+    """RAM, where what our process holds beyond all owners has a name of its own."""
     spans = tuple(span for span in ledger.spans("ram") if span.num_bytes)
     missing_bytes = remainder(ledger, hardware.process).kept_bytes
     if missing_bytes > 0:
@@ -97,14 +97,14 @@ def _tier(
             "capacity_bytes": capacity_bytes,
             "other_bytes": max(0, capacity_bytes - free_bytes - held_bytes),
             "spans": spans,
-            # A lease that was taken since the spans were read is none of them.
+            # The spans do not include a lease that was taken since they were read.
             "uncounted_bytes": max(0, held_bytes - ledger.counted_bytes(kind)),
         }
     )
 
 
 class SnapshotTicker:
-    """Publishes a picture when something changed, at most ten a second, and once a second for what others do."""
+    """Publishes a picture when something changed, at most ten per second, and one per second for what others do."""
 
     def __init__(self, look: Callable[[], MemoryReply], publish: Callable[[MemoryReply], None]) -> None:
         self._look, self._publish = look, publish
@@ -116,7 +116,7 @@ class SnapshotTicker:
         self._thread.start()
 
     def note_change(self) -> None:
-        """A lease came, changed or went."""
+        """Notes that a lease was taken, changed or released."""
         self._changed.set()
 
     def stop(self) -> None:
@@ -133,11 +133,11 @@ class SnapshotTicker:
                 self._take()
 
     def _take(self) -> None:
-        """A picture that cannot be taken is missing from the page; the next one may succeed."""
+        """Takes a picture; the page misses one that cannot be taken, and the next may succeed."""
         try:
             self._publish(self._look())
         except Exception:
-            # Told once, not every second for as long as it lasts.
+            # Logged once, not every second for as long as it lasts.
             if not self._is_blind:
                 log.exception("who holds what in memory could not be told")
             self._is_blind = True

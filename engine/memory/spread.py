@@ -1,9 +1,9 @@
-"""Which layers are streamed: evenly spread, so that computing the others hides their loading, and never the first.
+"""Chooses which layers are streamed: evenly spread, so that computing the others hides their loading; never the first.
 
-Layers become streamed in one fixed order, by the reversed bits of their numbers: any first part of it is spread evenly,
-and a placement with one streamed layer more differs in just that layer. So changing the pinned share moves only what
-must move. The first layer stays: a decode of several passes needs it again at once (memory.md, section 3). Of the layer
-that would be the next to stay, as many stages do as have room: half a layer would be left over on the average.
+Layers become streamed in one fixed order, by the reversed bits of their numbers: any prefix of it is spread evenly, and
+a placement with one more streamed layer differs in just that layer. So changing the pinned share moves only what must
+move. The first layer stays: a decode of several passes needs it again at once. Of the layer that would be the next to
+stay, as many stages stay as have room: otherwise half a layer of room would be unused on average.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 
-# Slots begin at huge pages.
+# Slots are aligned to huge pages.
 SLOT_ALIGNMENT_BYTES = 2 * 2**20
 
 
@@ -22,7 +22,7 @@ SLOT_ALIGNMENT_BYTES = 2 * 2**20
 class Spread:
     """Layers in the order in which they become streamed, and the bytes of the first k of them.
 
-    A slot holds a stage of a layer, of `stage_bytes` at the most, and takes `slot_bytes`.
+    A slot holds one stage of a layer, of at most `stage_bytes`, and takes `slot_bytes`.
     """
 
     order: tuple[int, ...]
@@ -33,7 +33,7 @@ class Spread:
 
     @classmethod
     def of(cls, layer_bytes: Sequence[int], stage_bytes: int = 0) -> Spread:
-        """`layer_bytes` are those of the layers that the processor computes; 0 for stages that are whole layers."""
+        """From the sizes of the layers that the processor computes; `stage_bytes` of 0 makes stages whole layers."""
         order, stage_bytes = _order(len(layer_bytes)), stage_bytes or max(layer_bytes, default=0)
         return cls(
             order=order,
@@ -44,27 +44,27 @@ class Spread:
         )
 
     def fewest_streamed(self, room_bytes: int, ring_slots: int) -> int | None:
-        """How many layers must be streamed for the others and the ring to fit; None where none of this fits."""
+        """How many layers must be streamed for the others and the ring to fit; None if no number fits."""
         over = self.total_bytes + ring_slots * self.slot_bytes - room_bytes
         # A ring that holds all that is streamed would stream nothing.
         count = bisect_left(self.streamed_bytes, max(over, ring_slots * self.stage_bytes + 1))
         return count if count < len(self.streamed_bytes) else None
 
     def stages_beside(self, count: int, room_bytes: int, ring_slots: int) -> int:
-        """How many stages of the last of so many streamed layers have room to stay, beside the others and the ring."""
+        """How many stages of the last of `count` streamed layers fit into memory with the other layers and the ring."""
         streamed_bytes = self.streamed_bytes[count]
         last_bytes = streamed_bytes - self.streamed_bytes[count - 1]
         left = room_bytes - (self.total_bytes - streamed_bytes + ring_slots * self.slot_bytes)
-        # All of a layer that stays is not streamed; and what is streamed is more than the ring holds.
+        # A layer that stays as a whole is not streamed; and what is streamed is more than the ring holds.
         most = min(last_bytes - 1, streamed_bytes - ring_slots * self.stage_bytes - 1)
         return max(0, min(left, most) // self.stage_bytes)
 
     def bytes_streamed(self, count: int, part_stages: int) -> int:
-        """What a pass reads of so many streamed layers, of whose last so many stages stay."""
+        """What a pass reads of `count` streamed layers, when `part_stages` stages of the last one stay in memory."""
         return self.streamed_bytes[count] - part_stages * self.stage_bytes
 
     def layers(self, count: int) -> tuple[int, ...]:
-        """The layers that are streamed when so many are, in the order of a pass."""
+        """The layers that are streamed when `count` are, in the order of a pass."""
         return tuple(sorted(self.order[:count]))
 
 

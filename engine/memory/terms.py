@@ -1,7 +1,8 @@
-"""The terms of equations 2 and 3: how many bytes each choice takes in each tier, from header arithmetic alone.
+"""The terms of the planner's equations: how many bytes each choice takes in each tier, from header arithmetic alone.
 
 A layer on the device brings its weights and, unless all cells stay in memory, its cells with it. The output head is the
-first to go there, then layers from the last one on (llama.cpp counts the head as one of them).
+first to go there, then layers from the last one on (llama.cpp counts the head as one of them). The equations are in
+planner.py.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from engine.memory.placement import Placement, layers_of
 from engine.memory.spread import Spread
 from engine.memory.workspace import compute_bytes, input_bytes, num_states, output_bytes, written_compute_bytes
 
-# Bytes that 32 numbers take: as f16, and as q8_0 with their common scale.
+# Bytes of 32 numbers: as f16, and as q8_0 with their common scale.
 BYTES_OF_32: dict[KVType, int] = {"f16": 64, "q8_0": 34}
 
 
 class Frame(NamedTuple):
-    """The choices that say how much memory the weights may have; a plan makes many of them from one another."""
+    """The choices that determine how much memory the weights may have; a plan derives many of them from one another."""
 
     kv_type: KVType
     num_slots: int
@@ -39,10 +40,10 @@ class Frame(NamedTuple):
 class Filling:
     """What main memory is filled with: `index_bytes` of resident partitions, `tree_bytes` of kept KV, and layers.
 
-    `num_streamed` layers pass through `ring_slots` slots, but for `part_stages` of one of them that stay; where it
+    `num_streamed` layers pass through `ring_slots` slots, except for `part_stages` of one of them that stay; if
     `copies_streamed`, a device computes large batches of the layers in memory and of these. `is_mapped`:
-    there is not enough memory and no ring, and the system reads pages of the file as they are touched; of these it
-    keeps what fits in `mapped_room_bytes`.
+    there is not enough memory and no ring, and the system reads pages of the file as they are touched; it keeps as many
+    of these as fit in `mapped_room_bytes`.
     """
 
     index_bytes: int
@@ -60,18 +61,18 @@ EMPTY = Filling(0, 0.0, 0)
 
 
 class Terms:
-    """Byte arithmetic of one demand; sums over layers are taken once."""
+    """Byte arithmetic of one demand; sums over layers are computed once."""
 
     def __init__(
         self, demand: Demand, disk_room_bytes: int = 0, *, num_devices: int = 1, device_shares_ram: bool = False
     ) -> None:
-        """Prepares.
+        """Computes the sums over layers.
 
         Args:
             demand: What is wanted.
-            disk_room_bytes: So much of the disk may be ours, the model's file with it.
-            num_devices: Those that layers are shared out to; each computes in a buffer of its own.
-            device_shares_ram: What lies on them takes the machine's memory (eq 3 has eq 2's terms as well).
+            disk_room_bytes: How much of the disk may be ours, including the model's file.
+            num_devices: How many devices the layers are distributed over; each computes in a buffer of its own.
+            device_shares_ram: What lies on them takes the machine's memory (equation 3 has equation 2's terms as well).
         """
         self.demand, self.shape, self._disk_room_bytes = demand, demand.shape, disk_room_bytes
         self._num_devices, self.device_shares_ram = max(1, num_devices), device_shares_ram
@@ -85,7 +86,7 @@ class Terms:
         self.fixed_gpu_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "gpu")
         self.fixed_disk_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "disk")
 
-    # --- how the layers are shared out ---
+    # --- how the layers are distributed ---
 
     def on_device(self, frame: Frame) -> int:
         """How many layers the device computes."""
@@ -99,11 +100,11 @@ class Terms:
         return self._weights[self.on_device(frame)]
 
     def ram_layer_bytes(self, frame: Frame) -> int:
-        """All layers that the processor computes, streamed or not."""
+        """The bytes of all layers that the processor computes, streamed or not."""
         return self._weights[-1] - self.device_layer_bytes(frame)
 
     def can_leave(self, frame: Frame, filling: Filling) -> bool:
-        """Whether the weights can leave memory for another model's: not from a device, which needs them loaded anew."""
+        """Whether the weights can leave memory for another model's; a device with layers would need a new load."""
         demand = self.demand
         return demand.wishes.can_leave and demand.is_streamable and not (frame.n_gpu_layers or filling.is_mapped)
 
@@ -120,7 +121,7 @@ class Terms:
         return self.fixed_disk_bytes + self.shape.file_bytes + self._copy_bytes <= self._disk_room_bytes
 
     def packed_bytes(self, frame: Frame, filling: Filling) -> int:
-        """Of the disk, what the copy takes that layers are streamed from in the processor's order."""
+        """Disk bytes of the copy from which layers are streamed in the order that the processor reads fastest."""
         return self._copy_bytes if filling.num_streamed and self.is_repacked(frame, filling) else 0
 
     @property
@@ -128,7 +129,7 @@ class Terms:
         return self._weights[-1] + self.shape.head_bytes
 
     def has_ring_room(self, frame: Frame, room_bytes: int) -> bool:
-        """Whether so much room for weights holds the smallest ring: a layer that stays, and one slot."""
+        """Whether this room for weights holds the smallest ring: a layer that stays, and one slot."""
         if not self.demand.is_streamable:
             return False
         left = room_bytes - self.edge_bytes(frame, is_streaming=True)
@@ -141,20 +142,20 @@ class Terms:
         return self._spreads[count]
 
     def streamed_bytes(self, frame: Frame, filling: Filling) -> int:
-        """What a pass reads of the layers."""
+        """How many bytes of the layers a pass reads from the disk."""
         return self.spread(frame).bytes_streamed(filling.num_streamed, filling.part_stages)
 
     # --- eq 2 ---
 
     def cell_bytes(self, kv_type: KVType) -> int:
-        """Of one token's keys and values, over all layers."""
+        """Bytes of one token's keys and values, over all layers."""
         return self._cells[kv_type][-1]
 
     def device_cell_bytes(self, frame: Frame) -> int:
         return self._cells[frame.kv_type][self.on_device(frame)] if frame.kv_on_gpu else 0
 
     def state_bytes(self, frame: Frame) -> int:
-        """Of all sequences, where layers keep a state of each; it lies where their cells would."""
+        """The states of all sequences, where layers keep a state of each; they lie where their cells would."""
         return self._states[-1] * num_states(self.shape, frame.num_slots)
 
     def device_state_bytes(self, frame: Frame) -> int:
@@ -174,10 +175,10 @@ class Terms:
         return self._device_compute_bytes(frame, is_split=is_split) if frame.n_gpu_layers else 0
 
     def _device_compute_bytes(self, frame: Frame, *, is_split: bool) -> int:
-        """Where it `is_split`, a layer in memory is copied there to be computed, one matrix after the other.
+        """The compute buffer; if `is_split`, layers in memory are copied there and computed matrix by matrix.
 
-        Of dense models that has room among what other passes need; all experts of a layer are one matrix. For its
-        attention, the cells of a layer are copied.
+        For dense models they fit into what other passes need; all experts of a layer are one matrix. For its attention,
+        the cells of a layer are copied.
         """
         copied_bytes = 0
         if is_split:
@@ -186,7 +187,7 @@ class Terms:
         return self._num_devices * (compute_bytes(self.shape, frame.n_ubatch, frame.num_cells) + copied_bytes)
 
     def most_on_device(self, frame: Frame, room_bytes: int) -> int:
-        """The largest `n_gpu_layers` with which eq 2 holds; `frame`'s own does not count."""
+        """The largest `n_gpu_layers` with which eq 2 holds; `frame`'s own is ignored."""
         left = room_bytes - self.fixed_gpu_bytes - (self.demand.embedder_bytes if frame.embedder_on_gpu else 0)
         left -= self.shape.head_bytes
         whole, split = (self._device_compute_bytes(frame, is_split=is_split) for is_split in (False, True))
@@ -228,8 +229,8 @@ class Terms:
     def edge_bytes(self, frame: Frame, is_streaming: bool) -> int:
         """Weights in memory outside the layers.
 
-        Of token embeddings that are no head as well, and of other tables like them, a token touches a row: while layers
-        are streamed they are left to the page cache.
+        A token touches one row of token embeddings that are not also the head, and of other tables like them: while
+        layers are streamed, these are left to the page cache.
         """
         head = 0 if self.has_head(frame) else self.shape.output_bytes
         embeddings = self.shape.other_bytes - self.shape.output_bytes
@@ -239,7 +240,7 @@ class Terms:
         return head + (self.shape.head_bytes - self.shape.output_bytes if is_read_whole else 0)
 
     def weight_ram_bytes(self, frame: Frame, filling: Filling) -> int:
-        """Weights in memory, the ring with them; of what the system maps, what it can keep there."""
+        """Weights in memory including the ring; of mapped weights, what the system can keep there."""
         edges, layers = self.edge_bytes(frame, is_streaming=bool(filling.num_streamed)), self.ram_layer_bytes(frame)
         if filling.is_mapped:
             return max(0, min(filling.mapped_room_bytes, edges + layers))
@@ -250,24 +251,24 @@ class Terms:
         return edges + pinned + filling.ring_slots * spread.slot_bytes
 
     def worthwhile_tree_bytes(self, kv_type: KVType) -> int:
-        """Kept KV that is worth room beside weights: what one context holds."""
+        """Kept KV that is worth room alongside weights: what one context holds."""
         whole, wish = self.cell_bytes(kv_type) * self.demand.context_tokens, self.demand.wishes.kv_ram_bytes
         return whole if wish is None else min(whole, wish)
 
     def restored_bytes(self, kv_type: KVType, tree_bytes: int, cached_tokens: int) -> float:
-        """Of the kept KV of a prompt, the bytes that come from the disk."""
+        """How many bytes of a prompt's kept KV come from the disk."""
         if not cached_tokens:
             return 0.0
         missing = 1.0 - min(1.0, tree_bytes / max(1, self.worthwhile_tree_bytes(kv_type)))
         return cached_tokens * self.cell_bytes(kv_type) * missing
 
-    # --- what a pass finds where ---
+    # --- where a pass finds what it needs ---
 
     def mapped_bytes(self, frame: Frame, room_bytes: int) -> float:
         """What the system reads again in each pass that touches everything.
 
-        It throws out what was used longest ago, which is what a pass needs next: so all of it. Experts are chosen by
-        chance, and as many of them are there as fit.
+        It evicts what was used longest ago, which is what a pass needs next: so it reads all of it. Experts are chosen
+        almost at random, so as many of them are found in memory as fit.
         """
         num_bytes = self.ram_layer_bytes(frame) + (0 if self.has_head(frame) else self.shape.head_bytes)
         missing = 1.0 - min(1.0, room_bytes / max(1, num_bytes)) if self.shape.expert_share else 1.0
@@ -304,7 +305,7 @@ def cell_bytes(shape: ModelShape, kv_type: KVType) -> tuple[int, ...]:
 
 
 def homes_of(shape: ModelShape, placement: Placement) -> Homes:
-    """What a pass finds where, of a model that is loaded as it was placed."""
+    """Where a pass finds what it needs, for a model that is loaded as it was placed."""
     terms = Terms(Demand(shape, placement.num_cells, placement.num_slots))
     frame = Frame(
         placement.kv_type,
@@ -328,7 +329,7 @@ def homes_of(shape: ModelShape, placement: Placement) -> Homes:
 
 
 def split_of(placement: Placement) -> Split:
-    """Under which split of its layers a model that is placed so is measured."""
+    """The split of layers under which a model in this placement is measured."""
     return Split(placement.n_gpu_layers, placement.is_repacked, placement.copies_streamed)
 
 

@@ -1,4 +1,4 @@
-"""Work: what one pass over the layers of a model does, in bytes, by place; what it takes is the profile's to say."""
+"""Work: what one pass over the layers of a model does, in bytes, by place; the profile predicts how long it takes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class Work:
     """What one pass over the layers does, in bytes; `token_bytes` are weights times the tokens they are computed for.
 
     `streamed_bytes` come through a ring of `ring_slots` slots while others are computed, `mapped_bytes` are read where
-    they are touched, `copied_bytes` go from memory to a device: from page-locked memory, but for weights
-    that are not repacked. `hops` are the changes between processor and device.
+    they are touched, `copied_bytes` go from memory to a device: from page-locked memory, except for weights that are
+    not repacked. `hops` counts the changes between processor and device.
     """
 
     processor_bytes: float = 0.0

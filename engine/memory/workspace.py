@@ -1,9 +1,9 @@
 """What llama.cpp allocates besides weights and cells: a compute buffer for the largest pass, and rows of logits.
 
-It allocates them once for each context, at their worst. The formula follows from what it says it took, model by model
-(a test holds it against the library): activations of a pass, the mask over all cells in 16 bits, and a row of logits
-for each sequence. On a device that is what they take. In main memory a compute buffer takes what is written to: no
-pass has more tokens than `n_ubatch`, and none more rows than tokens, or than the answers at once can have.
+It allocates them once for each context, for the worst case. The formula follows from the sizes that it reports, model
+by model (a test compares it with the library): activations of a pass, the mask over all cells in 16 bits, and a row of
+logits for each sequence. On a device they take that much. In main memory a compute buffer takes what is written to: no
+pass has more tokens than `n_ubatch`, and none has more rows than tokens, or than the answers at once can have.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from functools import cache
 
 from engine.core import ModelShape
 
-# All activations of a token that live at the same time, in lengths of its vector: four of them, and those of a
+# All activations of a token that live at the same time, in multiples of its vector: four of them, and those of a
 # feed-forward part that is at most four times as wide.
 ACTIVATIONS = 16
 FLOAT_BYTES, MASK_BYTES = 4, 2
-# All answers, and everything that is kept in cells, need a sequence number each; each costs a row of logits, in the
-# output and in the compute buffer. What is kept is passages and conversations, so no more are needed than have so many
-# cells on the average.
+# Each answer, and everything that is kept in cells, needs a sequence number; each number costs a row of logits, in the
+# output and in the compute buffer. What is kept is passages and conversations, so there need not be more numbers than
+# if each had this many cells on average.
 LOGITS_BYTES, MIN_SEQUENCES, MAX_SEQUENCES = 128 * 2**20, 32, 255
 CELLS_OF_A_SEQUENCE = 32
 # A token that is written, and as many as may be drafted behind it.
 ROWS_OF_AN_ANSWER = 1 + 64
-# Behind them a context has one more, of tokens that fill batches up (generation/fours.py): llama.cpp has 256 in all.
+# A context has one more sequence, of tokens that fill batches up (generation/batch_padding.py); llama.cpp allows 256.
 ADDED_SEQUENCES = 1
 _UNKNOWN_WIDTH = 4096
-# A model that sums up what it has read reserves a state for each sequence, used or not: from a megabyte to 150. So many
-# are enough for what is kept, and so few for those who are answered and what is loaded meanwhile.
+# A model that compresses what it has read into a state reserves one for each sequence, used or not: from a megabyte to
+# 150. The maximum is enough for what is kept, and the minimum for running answers and what is loaded meanwhile.
 MAX_STATES, MIN_STATES, STATES_BYTES = 16, 6, 2**29
 
 
 def num_sequences(vocabulary_size: int, num_cells: int) -> int:
-    """How many sequence numbers a context of so many cells has."""
+    """How many sequence numbers a context of `num_cells` cells has."""
     return max(MIN_SEQUENCES, min(_affordable_rows(vocabulary_size), num_cells // CELLS_OF_A_SEQUENCE))
 
 
 def num_states(shape: ModelShape, num_slots: int) -> int:
-    """How many sequences a context has of a model that keeps a state of each; 0 of all others.
+    """How many sequences a context has of a model that keeps a state of each; 0 for all other models.
 
-    Three of four may be of those who are answered.
+    Up to three of four may belong to running answers.
     """
     num_bytes = sum(shape.state_bytes)
     if not num_bytes:
@@ -54,13 +54,13 @@ def _affordable_rows(vocabulary_size: int) -> int:
 
 
 def compute_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
-    """Of the buffer on a device that computes layers."""
+    """The compute buffer on a device that computes layers."""
     num_tokens = _reserved_tokens(shape, n_ubatch, num_cells)
     return _compute(shape, num_tokens, num_cells, _rows(shape, num_cells))
 
 
 def written_compute_bytes(shape: ModelShape, n_ubatch: int, num_cells: int, num_slots: int) -> int:
-    """Of the same buffer in main memory, with so many answers at once."""
+    """The same buffer in main memory, with `num_slots` answers at once."""
     rows = min(n_ubatch, num_sequences(shape.vocabulary_size, num_cells), num_slots * ROWS_OF_AN_ANSWER)
     return _compute(shape, n_ubatch, num_cells, rows)
 
@@ -74,7 +74,7 @@ def _compute(shape: ModelShape, num_tokens: int, num_cells: int, num_rows: int) 
 
 
 def input_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
-    """What stays in memory where a device computes all layers: the vectors of a pass on their way, and the mask."""
+    """What stays in memory where a device computes all layers: the input vectors of a pass, and the mask."""
     width = shape.width or _UNKNOWN_WIDTH
     return _reserved_tokens(shape, n_ubatch, num_cells) * (2 * width * FLOAT_BYTES + num_cells * MASK_BYTES)
 
@@ -84,15 +84,15 @@ def _rows(shape: ModelShape, num_cells: int) -> int:
 
 
 def _reserved_tokens(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
-    """Of a pass: llama.cpp makes room for as many of each sequence. We count one of as many as a large context has.
+    """The tokens that a pass reserves room for: llama.cpp reserves equally many of each sequence.
 
-    A small one needs less, but beside layers in memory a device takes more than the activations of its own: what is too
-    little there ends a load, where main memory gives way.
+    It is computed as for a large context. A small one needs less, but for layers in memory a device takes more than its
+    own activations: too little makes a load fail on a device, while main memory can be freed.
     """
     num_rows = _rows(shape, num_cells)
     return max(-(-n_ubatch // num_rows) * num_rows, _affordable_rows(shape.vocabulary_size) + ADDED_SEQUENCES)
 
 
 def output_bytes(shape: ModelShape, num_cells: int) -> int:
-    """Rows of logits that come out, in memory: all of them are written to when they are allocated."""
+    """The rows of output logits in memory: all of them are written to when they are allocated."""
     return _rows(shape, num_cells) * shape.vocabulary_size * FLOAT_BYTES

@@ -49,7 +49,7 @@ def device() -> Device:
     start_backend()
     found = next(iter(probe_devices()), None)
     if found is None:
-        pytest.skip("llama.cpp sees no device here (README, Two commands)")
+        pytest.skip("llama.cpp sees no device here (tests/device/README.md)")
     return found
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.events import MemoryShort
-from engine.generation import premises
+from engine.generation import shared_resources
 from engine.memory.devices import probe_devices
 from tests.device.conftest import PATIENCE_S, DeviceDesk
 
@@ -24,7 +24,9 @@ from tests.device.conftest import PATIENCE_S, DeviceDesk
 def main(model: Path, question: str, folder: Path, believed_bytes: int | None = None) -> None:
     """Prints what was given up, what was told of it, and the answer."""
     if believed_bytes is not None:
-        premises.probe_devices = lambda: tuple(replace(one, free_bytes=believed_bytes) for one in probe_devices())
+        shared_resources.probe_devices = lambda: tuple(
+            replace(one, free_bytes=believed_bytes) for one in probe_devices()
+        )
     desk = DeviceDesk(folder, n_ubatch=128)
     if believed_bytes is not None:
         # As by default: what is kept free is what others may take.

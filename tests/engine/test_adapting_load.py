@@ -107,7 +107,9 @@ def test_slots_rise_with_the_load_and_partitions_make_room_for_them_and_both_com
     assert busy.num_slots >= BUSY > calm.num_slots >= CALM
     assert 1 <= busy.num_resident < calm.num_resident
     assert calm_again == calm
-    assert busy_again == busy
+    # One may have ended just when that is decided, and another slot is not worth a pause of all.
+    assert busy_again.num_slots >= BUSY - 1
+    assert busy_again.num_resident == busy.num_resident
     assert machine.most_bytes <= machine.loop.budgets().ram_bytes
 
 

@@ -104,7 +104,7 @@ class FakeEngineClient(QObject):
         self.phase = phase
         self.phase_changed.emit(phase)
 
-    def die(self, sentence: str = "The engine ended unexpectedly. It is being started again.") -> None:
+    def die(self, sentence: str = "The engine ended unexpectedly. It is restarting.") -> None:
         """The engine is gone: open requests fail, then the death is told, as by the real client."""
         self._fail_open()
         self.state = "restarting"

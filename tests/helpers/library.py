@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,9 +42,13 @@ class FakeParser:
     patience: list[float] = field(default_factory=list)
     began: threading.Event = field(default_factory=threading.Event)
     has_ocr: bool = False
+    num_forgotten: int = 0
 
     def __post_init__(self) -> None:
         self.gate.set()
+
+    def forget_recognised(self) -> None:
+        self.num_forgotten += 1
 
     def can_ocr(self, languages: Sequence[str]) -> bool:
         return self.has_ocr
@@ -115,6 +119,7 @@ class FakeTable:
     num_optimized: int = 0
     went_back_to_ns: int | None = None
     set_aside: tuple[Path, ...] = ()
+    rows_aside: dict[int, list[ChunkRow]] = field(default_factory=dict)
     is_removed_kept: bool = False
     is_hurried: bool = False
     is_set_aside_dropped: bool = False
@@ -153,11 +158,18 @@ class FakeTable:
     def forget_soon(self) -> None:
         self.is_hurried = True
 
-    def forget_removed(self) -> None:
+    def forget_removed(self) -> bool:
+        was_hurried = self.is_hurried
         self.is_removed_kept = self.is_hurried = False
+        return was_hurried
 
     def forget_loss(self) -> None:
         self.went_back_to_ns = None
+
+    def rows_set_aside(self, wanted: Mapping[int, int]) -> Iterable[dict[int, list[ChunkRow]]]:
+        for document_id, rows in self.rows_aside.items():
+            if len(rows) == wanted.get(document_id):
+                yield {document_id: rows}
 
     def drop_set_aside(self) -> None:
         self.is_set_aside_dropped = True

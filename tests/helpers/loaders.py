@@ -11,7 +11,7 @@ from engine.generation.load_plan import Planning, unmeasured
 from engine.generation.load_planner import LoadPlanner
 from engine.generation.load_trials import LoadTrials
 from engine.generation.loader import MakeRoom, ModelLoader
-from engine.generation.premises import Premises
+from engine.generation.shared_resources import SharedResources
 from engine.memory.ledger import Ledger
 
 
@@ -24,7 +24,7 @@ def loader_in(
     make_room: MakeRoom = lambda placement, is_given_up: None,
 ) -> ModelLoader:
     """Keeps what it reads in `folder`; other memory competes with nothing."""
-    premises = Premises(
+    shared = SharedResources(
         folder / "kv", ledger if ledger is not None else Ledger(), LoadTrials(folder / "model-on-trial.json")
     )
-    return ModelLoader(LoadPlanner(settings, folder, premises, planning), publish, make_room=make_room)
+    return ModelLoader(LoadPlanner(settings, folder, shared, planning), publish, make_room=make_room)

@@ -247,7 +247,15 @@ class FakeKeeper:
             self._context.copy(node.slot, sequence.slot, node.start, node.end)
         return sequence.end
 
-    def keep(self, segments: Sequence[Segment], sequence: CellSequence, seconds: float, computed_tokens: int) -> None:
+    def keep(
+        self,
+        segments: Sequence[Segment],
+        sequence: CellSequence,
+        seconds: float,
+        computed_tokens: int,
+        *,
+        can_wait: bool = True,
+    ) -> None:
         self.kept.append((sum(len(segment.tokens) for segment in segments), seconds, computed_tokens))
         start, path = 0, ()
         for segment in segments:

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any, Literal
 
 from engine.core import SamplingParams
-from engine.generation.admission import Admission
+from engine.generation.admission import Admission, AdmissionLimits
 from engine.generation.cells import Cells, CellSequence
 from engine.generation.context import Stretch
 from engine.generation.counters import Tally
@@ -227,10 +227,7 @@ class Parts:
             self.profile,
             self.tally,
             self.time,
-            max_running,
-            self.context.n_ubatch,
-            swap_budget_bytes,
-            pays_by_pass=pays_by_pass,
+            AdmissionLimits(max_running, self.context.n_ubatch, swap_budget_bytes, pays_by_pass=pays_by_pass),
         )
         self._num_arrived = 0
 

@@ -44,7 +44,6 @@ def llama_shape(
         kv_cell_bytes=(2 * kv_width * 2,) * layers,
         vocabulary_size=vocabulary,
         file_bytes=layer_bytes * layers + embeddings + output + 8 * MIB,
-        has_chat_template=True,
         width=width,
     )
 
@@ -120,7 +119,6 @@ def random_shape(chance: random.Random) -> ModelShape:
         kv_cell_bytes=tuple(chance.choice((1024, 2048, 4096)) for _ in range(layers)),
         vocabulary_size=chance.choice((32_000, 128_256, 256_000)),
         file_bytes=sum(sizes) + embeddings + output + MIB,
-        has_chat_template=True,
         expert_share=0.9 if is_mixture else 0.0,
         expert_use=chance.choice((0.06, 0.25)) if is_mixture else 1.0,
         width=chance.choice((0, 2048, 8192)),

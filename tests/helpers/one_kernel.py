@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.generation.fours import Fours, num_to_fours
+from engine.generation.batch_padding import BatchPadding, default_padding
 
 
 def take_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is tried."""
-    monkeypatch.setattr(Fours, "num_to_add", lambda self, num_tokens, n_ubatch, **_: num_to_fours(num_tokens, n_ubatch))
+    monkeypatch.setattr(
+        BatchPadding, "num_to_add", lambda self, num_tokens, n_ubatch, **_: default_padding(num_tokens, n_ubatch)
+    )

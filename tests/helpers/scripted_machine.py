@@ -17,7 +17,7 @@ from engine.generation.weights.layer_leases import LayerLeases
 from engine.handing_over import Here
 from engine.making_room import RoomMaker
 from engine.memory.demand import DECIDED_OWNERS, Backlog, Demand, Wishes, undecided
-from engine.memory.gangs import Sharing
+from engine.memory.gangs import QueueSharing
 from engine.memory.hardware import CgroupMemory, Device, Hardware, ProcessMemory
 from engine.memory.ladder import LadderState, Rung, constrained, next_rung
 from engine.memory.ledger import Lease, Ledger
@@ -26,13 +26,11 @@ from engine.memory.pressure import PressureGauge, Stalls
 from engine.memory.profile import Profile
 from engine.memory.room import Held
 from engine.memory.runtime import in_other_processes
+from engine.memory_interfaces import InForce, MemoryState, Use
 from engine.profiled import ProfiledPlanner
-from engine.sight import InForce, Senses, Use
 
 # 3.2 GB of weights in 32 layers, cells of 64 KiB.
-SHAPE = ModelShape(
-    "m", "llama", 8192, (96 * MIB,) * 32, 256 * MIB, 128 * MIB, (2048,) * 32, 32_000, 3328 * MIB, has_chat_template=True
-)
+SHAPE = ModelShape("m", "llama", 8192, (96 * MIB,) * 32, 256 * MIB, 128 * MIB, (2048,) * 32, 32_000, 3328 * MIB)
 RUNTIME_BYTES = 512 * MIB
 PARTITIONS, PARTITION_BYTES = 8, 200 * MIB
 
@@ -65,7 +63,7 @@ class ScriptedMachine:
     applied: list[Placement] = field(default_factory=list)
     index_budgets: list[int] = field(default_factory=list)
     acts: list[str] = field(default_factory=list)
-    sharings: list[Sharing | None] = field(default_factory=list)
+    sharings: list[QueueSharing | None] = field(default_factory=list)
     on_tick: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
@@ -88,7 +86,7 @@ class ScriptedMachine:
         self.ledger.take("runtime", "interpreter and libraries", "ram", RUNTIME_BYTES)
         self.planner = ProfiledPlanner(lambda: self.profile)
         self.loop = Adapting(
-            Senses(self.hardware, lambda: self.settings, lambda: self.backlog, self.in_force, self.use),
+            MemoryState(self.hardware, lambda: self.settings, lambda: self.backlog, self.in_force, self.use),
             self,
             self.ledger,
             self.planner.plan,
@@ -113,7 +111,7 @@ class ScriptedMachine:
         gpu_free = self.gpu_bytes - self.gpu_others_bytes - gpu
         devices = (Device("GPU0", "A card", self.gpu_bytes, gpu_free),) if self.gpu_bytes else ()
         process = ProcessMemory(kept + pages, kept, pages)
-        group = CgroupMemory(self.ram_bytes, left, kept + pages, kept, 0, 0, 0, 0)
+        group = CgroupMemory(self.ram_bytes, left, kept, 0, 0, 0, 0)
         disk = 500 * GIB, self.disk_free_bytes
         return Hardware(self.ram_bytes, left - pages, *disk, kept + pages, devices, process, group)
 
@@ -176,7 +174,7 @@ class ScriptedMachine:
     def keep_in_cells(self, may_lie: bool) -> None:
         self.acts.append(f"cells {may_lie}")
 
-    def share_steps(self, sharing: Sharing | None) -> None:
+    def share_steps(self, sharing: QueueSharing | None) -> None:
         self.sharings.append(sharing)
 
     def set_aside_on_disk(self, is_on_disk: bool) -> None:
@@ -253,4 +251,4 @@ class ScriptedMachine:
         self.most_bytes = max(self.most_bytes, self.ledger.counted_bytes("ram"))
 
 
-NO_SHAPE = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False)
+NO_SHAPE = ModelShape("", "", 0, (), 0, 0, (), 0, 0)

@@ -1,4 +1,4 @@
-"""Models that take turns, without models: what a load comes to by the rules of engine/generation/rounds.py alone.
+"""Models that take turns, without models: what a load comes to by the rules of engine/generation/time_slices.py alone.
 
 Reading takes `read_s` a prompt token, a step that writes `step_s` and a little for each answer in it, a model that is
 not in memory `switch_s` to come. `num_resident` have room, and each writes `SLOTS` answers at once.
@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from engine.generation.rounds import GROUP_SIZE, LateTurns, NextTurn, Targets, Used, Waiting, begun, turn_after
+from engine.generation.time_slices import GROUP_SIZE, LateTurns, NextTurn, Targets, Used, Waiting, begun, turn_after
 
 SLOTS, CHUNK = 4, 512
 Next = Callable[[Waiting | None, Sequence[Waiting], Used, LateTurns, Targets, float], NextTurn | None]

@@ -1,4 +1,4 @@
-"""Where llama.cpp has the tensors of a loaded model, asked of the library itself: no header of C tells."""
+"""Where llama.cpp has the tensors of a loaded model, asked of the library itself: no C header exposes it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import llama_cpp.llama_cpp as llama
 
 from engine.errors import NotStreamable
 
-# llama_model::get_tensor(char const *) const, as compilers of Linux write it.
+# llama_model::get_tensor(char const *) const, as compilers of Linux mangle it.
 _GET_TENSOR = "_ZNK11llama_model10get_tensorEPKc"
 
 
 def addresses_of(model_handle: Any, names: Iterable[str]) -> dict[str, int]:
-    """The address of each tensor's first byte, by name; of those that the model has.
+    """The address of each tensor's first byte, by name, for those that the model has.
 
     Raises:
-        NotStreamable: This build of llama.cpp does not tell.
+        NotStreamable: This build of llama.cpp does not expose it.
     """
     try:
         get_tensor = getattr(llama._lib, _GET_TENSOR)

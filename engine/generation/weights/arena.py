@@ -1,8 +1,8 @@
 """The arena: one memory file whose ranges are the slots, so that several layers can be seen through the same memory.
 
-Ranges are handed out one after another and stay where they are; one that nobody is left in holds no memory. Pinned
-layers lie in private memory instead, which many addresses cannot share but the system can give in large pages: with
-these, computing from pinned layers is as fast as from the mapped file, and giving them back takes a tenth of the time.
+Ranges are handed out one after another and stay in place; an unused one holds no memory. Pinned layers lie in private
+memory instead, which several addresses cannot share but the system can provide in large pages: with these, computing
+from pinned layers is as fast as from the mapped file, and freeing them takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Arena:
         return offset
 
     def give_back(self, offset: int, num_bytes: int) -> None:
-        """Empties a range; whoever still has it mapped reads zeros."""
+        """Empties a range; where it is still mapped, it reads as zeros."""
         if num_bytes and not punch(self.descriptor, offset, num_bytes):
             log.error("%d bytes of memory could not be given back.", num_bytes)
 
     @property
     def held_bytes(self) -> int:
-        """Memory that lies behind it now."""
+        """The memory behind it now."""
         return os.fstat(self.descriptor).st_blocks * 512 if self.descriptor >= 0 else 0
 
     def close(self) -> None:

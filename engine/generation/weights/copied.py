@@ -1,6 +1,6 @@
-"""Copied weights: what llama.cpp holds in the order that the processor reads fastest leaves memory, and comes back.
+"""Copied weights: those that llama.cpp holds in the order that the processor reads fastest leave memory, and come back.
 
-It is written to a file (copied_file.py) the first time it leaves, and read from there.
+They are written to a file (copied_file.py) the first time they leave, and read from there.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from engine.generation.weights.memory_map import MADV_DONTNEED, advise, bytes_at
 from engine.memory.ledger import Ledger
 from engine.memory.pages import Range
 
-# The allocator's own words lie before a buffer, and a part of a page behind it; anything larger is somebody else's.
+# The allocator's header lies before a buffer, and a part of a page after it; a larger range belongs to others.
 MOST_AROUND_BYTES = 32 << 10
 PIECE_BYTES = 8 << 20
 NUM_READERS = 4
-# Whoever waits for pieces is asked so often whether that goes on, however slow a disk is.
+# How often a wait for pieces checks whether it goes on, however slow a disk is.
 LOOK_SECONDS = 0.1
 GoesOn = Callable[[], bool]
 
 
 def range_of(ranges: Sequence[Range], num_bytes: int) -> Range | None:
-    """Whole pages within the one range of memory that a buffer of about so many bytes lies in; None where none is sure.
+    """Whole pages within the one range of memory that holds a buffer of about `num_bytes`; None where that is unclear.
 
-    The first page and the last are left out: there the allocator has its own words, and reads them when it is freed.
+    The first page and the last are left out: the allocator has its own data there, and reads it when freeing.
     """
     fitting = [one for one in ranges if abs(one[1] - one[0] - num_bytes) <= MOST_AROUND_BYTES]
     if not num_bytes or len(fitting) != 1:
@@ -41,15 +41,15 @@ def range_of(ranges: Sequence[Range], num_bytes: int) -> Range | None:
 
 
 class CopiedWeights:
-    """Of one loaded model, on the generation thread. Nothing is computed with it unless they are there."""
+    """Weights of one loaded model, on the generation thread. Nothing is computed with it unless they are there."""
 
     def __init__(self, where: Range, folder: Path, ledger: Ledger) -> None:
-        """They are in memory, and in no file.
+        """Starts with the weights in memory, and in no file.
 
         Args:
-            where: Their addresses; nobody ever writes there.
-            folder: Whose disk takes them.
-            ledger: Knows of the file.
+            where: Their addresses, which are never written to.
+            folder: On the disk that takes them.
+            ledger: Gets the file.
         """
         self._start, self._end = where
         self._folder, self._ledger = folder, ledger
@@ -61,14 +61,14 @@ class CopiedWeights:
         return self._end - self._start
 
     def leave(self, disk_budget_bytes: int | None = None, goes_on: GoesOn = lambda: True) -> None:
-        """Gives their memory back; the file they are read from is not made beyond a budget for all on the disk.
+        """Frees their memory; their file is not made where that would exceed the budget for everything on disk.
 
         Args:
             disk_budget_bytes: That budget; None where there is none.
-            goes_on: Asked between pieces, since writing them may take a minute; False where nobody waits any more.
+            goes_on: Called between pieces, since writing them may take a minute; False cancels.
 
         Raises:
-            OSError: They could not be written, or nobody waited for that; they stay.
+            OSError: They could not be written, or that was cancelled; they stay.
         """
         if self._file is None:
             self._file = self._written(disk_budget_bytes, goes_on)
@@ -95,7 +95,7 @@ class CopiedWeights:
         self.is_there = True
 
     def close(self) -> None:
-        """Lets go of the file. A second call does nothing."""
+        """Closes the file. A second call does nothing."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -1,7 +1,7 @@
-"""The file that weights in the processor's order are read from: it has no name, and goes with the process.
+"""The file that weights in the processor's order are read from: it has no name, and is removed with the process.
 
-Making that order takes longer than reading it, so it is made once. The file can be of no use to another process, whose
-llama.cpp or processor may have another order; without a name, nothing of it is left, whatever ends us.
+Making that order takes longer than reading it, so it is made once. The file cannot be of use to another process, whose
+llama.cpp or processor may have another order; without a name, nothing of it is left, however the process ends.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from engine.memory.room import require_disk_room
 
 
 class CopiedFile:
-    """From several threads at a time, as long as nobody closes it."""
+    """Usable from several threads at a time, until it is closed."""
 
     def __init__(self, folder: Path, where: Range, ledger: Ledger) -> None:
-        """Has room, and nothing in it.
+        """Makes an empty file with room for the weights.
 
         Args:
-            folder: Whose disk takes it.
+            folder: On the disk that takes it.
             where: The addresses of what it will hold, whole pages.
-            ledger: Knows of it.
+            ledger: Gets its bytes.
 
         Raises:
             OSError: It cannot be made, or the disk would be full.
@@ -47,7 +47,7 @@ class CopiedFile:
 
     @property
     def path(self) -> Path:
-        """Under which it can be opened once more, by this process and on Linux."""
+        """A path under which this process can open it again, on Linux."""
         return Path(f"/proc/self/fd/{self._file.fileno()}")
 
     def write(self, data: Any, offset: int) -> None:
@@ -67,15 +67,15 @@ class CopiedFile:
             view, offset = view[done:], offset + done
 
     def show_streamed(self, num_bytes: int) -> None:
-        """So much of it is told of by those who read it again and again; here stays the rest."""
+        """The readers enter this much of it in the ledger themselves; here the rest stays."""
         self._lease.resize(max(0, self.where[1] - self.where[0] - num_bytes))
 
     def leave_cache(self) -> None:
-        """Has all of it on the disk and nowhere else. Raises OSError."""
+        """Moves all of it out of the page cache to disk. Raises OSError."""
         os.fdatasync(self._file.fileno())
         os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
-        """Nothing is left of it. A second call does nothing."""
+        """Closes it; nothing is left of it. A second call does nothing."""
         self._file.close()
         self._lease.release()

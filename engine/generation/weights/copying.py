@@ -1,11 +1,11 @@
 """Copying: whether a device may compute large batches of streamed layers, whose weights it copies for that.
 
 llama.cpp computes a graph in splits: steps that follow each other on the same device. What a split takes from elsewhere
-is copied when it begins. A step that takes a weight from memory begins one, but only where the split that it would
-belong to takes something from elsewhere already (ggml-backend.cpp, ggml_backend_sched_split_graph). So most weights are
-copied right before they are needed, when all before them was computed and the ring has been told; others as soon as
-their split begins, however much is computed before they are needed. If a stage ends in between, the next one is not
-there yet.
+is copied when it begins. A step that takes a weight from memory begins a split, but only where the present split
+already takes something from elsewhere (ggml-backend.cpp, ggml_backend_sched_split_graph). So most weights are copied
+right before they are needed, when all before them was computed and the ring has been notified; others as soon as their
+split begins, however much is computed before they are needed. If a stage ends in between, the next one is not in memory
+yet.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def copied_too_early(
         nodes: Of a graph, in order.
         stages: They end where the nodes say.
         in_memory: Layers that may be streamed.
-        weights: The names of the model's tensors, of whatever layer or none.
+        weights: The names of the model's tensors, of any layer or none.
     """
     ended = _stages_ended(nodes, stages)
     for name, begun in _copies(nodes, weights):
@@ -44,7 +44,7 @@ def _stages_ended(nodes: Sequence[Node], stages: Stages) -> list[int]:
 
 
 def _copies(nodes: Sequence[Node], weights: Collection[str]) -> Iterator[tuple[str, int]]:
-    """What is copied to a device, each with the place of the node that begins the split that it is copied for."""
+    """What is copied to a device, each with the index of the node that begins the split that it is copied for."""
     there: set[tuple[str, str]] = set()
     device, begun, takes_something = None, 0, False
     for place, node in enumerate(nodes):
@@ -54,7 +54,7 @@ def _copies(nodes: Sequence[Node], weights: Collection[str]) -> Iterator[tuple[s
         if node.device != device or (takes_weight and takes_something):
             device, begun, takes_something = node.device, place, False
         for name in node.copied:
-            # What was copied there before is there.
+            # What was copied before is on the device already.
             if (node.device, name) not in there:
                 there.add((node.device, name))
                 takes_something = True

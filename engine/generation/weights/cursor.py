@@ -1,8 +1,9 @@
-"""The cursor: where llama.cpp is in the model, told by its own callback, which waits there for the stage that follows.
+"""The cursor: where llama.cpp is in the model, by its own callback, which waits there for the following stage.
 
-llama.cpp asks before each node of the graph whether it is to stop behind it, and is told yes only at the end of a stage
-(stages.py) next to one that is read. What an exception in there would do is worse than an error: llama_decode goes on,
-returns 0, and its logits are garbage. So nothing is raised: `is_lost` says after the decode that they must not be used.
+llama.cpp asks before each node of the graph whether it is to stop after it; the answer is yes only at the end of a
+stage (stages.py) next to one that is read. What an exception in there would do is worse than an error: llama_decode
+goes on, returns 0, and its logits are garbage. So nothing is raised: `is_lost` says after the decode that they must not
+be used.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def node_name() -> Callable[[int], bytes]:
-    """How ggml calls a node; the lock of Python's threads stays held, as handing it on costs more."""
+    """How ggml names a node; the GIL stays held, because releasing it costs more."""
     library = ctypes.PyDLL(None, handle=llama._lib._handle)
     name_of = library.ggml_get_name
     name_of.argtypes, name_of.restype = (ctypes.c_void_p,), ctypes.c_char_p
@@ -32,7 +33,7 @@ class Cursor:
     """Used on the thread that decodes."""
 
     def __init__(self, readers: Readers, marks: Sequence[bytes]) -> None:
-        """`marks` are the names of the nodes at which stages end, in order."""
+        """Starts; `marks` are the names of the nodes at which stages end, in order."""
         self._readers, self._names, self._num_stages = readers, marks, len(marks)
         self._marks: dict[bytes, int] = {}
         self._order: Sequence[int] = ()
@@ -70,7 +71,7 @@ class Cursor:
         return self._at == 0
 
     def _on_node(self) -> Callable[[int, bool, object], bool]:
-        """The callback: some thirty calls for each layer of each pass, so the way of most of them is short."""
+        """The callback: some thirty calls for each layer of each pass, so the common path is short."""
         marks, name_of = self._marks, node_name()
 
         def on_node(tensor: int, is_asked: bool, user_data: object) -> bool:
@@ -78,7 +79,7 @@ class Cursor:
                 return name_of(tensor) in marks
             try:
                 self._reach(marks[name_of(tensor)])
-            except Exception as error:  # noqa: BLE001 - llama.cpp would go on with what it has not got
+            except Exception as error:  # noqa: BLE001 - llama.cpp would go on without its weights
                 log.error("The cursor lost its place: %s", error)
                 self.is_lost = True
             return True

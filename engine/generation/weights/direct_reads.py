@@ -1,7 +1,7 @@
-"""Reads of a model's files that pass the page cache by: what is read goes where it is needed and nowhere else.
+"""Reads of a model's files that bypass the page cache: what is read goes where it is needed and nowhere else.
 
-Direct reads want offsets, lengths and addresses in units that the file system names (statx, STATX_DIOALIGN). One that
-knows no direct reads, as in memory or on a network, is read through the cache, which is told to forget each piece.
+Direct reads need offsets, lengths and addresses in units that the file system names (statx, STATX_DIOALIGN). One that
+knows no direct reads, as in memory or on a network, is read through the cache, which then drops each piece.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class WeightFiles(Protocol):
         """Fills the writable buffer `into` with the bytes from `offset` on of a file.
 
         Raises:
-            FileChanged: Somebody has written into the file, or cut it, since it was opened.
+            FileChanged: The file was written to, or cut, since it was opened.
             OSError: They could not be read.
         """
 
@@ -55,7 +55,7 @@ class DirectFiles:
     """See the module."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        """Opens them.
+        """Opens the files.
 
         Raises:
             OSError: One cannot be opened.
@@ -67,7 +67,7 @@ class DirectFiles:
         try:
             for path in paths:
                 self._descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-                # Else a few bytes bring megabytes behind them into the cache.
+                # Otherwise a few bytes bring megabytes after them into the cache.
                 os.posix_fadvise(self._descriptors[-1], 0, 0, os.POSIX_FADV_RANDOM)
                 self._direct.append(_open_direct(path))
                 self._as_opened.append(_state(self._descriptors[-1]))
@@ -82,7 +82,7 @@ class DirectFiles:
             if count <= 0:
                 raise FileChanged
             view, offset = view[count:], offset + count
-        # After it, so that nothing that was written before the read is missed.
+        # After the read, so that nothing that was written before it is missed.
         if _state(self._descriptors[part]) != self._as_opened[part]:
             raise FileChanged
 
@@ -117,13 +117,13 @@ class DirectFiles:
 
 
 def _state(descriptor: int) -> tuple[int, int]:
-    """Size and time of the last change: both stay as they are unless somebody writes."""
+    """Size and time of the last change: both stay as they are unless the file is written to."""
     status = os.fstat(descriptor)
     return status.st_size, status.st_mtime_ns
 
 
 def _open_direct(path: Path) -> int | None:
-    """A descriptor for direct reads of whole pages, where there are such."""
+    """A descriptor for direct reads of whole pages, where these are possible."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
     except OSError as error:

@@ -2,7 +2,7 @@
 
 A stage is the list of its tensors' bytes, not the span from the first to the last. Pages that it shares with its
 neighbours are its edges; the rest can be moved without touching anything else. Tensors that llama.cpp has copied into
-the processor's order lie in another file than the others, and those of them that are small are not worth reading again.
+the processor's order lie in another file than the others; of these, small ones are not worth reading again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.models.fit import MOST_STRETCHES, picks_experts
 from engine.models.gguf import READ_BY_ROW, TensorExtent, layer_of
 
 EMBEDDINGS, OUTPUT, UNNAMED = "token_embd.weight", "output.weight", "without a name"
-# Of norms and biases, those of all layers are less than one slot.
+# Norms and biases of all layers together are smaller than one slot.
 SMALL_BYTES = 2**20
 # A stage's number, or the name of a tensor that is read or kept by itself.
 Label = int | str
@@ -41,7 +41,7 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Pages by what lies in them; `edges` are single pages with bytes of several, or with an end of one.
+    """Pages by what lies in them; `edges` are single pages with bytes of several stages, or with an end of one.
 
     `stages` has an entry for every stage, empty where its layer lies on a device; `layers` are the stages of each.
     `pinned` are tensors of no layer that each pass reads as a whole, `scattered` those of which it reads a few rows.
@@ -86,15 +86,15 @@ def layout_of(
 
     Args:
         tables: The tensors of each file.
-        stages: The model's layers, and what they come apart into.
+        stages: The model's layers, and the stages that they divide into.
         in_memory: Layers whose weights the processor reads; the others lie on a device.
-        is_output_in_memory: Whether the output head does as well.
-        page_bytes: What the system maps at a time.
-        copied: Tensors that are read from one more file, which comes behind the others (`copied_table`).
+        is_output_in_memory: Whether the processor reads the output head as well.
+        page_bytes: The size of a page of the system.
+        copied: Tensors that are read from one more file, which comes after the others (`copied_table`).
 
     Raises:
-        NotStreamable: The tensors of layers lie between each other in a file, or some over others; or most of a layer
-            is not needed at each pass.
+        NotStreamable: The tensors of layers are interleaved in a file, or overlap; or most of a layer is not needed at
+            each pass.
     """
     if picks_experts(tables):
         raise NotStreamable(
@@ -102,29 +102,17 @@ def layout_of(
         )
     for table in tables:
         _require_apart(table)
-    elsewhere = frozenset(tensor.name for tensor in copied) - {EMBEDDINGS}
-
-    def label_of(tensor: TensorExtent) -> Label | None:
-        """None of what is not needed from this file."""
-        layer = layer_of(tensor.name)
-        is_needed = layer in in_memory if layer is not None else is_output_in_memory or not _is_of_head(tensor)
-        if tensor.name in elsewhere or not is_needed:
-            return None
-        is_kept = layer is None or (copied and tensor.num_bytes < SMALL_BYTES)
-        return tensor.name if is_kept else stages.of(tensor.name)
-
+    copied_names = frozenset(tensor.name for tensor in copied)
+    label_of = _labels(stages, in_memory, copied_names, is_output_in_memory=is_output_in_memory)
     runs = [run for part, table in enumerate(tables) for run in _runs(part, table, label_of)]
     runs += _runs(len(tables), copied, lambda tensor: tensor.name if (of := stages.of(tensor.name)) is None else of)
-    names = {tensor.name for table in (*tables, copied) for tensor in table}
-    reads_all_embeddings = OUTPUT not in names and is_output_in_memory
-    inner: dict[Label, list[Pages]] = {}
-    for run in runs:
-        pages = _whole_pages(run, page_bytes)
-        inner.setdefault(run.label, []).extend([pages] if pages.num_bytes > 0 else [])
-    others = {label: tuple(pages) for label, pages in inner.items() if isinstance(label, str)}
+    pages_of = _pages_by_label(runs, page_bytes)
+    others = {label: pages for label, pages in pages_of.items() if isinstance(label, str)}
+    has_output_head = any(tensor.name == OUTPUT for table in (*tables, copied) for tensor in table)
+    reads_all_embeddings = is_output_in_memory and not has_output_head
     is_scattered = READ_BY_ROW if reads_all_embeddings else READ_BY_ROW | {EMBEDDINGS}
     return Layout(
-        stages=tuple(tuple(inner.get(stage, ())) for stage in range(stages.num_stages)),
+        stages=tuple(pages_of.get(stage, ()) for stage in range(stages.num_stages)),
         layers=stages.layers,
         pinned=MappingProxyType({name: pages for name, pages in others.items() if name not in is_scattered}),
         scattered=MappingProxyType({name: pages for name, pages in others.items() if name in is_scattered}),
@@ -132,19 +120,52 @@ def layout_of(
     )
 
 
+def _labels(
+    stages: Stages, in_memory: Collection[int], copied_names: Collection[str], *, is_output_in_memory: bool
+) -> Callable[[TensorExtent], Label | None]:
+    """Labels the tensors of the model's own files; None where a tensor is not needed from there."""
+    elsewhere = frozenset(copied_names) - {EMBEDDINGS}
+
+    def is_needed(tensor: TensorExtent, layer: int | None) -> bool:
+        if tensor.name in elsewhere:
+            return False
+        if layer is None:
+            return is_output_in_memory or not _is_of_head(tensor)
+        return layer in in_memory
+
+    def label_of(tensor: TensorExtent) -> Label | None:
+        layer = layer_of(tensor.name)
+        if not is_needed(tensor, layer):
+            return None
+        # With a copy of the large ones, small tensors are not worth reading again.
+        is_kept = layer is None or (copied_names and tensor.num_bytes < SMALL_BYTES)
+        return tensor.name if is_kept else stages.of(tensor.name)
+
+    return label_of
+
+
+def _pages_by_label(runs: Sequence[_Run], page_bytes: int) -> dict[Label, tuple[Pages, ...]]:
+    """The whole pages of all runs, by what lies in them; empty where a run fills no page."""
+    found: dict[Label, tuple[Pages, ...]] = {}
+    for run in runs:
+        pages = _whole_pages(run, page_bytes)
+        found[run.label] = (*found.get(run.label, ()), *([pages] if pages.num_bytes > 0 else []))
+    return found
+
+
 def copied_table(
     tables: Sequence[Sequence[TensorExtent]], addresses: Mapping[str, int], start: int, end: int
 ) -> tuple[TensorExtent, ...]:
-    """What lies between two addresses, in bytes from the first of them; a tensor that lies across one of them is cut.
+    """The tensors between two addresses, in bytes from the first of them; one that lies across a boundary is cut.
 
-    What is there without a name is told as what else a pass reads: embeddings that are the output head as well have
+    A range without a name is taken for something else that a pass reads: embeddings that are also the output head have
     one name and lie in two places.
 
     Args:
         tables: The tensors of each file.
-        addresses: Where tensors are looked for, by their names.
+        addresses: The addresses of tensors, by their names.
         start: The first address that counts.
-        end: The first behind it that does not.
+        end: The first address after it that does not.
     """
     found = []
     sizes = {tensor.name: tensor.num_bytes for table in tables for tensor in table}
@@ -183,7 +204,7 @@ def _in_order(table: Sequence[TensorExtent]) -> list[TensorExtent]:
 
 
 def _require_apart(table: Sequence[TensorExtent]) -> None:
-    """A layer may be cut by the end of a file, or have a few tensors elsewhere; not each of its own."""
+    """A layer may be cut by the end of a file, or have a few tensors elsewhere, but not in a place of its own each."""
     stretches = Counter(layer for layer, _ in groupby(layer_of(tensor.name) for tensor in _in_order(table)))
     if any(layer is not None and count > MOST_STRETCHES for layer, count in stretches.items()):
         raise NotStreamable("The layers of this model lie between each other in its file.")

@@ -1,15 +1,15 @@
-"""Pages of a model's file that nobody reads again, because llama.cpp copied the weights into another order.
+"""Pages of a model's file that are not read again, because llama.cpp copied the weights into another order.
 
 Where weights are repacked, each of their bytes is in memory twice after a load: in llama.cpp's own buffer, which stays,
 and in the page of the file that it was copied from. Of a Q4_0 model of 63 MiB, 50 MiB are copied and 50 MiB of the file
 are mapped, of which computing then touches 1.3 MiB: rows of the token embeddings, which are never repacked, and norms.
-So a plan counts a repacked model once, as memory that stays, and its embeddings as pages of the file; one that is not
-repacked once as well, as pages of the file. What is let go here stays in the page cache, from which another load is
-fast, for as long as nobody needs the memory.
+So a plan counts a repacked model once, as memory that stays, and its embeddings as pages of the file; and one that is
+not repacked once as well, as pages of the file. Released pages stay in the page cache, from which another load is fast,
+for as long as the memory is not needed.
 
-Of what stays mapped a step touches a page here and there. Where memory is short, each of them would bring those around
-it from the disk, megabytes for a norm of some kilobytes, and these would push the next ones out: a model of 1.7 GB that
-had 2.1 of them read .85 GB for each token, as llama.cpp by itself does. So those pages are read one by one.
+Of what stays mapped, a step touches scattered pages. Where memory is short, each of them would bring its neighbours
+from disk, megabytes for a norm of some kilobytes, and these would push the next ones out: a model of 1.7 GB that had
+2.1 of them read .85 GB for each token, as llama.cpp by itself does. So those pages are read one by one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.models.gguf import READ_BY_ROW, TensorExtent, parts_of, read_header
 
 
 def copied_bytes(buffers: Mapping[str, int]) -> int:
-    """What of the weights lies in main memory that is no mapping of their file.
+    """The weights in main memory that are no mapping of their file.
 
     Args:
         buffers: Bytes by the names that llama.cpp has for where weights lie: CPU_Mapped, CPU_REPACK, CUDA0, CUDA_Host …
@@ -37,9 +37,9 @@ def copied_bytes(buffers: Mapping[str, int]) -> int:
 
 
 def own_order_bytes(buffers: Mapping[str, int]) -> int:
-    """What of that is in the processor's order, and not as it lies in the file, for a device to copy from."""
+    """The part of that in the processor's order, unlike what lies as in the file, for a device to copy from."""
     own_order = (name for name in buffers if name.startswith("CPU_") and not name.endswith("_Mapped"))
-    # What server processors with matrix units read fastest is in no buffer of that name.
+    # What server processors with matrix units read fastest is in a buffer without such a name.
     in_order = (*own_order, *(name for name in buffers if name == "AMX"))
     return sum(buffers[name] for name in in_order)
 
@@ -47,7 +47,7 @@ def own_order_bytes(buffers: Mapping[str, int]) -> int:
 def let_go(path: Path, mappings: Iterable[MappedRange]) -> None:
     """Takes the pages of a model's files out of this process; those that are needed come back when they are read.
 
-    Nothing can be lost: the files are mapped to be read only, and nothing but their mappings is touched.
+    Nothing can be lost: the files are mapped read-only, and nothing but their mappings is touched.
     """
     files = [FileId.of(part) for part in parts_of(path)]
     for mapping in mappings:
@@ -56,11 +56,11 @@ def let_go(path: Path, mappings: Iterable[MappedRange]) -> None:
 
 
 def read_singly(path: Path, mappings: Iterable[MappedRange]) -> None:
-    """Has small tensors and rows of the embeddings read without what lies around them, wherever they are mapped."""
+    """Has small tensors and rows of the embeddings read without their surroundings, wherever they are mapped."""
     try:
         tables = [(FileId.of(part), read_header(part).tensors) for part in parts_of(path)]
     except (ModelError, OSError):
-        # Gone since it was loaded: it only takes longer.
+        # The files have gone since it was loaded: it only takes longer.
         return
     for mapping in mappings:
         for file, tensors in tables:
@@ -70,7 +70,7 @@ def read_singly(path: Path, mappings: Iterable[MappedRange]) -> None:
 
 
 def _pages_of_few(tensors: Sequence[TensorExtent]) -> Iterator[tuple[int, int]]:
-    """Bytes of a file, whole pages: of the tensors that take few, or of which a step reads few."""
+    """Byte ranges of a file, whole pages: of tensors that are small, or of which a step reads little."""
     page = mmap.PAGESIZE
     for tensor in tensors:
         # A matrix that stays mapped is read as a whole, and the more at once the better.

@@ -1,7 +1,7 @@
-"""Where a model's pages really lie: memory of ours, laid over the addresses at which llama.cpp looks for weights.
+"""Where a model's pages really lie: our own memory, laid over the addresses at which llama.cpp looks for weights.
 
-A stage has a home, which is private memory, or is seen through a slot that other stages are seen through as well. Only
-what /proc/self/maps shows at that very moment to be what we know to be there is ever replaced.
+A stage has a home, which is private memory, or is seen through a slot that other stages share. Only what
+/proc/self/maps confirms at that very moment is ever replaced.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EndProcess = Callable[[str], NoReturn]
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Memory that is this stage's alone."""
+    """Memory that belongs to this stage alone."""
 
     stage: int
 
@@ -65,14 +65,14 @@ class Origin:
 
     @property
     def mapped_base(self) -> int | None:
-        """Where the first byte of what is mapped must lie; memory has none."""
+        """Where the first byte of what is mapped must lie; None for memory."""
         return self.base if self.mapped is not MEMORY else None
 
 
 class Homes:
     """Owned by the thread that decodes; nothing is computed or read while places change.
 
-    Places change until the model is closed. Where that ends the process, it counts as if loading the model had.
+    Places change until the model is closed. If that ends the process, it counts as if loading the model had.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class Homes:
 
         Args:
             layout: The pages of the model.
-            files: They are read from here.
-            origins: Of each file, where it lies.
+            files: Stages are read from here.
+            origins: Where each file lies.
             chunk_bytes: Pieces that stages are read in; whole pages.
-            end: Called where a mapping was lost, which nobody survives.
+            end: Called where a mapping was lost, which the process cannot survive.
         """
         self._layout, self._files, self._origins, self._end = layout, files, origins, end
         self._chunk_bytes, self._note_death = chunk_bytes, note_death.get()
@@ -106,12 +106,12 @@ class Homes:
 
     @property
     def num_chunks(self) -> list[int]:
-        """Pieces of each stage; 0 of one whose layer lies on a device, or that lies wholly in edges."""
+        """Pieces of each stage; 0 where its layer lies on a device, or it lies wholly in edges."""
         return [len(chunks) for chunks in self._chunks]
 
     @property
     def fixed_bytes(self) -> int:
-        """Memory of what is of no layer: edges, and the tensors that each pass reads, unless they were dropped."""
+        """Memory outside of layers: edges, and the tensors that each pass reads, unless they were dropped."""
         return self.edge_bytes + (self.pinned_bytes if self.has_pinned else 0)
 
     @property
@@ -121,7 +121,7 @@ class Homes:
 
     @property
     def held_bytes(self) -> int:
-        """Memory that is ours now: slots as far as they were filled, homes as if they were full."""
+        """Our own memory now: slots as far as they were filled, homes as if they were full."""
         at_home = [stage for stage, place in self._places.items() if isinstance(place, Home)]
         homes = sum(self._layout.stage_bytes(stage) for stage in at_home)
         return self._arena.held_bytes + homes + (self.fixed_bytes if self._is_settled else 0)
@@ -154,14 +154,14 @@ class Homes:
             for chunk in self._cut(pages):
                 self._read(chunk)
         self._is_settled = True
-        # Of the edges that were copied.
+        # Those read for the edges.
         self._files.forget()
         for tensor in self._layout.scattered.values():
             for pages in tensor:
                 advise(self._address(pages), pages.num_bytes, MADV_RANDOM)
 
     def arrange(self, places: Mapping[int, Place]) -> None:
-        """Has stages seen through other places, and gives back the memory of homes and slots that nobody is left in.
+        """Maps stages to other places, and frees the memory of homes and slots that are no longer used.
 
         Raises:
             NotStreamable: Something else lies where a stage should; nothing has changed.
@@ -190,18 +190,18 @@ class Homes:
         return chunk.num_bytes
 
     def empty_slots(self) -> None:
-        """Gives the memory of all slots back; what was read into them has to be read again."""
+        """Frees the memory of all slots; what was read into them has to be read again."""
         for offset in self._slots.values():
             self._arena.give_back(offset, self._slot_bytes)
         self._seen_from.clear()
 
     @property
     def pinned_bytes(self) -> int:
-        """Memory of the tensors that each pass reads, beside the stages."""
+        """Memory of the tensors that each pass reads besides the stages."""
         return sum(pages.num_bytes for pages in self._pinned)
 
     def drop_pinned(self) -> None:
-        """Gives the memory of these tensors back; nothing is computed until `fill_pinned`."""
+        """Frees the memory of these tensors; nothing is computed until `fill_pinned`."""
         for pages in self._pinned:
             advise(self._address(pages), pages.num_bytes, MADV_DONTNEED)
         self.has_pinned = False
@@ -215,12 +215,12 @@ class Homes:
             self.has_pinned = True
 
     def close(self) -> None:
-        """Lets go of the arena; its memory is back once the model is closed, which unmaps all views."""
+        """Closes the arena; its memory is free once the model is closed, which unmaps all views."""
         self._arena.close()
         self._files.close()
 
     def _drop_loaded(self) -> None:
-        """Lets the system drop what loading has mapped and read: it would stand in the way of what is read now."""
+        """Lets the system drop what loading has mapped and read, which would take the room of what is read now."""
         stages = [pages for stage in self._stages for pages in self._layout.stages[stage]]
         tensors = (*self._layout.pinned.values(), *self._layout.scattered.values())
         for pages in (*stages, *(pages for tensor in tensors for pages in tensor)):
@@ -228,9 +228,9 @@ class Homes:
         self._files.forget()
 
     def _look_from(self, slot: Slot, stage: int) -> None:
-        """Has a slot seen from one stage at a time: from several, the system would count its memory as often.
+        """Maps a slot for one stage at a time: for several, the system would count its memory as often.
 
-        Two threads that come here at once do the same twice, which changes nothing but the time it takes.
+        Two threads that come here at once do the same twice, which costs nothing but time.
         """
         before = self._seen_from.get(slot)
         if before == stage:
@@ -294,7 +294,7 @@ class Homes:
                 self._end(f"The engine ends itself: {lost}.")
 
     def _require(self, expected: Sequence[tuple[Pages, FileId, int | None]]) -> None:
-        """Raises NotStreamable unless all pages are mapped as is expected of them, at this moment."""
+        """Raises NotStreamable unless all pages are mapped as expected, at this moment."""
         now = mappings.current()
         for pages, file, base in expected:
             address = self._address(pages)

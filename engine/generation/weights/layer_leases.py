@@ -19,11 +19,11 @@ class LayerLeases:
         """Registers what stays in memory.
 
         Args:
-            ledger: Gets it.
-            layer_bytes: Of each layer; 0 of those on a device, which are not ours.
+            ledger: Gets the leases.
+            layer_bytes: Of each layer; 0 for those on a device, which are not ours.
             fixed_bytes: The tensors of no layer that are read by each pass, and the edges of layers.
-            is_from_copy: Whether layers are read from a file of ours. The model's own counts against no budget of the
-                disk: it is there anyway, and is not ours to give back.
+            is_from_copy: Whether layers are read from our own file. The model's file counts against no budget of the
+                disk: it is there anyway, and not ours to delete.
         """
         self._is_from_copy = is_from_copy
         self._ledger, self._layer_bytes = ledger, layer_bytes
@@ -32,15 +32,15 @@ class LayerLeases:
         self._fixed = ledger.take(_OWNER, "output head and edges of layers", "ram", fixed_bytes)
 
     def show(self, layer: int, home_bytes: int, state: SpanState) -> None:
-        """Of a layer so much has a home in memory, where it is, is being read, or is about to leave.
+        """Shows how many bytes of a layer have a home in memory, and in which state they are.
 
-        The rest of it is read at each pass.
+        The rest of the layer is read at each pass.
         """
         self._show(layer, "disk", self._layer_bytes[layer] - home_bytes, "streaming")
         self._show(layer, "ram", home_bytes, state)
 
     def show_slots(self, num_bytes: Mapping[int, int]) -> None:
-        """The slots that there are now, and what each holds at the most."""
+        """Shows the present slots, and the most that each holds."""
         for number in set(self._slots) - set(num_bytes):
             self._slots.pop(number).release()
         for number, held in sorted(num_bytes.items()):
@@ -50,7 +50,7 @@ class LayerLeases:
                 self._slots[number] = self._ledger.take(_OWNER, f"slot {number}", "ram", held, "streaming")
 
     def show_fixed(self, num_bytes: int) -> None:
-        """What of no layer is in memory now."""
+        """Shows what is in memory now besides layers."""
         self._fixed.resize(num_bytes)
 
     def release(self) -> None:

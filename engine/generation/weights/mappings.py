@@ -1,4 +1,4 @@
-"""What is mapped where in this process, as /proc/self/maps tells: only what is there may be replaced."""
+"""What is mapped where in this process, according to /proc/self/maps: only what is there may be replaced."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class FileId:
 
     @classmethod
     def of(cls, path: Path) -> FileId:
-        """Of a file that is there."""
+        """The id of an existing file."""
         status = path.stat()
         return cls(status.st_dev, status.st_ino, str(path.resolve()))
 
     @classmethod
     def of_descriptor(cls, descriptor: int) -> FileId:
-        """Of a file that is open, with or without a name."""
+        """The id of an open file, with or without a name."""
         status = os.fstat(descriptor)
         return cls(status.st_dev, status.st_ino)
 
@@ -42,13 +42,13 @@ class FileId:
         return (self.device, self.inode) == (other.device, other.inode) or (self.path != "" and self.path == other.path)
 
 
-# What memory that belongs to no file looks like.
+# How memory that belongs to no file appears.
 MEMORY = FileId(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """The addresses `start`…`end`, and what of which file begins at `start`."""
+    """The addresses `start`…`end`, and the file with the offset that is mapped at `start`."""
 
     start: int
     end: int
@@ -71,7 +71,7 @@ def parse(lines: Iterable[str]) -> list[Mapping]:
         start, end, offset, major, minor = (int(match[group], 16) for group in range(1, 6))
         path = _ESCAPED.sub(lambda octal: chr(int(octal[1], 8)), match[7].rstrip("\n"))
         if match[6] == "0" and path.startswith("["):
-            # The heap, stacks and what the kernel shows; memory that somebody gave a name is like other memory.
+            # The heap, stacks and kernel areas; named anonymous memory is like other memory.
             if not path.startswith("[anon:"):
                 continue
             path = ""
@@ -80,7 +80,7 @@ def parse(lines: Iterable[str]) -> list[Mapping]:
 
 
 def current() -> list[Mapping]:
-    """What is mapped now; nothing where the system does not tell."""
+    """What is mapped now; empty where the system does not report it."""
     if sys.platform != "linux":
         return []
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as lines:
@@ -106,9 +106,9 @@ def base_of(file: FileId, mappings: Iterable[Mapping]) -> int:
 
 
 def covers(mappings: Sequence[Mapping], start: int, end: int, file: FileId, base: int | None = None) -> bool:
-    """Whether all of `start`…`end` is mapped from one file, where given so that its first byte would lie at `base`.
+    """Whether all of `start`…`end` is mapped from one file, with its first byte at `base` if that is given.
 
-    `mappings` are in order of their addresses: there are hundreds of them, and hundreds of ranges are asked about.
+    `mappings` are in order of their addresses: there are hundreds of them, and hundreds of ranges are checked.
     """
     at = start
     first = bisect_right(mappings, start, key=lambda mapping: mapping.end)

@@ -1,7 +1,7 @@
-"""mmap and its kin by their C names: Python's own mmap cannot say at which address, and only the address counts here.
+"""mmap and its kin by their C names: Python's own mmap takes no address, and here the address is what counts.
 
-A mapping that fails with MAP_FIXED may leave nothing at its address. Whoever computes there next would be killed by the
-system, or read what something else put there: `end_process` ends us first, in a sentence that the window can show.
+A mapping that fails with MAP_FIXED may leave nothing at its address. Code that computes there next would be killed by
+the system, or read unrelated data: `end_process` ends us first, in a sentence that the window can show.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MADV_RANDOM, MADV_DONTNEED, MADV_DONTFORK, MADV_HUGEPAGE, MADV_POPULATE_READ = 1
 MADV_NOHUGEPAGE = 15
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 _MAP_FAILED = ctypes.c_void_p(-1).value
-# EX_OSERR of sysexits.h: the system could not do what it was asked for.
+# EX_OSERR of sysexits.h: the system could not do what was asked.
 EXIT_STATUS = 71
 
 
@@ -56,9 +56,9 @@ def map_shared_over(address: int, num_bytes: int, descriptor: int, offset: int) 
 
 
 def map_private_over(address: int, num_bytes: int) -> None:
-    """Lays empty memory over whatever is mapped at `address`: in large pages, and not for processes that are forked.
+    """Lays empty memory over whatever is mapped at `address`: in large pages, and not for forked processes.
 
-    A disk that writes into private memory while it is forked may write to the other process's copy.
+    A disk that writes into private memory while the process is forked may write to the child's copy.
 
     Raises:
         MappingLost: The system could not; what was there may be gone.
@@ -69,9 +69,9 @@ def map_private_over(address: int, num_bytes: int) -> None:
 
 
 def map_emptiness_over(address: int, num_bytes: int) -> None:
-    """Lays memory over whatever is mapped at `address` that is only read, and then empty: it takes none.
+    """Lays empty read-only memory over whatever is mapped at `address`: it takes no memory.
 
-    The system asks of nobody that there be room for it, as it does for memory that is written.
+    The system does not require room for it, as it does for writable memory.
 
     Raises:
         MappingLost: The system could not; what was there may be gone.
@@ -80,7 +80,7 @@ def map_emptiness_over(address: int, num_bytes: int) -> None:
 
 
 def map_file_over(address: int, num_bytes: int, descriptor: int, offset: int) -> None:
-    """Lays bytes of a file that is only read over whatever is mapped at `address`, as llama.cpp maps a model.
+    """Lays bytes of a read-only file over whatever is mapped at `address`, as llama.cpp maps a model.
 
     Raises:
         MappingLost: The system could not; what was there may be gone.
@@ -98,12 +98,12 @@ def _map_over(
 
 
 def advise(address: int, num_bytes: int, advice: int) -> bool:
-    """Tells the system how memory will be used; False where it does not know the advice, which costs only time."""
+    """Advises the system how memory will be used; False where it does not know the advice, which costs only time."""
     return bool(_libc().madvise(address, num_bytes, advice) == 0)
 
 
 def punch(descriptor: int, offset: int, num_bytes: int) -> bool:
-    """Gives the memory behind a part of a memory file back; it reads as zeros from then on."""
+    """Frees the memory behind a part of a memory file; it reads as zeros from then on."""
     while _libc().fallocate(descriptor, _PUNCH_HOLE | _KEEP_SIZE, offset, num_bytes) != 0:
         if ctypes.get_errno() != errno.EINTR:
             return False

@@ -1,13 +1,13 @@
-"""Packing: while llama.cpp puts weights in the processor's order, what is finished goes to a file and leaves memory.
+"""Packing: while llama.cpp puts weights in the processor's order, finished parts go to a file and leave memory.
 
 A prompt is read 1.4 to 2.2 times as fast in that order as in the file's own, and four answers at once are written 2.6
-times as fast, but llama.cpp makes it in memory, all of it. Between two tensors it tells how far it is; what
-lies in its buffer by then is written down and given back, so that a model larger than memory can be loaded so, and its
-layers read from there (stream.py).
+times as fast, but llama.cpp builds all of it in memory. Between two tensors it reports progress; what lies in its
+buffer by then is written to the file and freed, so that a model larger than memory can be loaded so, and its layers
+read from there (stream.py).
 
-Which pages are finished nobody tells; which were written to, the system does (/proc/self/pagemap). A page that two
-tensors share may be given back between them. What comes then lies in a new page, empty but for the second of them, so
-it is joined with what is in the file: each byte was written once, and is 0 in the other.
+llama.cpp does not report which pages are finished, but the system reports which were written to (/proc/self/pagemap).
+A page that two tensors share may be freed between them. What comes then lies in a new page, empty except for the second
+of them, so it is merged with what is in the file: each byte was written once, and is 0 in the other.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from engine.memory.pages import Range
 
 _PAGEMAP = Path("/proc/self/pagemap")
 _ENTRY_BYTES = 8
-# Bits 62 and 63 of an entry: in memory, or in what the system uses for want of it.
+# Bits 62 and 63 of an entry: in memory, or swapped out.
 _TOUCHED = np.uint64(3 << 62)
-# So much is looked at, and so much is written, at once.
+# How much is looked at, and how much is written, at once.
 LOOK_BYTES, WRITE_BYTES = 64 << 20, 32 << 20
 
 
 class Packing:
-    """Of one load, on the thread that loads."""
+    """The packing of one load, on the thread that loads."""
 
     def __init__(self, folder: Path, ledger: Ledger) -> None:
-        """Nothing is written yet.
+        """Starts with nothing written.
 
         Args:
-            folder: Whose disk takes the file.
-            ledger: Knows of it.
+            folder: On the disk that takes the file.
+            ledger: Gets the file's bytes.
         """
         self._folder, self._ledger = folder, ledger
         self._file: CopiedFile | None = None
-        # The first address, and the page behind it up to which all was looked at: llama.cpp fills its buffer in order.
+        # The first address, and the page up to which all was looked at: llama.cpp fills its buffer in order.
         self._start = self._at = 0
         self._written = np.zeros(0, np.bool_)
 
     def take(self, where: Range) -> None:
-        """Between two tensors: writes what is finished of the buffer, and gives its memory back.
+        """Called between two tensors: writes finished parts of the buffer, and frees their memory.
 
         Raises:
             NotStreamable: It could not be written; nothing can be computed with this load any more.
@@ -83,7 +83,7 @@ class Packing:
         try:
             for start in range(0, len(self._written), step):
                 self._write(start, self._touched(start, start + step))
-            # Around the buffer there may be pages that nobody writes to.
+            # Around the buffer there may be pages that are never written to.
             around = MOST_AROUND_BYTES // mmap.PAGESIZE
             if not self._written[around:-around].all():
                 raise NotStreamable("Not all of the model's weights were seen while they were loaded.")
@@ -94,7 +94,7 @@ class Packing:
         return file
 
     def close(self) -> None:
-        """Lets go of a file that nobody took. A second call does nothing."""
+        """Closes a file that was not taken. A second call does nothing."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -107,7 +107,7 @@ class Packing:
             self._written = np.zeros((where[1] - where[0]) // mmap.PAGESIZE, np.bool_)
 
     def _touched(self, first: int, last: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Of the pages `first`…`last`, as far as there are so many, which were written to and not given back."""
+        """Which of the pages `first`…`last`, as far as they exist, were written to and not freed."""
         count = min(last, len(self._written)) - first
         at = (self._start // mmap.PAGESIZE + first) * _ENTRY_BYTES
         with open(_PAGEMAP, "rb", buffering=0) as pagemap:
@@ -116,7 +116,7 @@ class Packing:
         return touched
 
     def _write(self, first: int, touched: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
-        """Writes the pages that were touched, counted from `first` on, and gives them back."""
+        """Writes the touched pages, counted from `first` on, and frees them."""
         assert self._file is not None
         edges = np.flatnonzero(np.diff(np.concatenate(([False], touched, [False]))))
         for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
@@ -130,7 +130,7 @@ class Packing:
             self._file.leave_cache()
 
     def _join(self, page: int) -> None:
-        """Adds to a page in memory what of it was written before."""
+        """Merges into a page in memory what of it was written before."""
         assert self._file is not None
         there = np.frombuffer(bytes_at(self._start + page * mmap.PAGESIZE, mmap.PAGESIZE), np.uint8)
         before = np.empty(mmap.PAGESIZE, np.uint8)

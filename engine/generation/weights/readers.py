@@ -1,7 +1,7 @@
 """The threads that read weights ahead of the cursor, and the place where the cursor waits for them.
 
 Pieces of several stages are under way at a time, so the disk is never without a request while there is room. A read
-that fails stops them all: whoever waits is told at once, and the next pass begins by trying again.
+that fails stops them all: waiting threads are notified at once, and the next pass begins by trying again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from engine.generation.weights.ring import Chunk, Ring
 
 log = logging.getLogger(__name__)
 
-# Pieces that are being read at a time. Fewer while a prompt is read, whose passes compute for long, left nobody more of
-# the disk or the processor (bench `oversubscribed`): the ring is full most of that time anyway.
+# Pieces that are being read at a time. Fewer while a prompt is read, whose passes compute for long, left no more of the
+# disk or the processor to others (bench `oversubscribed`): the ring is full most of that time anyway.
 READS_AT_ONCE = 4
 
 # Reads one piece of a stage into its place.
@@ -27,7 +27,7 @@ ReadChunk = Callable[[int, int], int]
 
 @dataclass(frozen=True, slots=True)
 class ReadCounters:
-    """Since the stream was made; `reading_seconds` are those in which anything was being read."""
+    """Totals since the stream was made; `reading_seconds` are those in which anything was being read."""
 
     read_bytes: int = 0
     reading_seconds: float = 0.0
@@ -36,15 +36,15 @@ class ReadCounters:
 
 
 class Readers:
-    """Runs from the start to `close`. The cursor's thread calls `advance` and `wait_for`, the owner's all else."""
+    """Runs from the start to `close`. The cursor's thread calls `advance` and `wait_for`, the owner all else."""
 
     def __init__(self, ring: Ring, read: ReadChunk, num_at_once: int, patience_seconds: float) -> None:
         """Starts the threads; they find nothing to do until the ring is arranged.
 
         Args:
-            ring: Nobody else uses it.
+            ring: Used by this object only.
             read: Given a stage and the number of a piece; returns its bytes. Whatever it raises is a failed read.
-            num_at_once: Pieces being read at a time, at the most.
+            num_at_once: The most pieces being read at a time.
             patience_seconds: How long a pass waits for one stage before it is given up.
         """
         self._ring, self._read, self._num_at_once, self._patience_seconds = ring, read, num_at_once, patience_seconds
@@ -69,7 +69,7 @@ class Readers:
             return self._counters if self._ring.is_quiet else self._with_what_is_read(self._counters)
 
     def are_there(self, stages: Sequence[int]) -> list[bool]:
-        """Of each stage, whether it can be computed now."""
+        """For each stage, whether it can be computed now."""
         with self._lock:
             return [self._ring.is_there(stage) for stage in stages]
 
@@ -103,8 +103,8 @@ class Readers:
     def begin(self) -> None:
         """A decode begins: after a failure, everything is tried again.
 
-        Reads that were under way as one failed are of that try, and end first: else one of them fails the new one too.
-        Where one does not come back in time, this decode fails with what failed before.
+        Reads that were under way as one failed belong to that try, and end first: else one of them could fail the new
+        one too. Where one does not return in time, this decode fails with the earlier error.
         """
         with self._lock:
             if self._error is not None and self._await_quiet():
@@ -113,14 +113,14 @@ class Readers:
             self._room.notify_all()
 
     def rewind(self) -> None:
-        """The pass was not finished as it should have been; the next begins anew."""
+        """The pass was not finished as it should have been; the next begins from the start."""
         with self._lock:
             self._ring.rewind()
             self._room.notify_all()
 
     @contextmanager
     def still(self) -> Iterator[bool]:
-        """Nothing is read or begun meanwhile. False where a read under way did not end in time."""
+        """Pauses reading meanwhile. Yields False where a read under way did not end in time."""
         with self._lock:
             self._is_paused = True
             is_quiet = self._await_quiet()
@@ -132,12 +132,12 @@ class Readers:
                 self._room.notify_all()
 
     def arrange(self, places: Mapping[int, Hashable]) -> None:
-        """Says where stages are to lie; only while all is still."""
+        """Sets where stages are to lie; only while all is still."""
         with self._lock:
             self._ring.arrange(places)
 
     def hold(self, slots: Collection[Hashable]) -> None:
-        """Nothing is read until `let_go`, and what these places held is lost; only while all is still."""
+        """Stops reading until `let_go`, and drops what these places held; only while all is still."""
         with self._lock:
             self._is_held = True
             self._ring.lose_all(slots)
@@ -160,7 +160,7 @@ class Readers:
 
     @property
     def is_running(self) -> bool:
-        """Whether a thread is still there: after `close`, only one whose read does not come back."""
+        """Whether a thread is still running: after `close`, only one whose read does not return."""
         return any(thread.is_alive() for thread in self._threads)
 
     # --- the threads ---
@@ -170,7 +170,7 @@ class Readers:
             num_bytes, error = 0, None
             try:
                 num_bytes = self._read(chunk.stage, chunk.index)
-            except Exception as failure:  # noqa: BLE001 - the edge of the thread: else a pass would wait for its patience
+            except Exception as failure:  # noqa: BLE001 - the edge of the thread: a pass would wait in vain
                 error = _of_reading(failure)
             self._note(chunk, num_bytes, error)
 
@@ -212,7 +212,7 @@ class Readers:
         return self._arrival.wait_for(lambda: self._ring.is_quiet, self._patience_seconds)
 
     def _with_what_is_read(self, counters: ReadCounters) -> ReadCounters:
-        """With the time since the disk was last without a request."""
+        """The counters with the time since the disk was last without a request."""
         return replace(counters, reading_seconds=counters.reading_seconds + time.perf_counter() - self._reading_since)
 
 

@@ -1,11 +1,11 @@
 """The ring: which stage lies where, and what is to be read next so that it is there when its turn comes.
 
 A pass computes the stages in order, again and again, so every moment of all passes has a number: its position. A stage
-has a home of its own or shares a slot with others; what a slot holds may be replaced as soon as the position that
-needs it was computed. Stages are read in the order in which they are needed, up to one pass ahead of the cursor.
-A stage that was just given a home is read into it when its turn comes, and stays: changing homes costs no reading.
+has its own home or shares a slot with others; what a slot holds may be replaced as soon as the position that needs it
+was computed. Stages are read in the order in which they are needed, up to one pass ahead of the cursor. A stage that
+was just given a home is read into it when its turn comes, and stays: changing homes costs no reading.
 
-Nothing here knows threads or memory: who uses it holds a lock.
+Nothing here knows threads or memory: the caller holds a lock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 _NEVER = -1
-# Stages that are larger by this share than was planned for are as planned.
+# Stages that are larger than planned by up to this share count as planned.
 SAME_SHARE = 1 / 16
 
 
@@ -65,7 +65,7 @@ class Ring:
         return self.num_reading == 0
 
     def arrange(self, places: Mapping[int, Hashable]) -> None:
-        """Says where each stage is to lie from now on; what lies there already stays. Nothing is being read."""
+        """Sets where each stage is to lie from now on; what lies there already stays. Nothing may be being read."""
         self._places = dict(places)
         self._slots = {place: self._slots.get(place, _Slot()) for place in set(places.values())}
         self.rewind()
@@ -91,7 +91,7 @@ class Ring:
         return None
 
     def put(self, chunk: Chunk) -> bool:
-        """A piece was read. Returns whether its whole stage is there now."""
+        """Notes that a piece was read. Returns whether its whole stage is there now."""
         slot = self._end_read(chunk)
         if slot.stage != chunk.stage:
             return False
@@ -99,24 +99,24 @@ class Ring:
         return slot.num_missing == 0
 
     def lose(self, chunk: Chunk) -> None:
-        """A piece could not be read: nothing lies in its place."""
+        """Notes that a piece could not be read: nothing lies in its place."""
         self._end_read(chunk).drop()
 
     def lose_all(self, places: Collection[Hashable]) -> None:
-        """Nothing lies in these places any more. Nothing is being read."""
+        """Empties these places. Nothing may be being read."""
         for place in set(places) & set(self._slots):
             self._slots[place].drop()
 
     def advance(self, stage: int) -> None:
-        """All up to `stage` of this pass were computed."""
+        """Notes that all stages up to `stage` of this pass were computed."""
         self._computed = self._start + stage + 1
 
     def end_pass(self) -> None:
-        """What is left of this pass needs nothing that is read."""
+        """The rest of this pass needs nothing that is read."""
         self._computed = self._start + self.num_stages
 
     def rewind(self) -> None:
-        """A new pass begins, wherever the last one was: nobody needs anything until then."""
+        """Begins a new pass, wherever the last one was: nothing is needed until then."""
         self._computed = -(-self._computed // self.num_stages) * self.num_stages
         self._next = self._computed
         for slot in self._slots.values():
@@ -131,7 +131,7 @@ class Ring:
         return None if place is None or not self._num_chunks[stage] else self._slots[place]
 
     def _make_room(self, slot: _Slot, stage: int) -> bool:
-        """Whether a slot can take another stage: nobody computes with what it holds, and nothing is written to it."""
+        """Frees a slot for another stage; False while what it holds is needed, or it is being written to."""
         if slot.num_reading or slot.needed_at >= self._computed:
             return False
         slot.hold(stage, self._num_chunks[stage])
@@ -152,10 +152,10 @@ class Ring:
 
 
 def share_out(stages: Sequence[int], num_slots: int) -> dict[int, int]:
-    """The slot of each streamed stage, so that two that share one are as far apart as can be, also round the turn.
+    """The slot of each streamed stage, so that two that share one are as far apart as possible, also across passes.
 
-    Rows of nearly equal length, each from the first slot on: were every row but the last full, the last could be one
-    stage alone, which would have to wait for its predecessor in the pass.
+    Rows of nearly equal length, each from the first slot on: were every row but the last full, the last could be a
+    single stage, which would have to wait for its predecessor in the pass.
     """
     if not stages:
         return {}
@@ -166,10 +166,10 @@ def share_out(stages: Sequence[int], num_slots: int) -> dict[int, int]:
 
 
 def is_as_planned(planned_bytes: int, stage_bytes: int) -> bool:
-    """Whether the largest stage is as large as was planned: a norm more or less, for which nobody plans anew."""
+    """Whether the largest stage is as large as planned, up to a norm more or less, which is not worth another plan."""
     return planned_bytes <= 2 * stage_bytes and stage_bytes <= planned_bytes * (1 + SAME_SHARE)
 
 
 def slots_in(num_slots: int, planned_bytes: int, stage_bytes: int) -> int:
-    """How many slots of the largest stage as it is take no more memory than was planned for slots of another size."""
+    """How many slots of the largest stage's actual size take no more memory than the planned slots."""
     return max(1, num_slots * planned_bytes // stage_bytes)

@@ -1,4 +1,4 @@
-"""What a loaded model's weights are read from, and where in memory that belongs: its files, and what was copied."""
+"""What a loaded model's weights are read from, and where in memory it belongs: its files, and what was copied."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.generation.weights.stages import stages_of
 from engine.generation.weights.tracing import can_be_copied, graphs_of
 from engine.models.gguf import TensorExtent, parts_of, read_header, read_shape
 
-# What says in a header how many rows some steps have for a token.
+# Header fields that give how many rows some steps have for a token.
 _ROWS = (
     "attention.head_count",
     "attention.head_count_kv",
@@ -37,7 +37,7 @@ _COPIED = "The weights of this model lie in memory in another order than in its 
 class Sources:
     """The files in the order in which `layout` counts them, and where the bytes of each belong.
 
-    `marks` are the names of the nodes at which its stages end; `planned_stage_bytes` is how large one was taken to be.
+    `marks` are the names of the nodes at which its stages end; `planned_stage_bytes` is the assumed size of one.
     `can_copy`: a device may copy streamed layers to compute them.
     """
 
@@ -50,15 +50,15 @@ class Sources:
 
 
 def sources_of(model: Model, path: Path, copied: CopiedFile | None) -> Sources:
-    """Of a model that was loaded just now.
+    """The sources of a model that was just loaded.
 
     Args:
-        model: It.
+        model: That model.
         path: Any of its files.
         copied: What llama.cpp put in another order, where it did.
 
     Raises:
-        NotStreamable: On this system, or with this model, whose graph is looked at.
+        NotStreamable: On this system, or with this model, whose graph is traced.
         ModelFileInvalid: A file of the model is gone or damaged.
     """
     if sys.platform != "linux":

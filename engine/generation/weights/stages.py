@@ -1,8 +1,8 @@
 """Stages: parts of layers that are computed one after the other, each with the node at which it ends.
 
-The ring holds stages, so that far less than a layer need lie in a slot while another one is read. Which weights a
-stage is made of follows from the graph itself: a stage ends where all that reads its weights was computed, and nothing
-has yet read those of the next. A layer that does not come apart so is one stage, as is each that lies on a device.
+The ring holds stages, so that a slot holds far less than a layer while another one is read. The graph itself determines
+which weights make a stage: a stage ends where all nodes that read its weights were computed, and none has yet read
+those of the next. A layer that cannot be divided so is one stage, as is each that lies on a device.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ OF_LAYER = re.compile(rb"[A-Za-z_]+-(\d+)$")
 class Node:
     """A step of the graph: its name, and the model's weights that it reads.
 
-    `copied` are those tensors that it reads a copy of, which was made where it is computed: on the device of that name,
-    or "" for the processor. `is_view`: it shows another one otherwise, and nothing is computed.
+    `copied` are those tensors of which it reads a copy, made where it is computed: on the device of that name, or ""
+    for the processor. `is_view`: it only shows another node differently, and nothing is computed.
     """
 
     name: bytes
@@ -37,13 +37,13 @@ class Node:
 
     @property
     def layer(self) -> int | None:
-        """Which layer it says that it belongs to."""
+        """The layer that its name gives."""
         match = OF_LAYER.match(self.name)
         return int(match[1]) if match else None
 
     @property
     def is_end(self) -> bool:
-        """Whether a layer ends with it; views of a layer's end have names that go on."""
+        """Whether a layer ends with it; views of a layer's end have longer names."""
         return self.name.startswith(MARK) and self.layer is not None
 
 
@@ -79,7 +79,7 @@ def whole_layers(num_layers: int) -> Stages:
 def stages_of(
     graphs: Sequence[Sequence[Node]], num_layers: int, in_memory: Collection[int], sizes: Mapping[str, int]
 ) -> Stages:
-    """Divides layers by the order in which graphs read their weights; not where that is another one in each.
+    """Divides layers by the order in which graphs read their weights; only where that is the same in all graphs.
 
     Args:
         graphs: The nodes of several, each of which passes the layers one after another (tracing.py).
@@ -138,12 +138,12 @@ def _cuts(
                 first.setdefault(name, place)
                 last[name] = place
     if sum(sizes[name] for name in first) < sum(size for name, size in sizes.items() if layer_of(name) == layer):
-        # When the others are read nobody knows.
+        # It is unknown when the others are read.
         return []
     marks: dict[str, bytes] = {}
 
     def may_begin(stage: Sequence[str], name: str) -> bool:
-        # Of a stage that was begun, all weights have been read by now, and nothing has read those that follow.
+        # All weights of the stage before have been read by now, and none that follow have.
         end = max(last[one] for one in stage)
         between = (node.name for node in steps[end : first[name]] if node.layer == layer and named[node.name] == 1)
         marks[name] = next(between, b"")

@@ -1,16 +1,16 @@
-"""A loaded model's layers in main memory: pinned in memory of ours, or streamed through the ring at each pass.
+"""A loaded model's layers in main memory: pinned in our own memory, or streamed through the ring at each pass.
 
 llama.cpp maps the model's file and computes from there, or from memory in which it has put weights into the processor's
-order, and which was written to a file (packing.py). We lay memory of our own over those addresses: a home for each
-layer that stays, and for those that are streamed a few slots that their stages (stages.py) share; of one of these, some
-stages may have a home as well. Readers fill a slot as soon as what it held was computed, so a pass reads exactly what
-is not pinned, as fast as the disk gives it (the idea is FlexGen's and RAGDoll's, without a change to llama.cpp).
+order, and which was written to a file (packing.py). We lay our own memory over those addresses: a home for each layer
+that stays, and for streamed layers a few slots that their stages (stages.py) share; one of these layers may have homes
+for some of its stages as well. Readers fill a slot as soon as what it held was computed, so a pass reads exactly what
+is not pinned, as fast as the disk delivers it (the idea is FlexGen's and RAGDoll's, without a change to llama.cpp).
 
-Beside a device, stages are copied there for large batches, each when its turn comes (copying.py: `can_copy`).
+With a device, stages are copied there for large batches, each when its turn comes (copying.py: `can_copy`).
 
 What it promises: logits are those of the whole model or none at all. A layer that could not be read, was not read in
-time, or was passed where nobody expected it makes `after_decode` raise, and the next decode tries again. Where the file
-is another by then, no decode would be right any more: `WeightsChanged` is raised, and the model has to be loaded anew.
+time, or was passed unexpectedly makes `after_decode` raise, and the next decode tries again. Where the file has changed
+by then, no decode would be right any more: `WeightsChanged` is raised, and the model has to be loaded again.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from engine.memory.placement import PinnedPart
 
 log = logging.getLogger(__name__)
 
-# A disk that has fallen asleep takes about ten seconds to wake.
+# A disk that was spun down takes about ten seconds to spin up.
 PATIENCE_SECONDS = 30.0
 _DISK_WAY_OUT = "Look whether the disk is in order, then ask again."
-# What reads tell of a drive that was pulled out, or of a network that was lost: a file that was open stays so for ever.
+# Errors of a drive that was pulled out, or of a network that was lost: a file that was open stays unreadable for ever.
 _OF_DRIVES = frozenset({errno.EIO, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.ENOTCONN})
 OpenFiles = Callable[[Sequence[Path]], WeightFiles]
 
@@ -69,7 +69,7 @@ class StreamCounters:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is other in tests and measurements: how files are read, how much at a time, and how long a pass waits."""
+    """What differs in tests and measurements: how files are read, how much at a time, and how long a pass waits."""
 
     open_files: OpenFiles = DirectFiles
     reads_at_once: int = READS_AT_ONCE
@@ -96,18 +96,18 @@ class LayerStream:
         planned_stage_bytes: int = 0,
         part: PinnedPart | None = None,
     ) -> None:
-        """Moves the model's weights into memory of ours; layers arrive with the first passes.
+        """Moves the model's weights into our own memory; layers arrive with the first passes.
 
         Args:
             model: Loaded with `is_repacked=False`, or packed into `copied`; nothing is computed with it yet.
             path: Any of its files.
             streamed: The layers to be read at each pass; those on a device are left where they are.
-            num_slots: The most stages of them that are in memory, or on their way, at a time; at least one. It is
-                another number of slots in as much memory where stages are not `is_as_planned`.
-            ledger: Gets what is held; nobody else registers these layers.
+            num_slots: The most stages of them that are in memory, or on their way, at a time; at least one. The number
+                changes, for as much memory, where stages are not `is_as_planned`.
+            ledger: Gets what is held; these layers are registered here only.
             options: See there.
             copied: Has what llama.cpp put in another order, where it did; it is closed with this, or now if this fails.
-            planned_stage_bytes: How large a stage was taken to be where slots were counted; 0 for what the header says.
+            planned_stage_bytes: The stage size that slots were counted with; 0 for what the header says.
             part: Of one of the streamed layers, what stays in memory, where stages are as planned.
 
         Raises:
@@ -137,7 +137,7 @@ class LayerStream:
             undo.callback(self._stop_reading)
             layer_bytes = [self._layout.layer_bytes(layer) for layer in range(self._layout.num_layers)]
             parts = {pages.part for stage in self._layout.stages for pages in stage}
-            # Where a part of each is read from the model's own file, the copy is told of as a whole.
+            # Where a part of each is read from the model's own file, the copy is entered as a whole.
             self._tells_layers = is_from_copy = copied is not None and parts == {len(sources.paths) - 1}
             self._leases = LayerLeases(ledger, layer_bytes, self._homes.fixed_bytes, is_from_copy=is_from_copy)
             undo.callback(self._leases.release)
@@ -159,12 +159,12 @@ class LayerStream:
 
     @property
     def streamed(self) -> tuple[int, ...]:
-        """The layers that are read at each pass, as things are, as a whole or in part."""
+        """The layers that are read at each pass now, as a whole or in part."""
         return tuple(layer for layer in self._in_memory if not self._at_home_now.issuperset(self._filled(layer)))
 
     @property
     def num_slots(self) -> int:
-        """Of stages as they are."""
+        """The number of slots, for stages of their actual size."""
         return self._num_slots
 
     def disk_seconds(self) -> tuple[float, float]:
@@ -173,7 +173,7 @@ class LayerStream:
         return counters.waited_seconds, counters.reading_seconds
 
     def before_decode(self) -> None:
-        """A decode is about to begin; waits until it can.
+        """Prepares for a decode; waits until it can begin.
 
         Raises:
             WeightsNotRead: The first layer cannot be read.
@@ -191,7 +191,7 @@ class LayerStream:
             raise _failure(self._readers.error)
 
     def after_decode(self, is_computed: bool = True) -> None:
-        """A decode is over.
+        """Checks a decode that is over.
 
         Args:
             is_computed: Whether llama.cpp says that it computed all of it.
@@ -211,8 +211,8 @@ class LayerStream:
     def retarget(self, streamed: Collection[int], num_slots: int, part: PinnedPart | None = None) -> None:
         """Gives layers other places, between decodes: a few now, and a few before each decode that follows.
 
-        Where fewer layers are to have a home, memory is given back at once. Those that get one are read into it by the
-        next pass, instead of into a slot, so it takes no longer than the passes before. What stays is not read again.
+        Where fewer layers are to have a home, memory is freed at once. Those that get one are read into it by the next
+        pass, instead of into a slot, so it takes no longer than the passes before. What stays is not read again.
 
         Raises:
             NotStreamable: Something else lies where a layer should; all stays as it is.
@@ -229,21 +229,21 @@ class LayerStream:
 
     @property
     def missing_bytes(self) -> int:
-        """What `come_back` takes of memory."""
+        """The memory that `come_back` takes."""
         pinned_bytes = 0 if self._homes.has_pinned else self._homes.pinned_bytes
         return self._bytes_of(self._wanted - self._at_home_now) + pinned_bytes
 
     @property
     def removable_bytes(self) -> int:
-        """What `go_away` can give back of memory."""
+        """The memory that `go_away` can free."""
         pinned_bytes = self._homes.pinned_bytes if self._homes.has_pinned else 0
         return self._bytes_of(self._at_home_now) + pinned_bytes
 
     def go_away(self, num_bytes: int) -> None:
-        """Gives memory back, so much at least where there is as much; nothing is computed until `come_back`.
+        """Frees at least `num_bytes` of memory, if there is as much; nothing is computed until `come_back`.
 
         The last layers leave first: with the first ones, a pass can begin while the others are read. What each pass
-        reads beside the layers leaves last, as it is read at once. The model stays open, and keeps its vocabulary.
+        reads besides the layers leaves last, as it is read at once. The model stays open, and keeps its vocabulary.
 
         Raises:
             NotStreamable: Something else lies where a layer should; all that is left stays as it is.
@@ -257,7 +257,7 @@ class LayerStream:
             given_bytes += self._layout.stage_bytes(stage)
         with self._readers.still() as is_still:
             if not is_still:
-                # It would write into memory that is about to be another's.
+                # It would write into memory that is about to be reused.
                 raise NotStreamable("A read from the model's file does not come back.")
             self._readers.hold([place for place in self._places.values() if isinstance(place, Slot)])
             self._homes.empty_slots()
@@ -268,7 +268,7 @@ class LayerStream:
         self._leases.show_fixed(self._homes.fixed_bytes)
 
     def come_back(self) -> None:
-        """Has all lie in memory that is to: what each pass reads at once, layers while the next pass is computed.
+        """Brings back what is to lie in memory: what each pass reads at once, layers while the next pass is computed.
 
         Raises:
             WeightsNotRead: The file cannot be read; another try may succeed.
@@ -278,7 +278,7 @@ class LayerStream:
         if not self._is_away:
             return
         self._apply(self._wanted)
-        # Layers are read beside the rest.
+        # Layers are read at the same time as the rest.
         self._readers.let_go()
         try:
             self._homes.fill_pinned()
@@ -317,7 +317,7 @@ class LayerStream:
     def _stop_reading(self) -> None:
         self._readers.close()
         if self._readers.is_running:
-            # Its memory is about to be something else's.
+            # Its memory is about to be reused.
             self._options.end("The engine ends itself: a read from the model's file does not come back.")
 
     def _settle(self) -> None:
@@ -331,7 +331,7 @@ class LayerStream:
             raise NotStreamable(sentence) from error
 
     def _at_home(self, streamed: Collection[int], part: PinnedPart | None) -> frozenset[int]:
-        """The stages of layers that stay; of the one that stays in part, what has room in as many as were planned."""
+        """The stages of layers that stay; of the one that stays in part, those that fit into the planned number."""
         stay = [stage for layer in self._in_memory if layer not in streamed for stage in self._filled(layer)]
         if part is not None:
             left = part.num_stages * self.stage_bytes
@@ -345,7 +345,7 @@ class LayerStream:
         return sum(map(self._layout.stage_bytes, stages))
 
     def _layers_of(self, stages: Collection[int]) -> list[int]:
-        """Those that any of these stages is of."""
+        """The layers to which any of these stages belongs."""
         return [layer for layer in self._in_memory if not set(stages).isdisjoint(self._layout.layers[layer])]
 
     def _filled(self, layer: int) -> list[int]:
@@ -372,7 +372,7 @@ class LayerStream:
         self._show()
 
     def _show(self) -> None:
-        """Tells the ledger where layers lie now, and the cursor which stages are read."""
+        """Shows the ledger where layers lie now, and the cursor which stages are read."""
         for layer in self._in_memory:
             at_home = self._at_home_now.intersection(self._filled(layer))
             self._leases.show(layer, self._bytes_of(at_home), "loading" if at_home <= self._wanted else "evicting")
@@ -383,7 +383,7 @@ class LayerStream:
         self._note_arrivals()
 
     def _note_arrivals(self) -> None:
-        """Stages whose homes are full need no watching any more."""
+        """Stops watching stages whose homes are full."""
         if not self._loading and self._cursor.is_watching(self._read_stages):
             return
         are_there = self._readers.are_there(self._loading)

@@ -1,8 +1,8 @@
 """Whether a model's graphs can be followed, and which weights their nodes read: a look before any layer is moved.
 
-llama.cpp asks about every node before it computes the first, so the look ends there and computes next to nothing. It is
-is at a graph that writes, and at one that reads a prompt. Where some layers lie on a device, all of them are computed:
-then over empty memory, because nothing is to be read from the disk for it.
+llama.cpp asks about every node before it computes the first, so the look ends there and computes next to nothing. It
+covers a graph that writes, and one that reads a prompt. Where some layers lie on a device, all of them are computed:
+then over empty memory, because nothing should be read from disk for it.
 """
 
 from __future__ import annotations
@@ -32,24 +32,25 @@ if TYPE_CHECKING:
     from engine.generation.model import Model
 
 _SPEC = ContextSpec(num_cells=256, n_batch=8, n_ubatch=8, num_threads=1, num_sequences=1, op_offload=False)
-# From so many tokens on, llama.cpp leaves it to ggml where norms of a layer are computed (llama_context::graph_get_cb).
+# From this many tokens on, llama.cpp leaves it to ggml where norms of a layer are computed
+# (llama_context::graph_get_cb).
 _PROMPT_TOKENS = 32
-# Where a node of ggml has its buffer, its operation, what it is computed from, what it is a view of, and its name
-# (ggml.h; the release is pinned).
+# Where a node of ggml has its buffer, its operation, its sources, what it is a view of, and its name (ggml.h; the
+# release is pinned).
 _NUM_SOURCES = 10
 _BUFFER, _OPERATION, _SOURCES, _VIEWED, _NAME = 8, 80, 152, 232, 256
 _VIEWS = frozenset({b"NONE", b"RESHAPE", b"VIEW", b"PERMUTE", b"TRANSPOSE"})
-# What ggml calls a copy: the backend it was made for, what it is of, and which of several it is.
+# What ggml calls a copy: the backend it was made for, what it is a copy of, and its index.
 _COPY = re.compile(rb"[^#]*#(.+)#\d+$", re.DOTALL)
-# Tokens of the graphs that are looked at, and the most.
+# Tokens of the traced graphs, and the most.
 _TOKENS, _MOST_TOKENS = (1, 4), 128
 
 
 def graphs_of(model: Model, num_layers: int, in_memory: Iterable[int]) -> list[tuple[Node, ...]]:
-    """Graphs, which pass the layers one after another; weights are told where they can be found.
+    """Graphs, which pass the layers one after another; weights are included where they can be found.
 
     Raises:
-        NotStreamable: One does not pass the layers so, or does not say so.
+        NotStreamable: A graph does not pass the layers so, or does not show it.
     """
     layers = frozenset(in_memory)
     graphs = _traced(model, num_layers, _TOKENS, _SPEC)
@@ -67,19 +68,19 @@ def can_be_copied(
     from_tokens: int,
     rows_of_token: Iterable[int],
 ) -> bool:
-    """Whether a device may compute large batches of layers that are streamed, in any of the graphs that there are.
+    """Whether a device may compute large batches of streamed layers, in any of the possible graphs.
 
     Args:
-        model: Some layers of which lie on a device.
+        model: Some of its layers lie on a device.
         stages: Of its layers, as they are streamed.
         in_memory: The layers that do not lie there.
         weights: The names of all of the model's tensors.
-        from_tokens: A step of so many rows and more is computed there.
-        rows_of_token: How many rows steps have for a token; those that have more come to be copied for sooner.
+        from_tokens: A step with this many rows or more is computed there.
+        rows_of_token: How many rows steps have for a token; steps with more rows are copied for sooner.
     """
     num_layers, layers = len(stages.layers), frozenset(in_memory)
     if num_layers - 1 in layers or from_tokens > _MOST_TOKENS:
-        # Of the last layer, only those tokens are computed to the end of which logits are wanted.
+        # Of the last layer, only tokens whose logits are wanted are computed to the end.
         return False
     counts = {-(-from_tokens // rows) for rows in rows_of_token}
     tokens = sorted(counts | {1, from_tokens, max(from_tokens, _PROMPT_TOKENS)})
@@ -93,7 +94,7 @@ def can_be_copied(
 
 
 def _traced(model: Model, num_layers: int, tokens: Iterable[int], spec: ContextSpec) -> list[tuple[Node, ...]]:
-    """The graphs for so many tokens."""
+    """The graphs for these numbers of tokens."""
     trace, graphs = Trace(num_layers), list[tuple[Node, ...]]()
     stop = llama.ggml_abort_callback(lambda _: trace.is_complete)
     with ExitStack() as undo:
@@ -103,10 +104,10 @@ def _traced(model: Model, num_layers: int, tokens: Iterable[int], spec: ContextS
         context = Context(model, spec, trace)
         undo.callback(context.close)
         llama.llama_set_abort_callback(context.handle, stop, None)
-        # The graphs are those of just as many tokens.
+        # The graphs must be those of exactly this many tokens.
         context.filling = Filling()
         for num_tokens in tokens:
-            # That it was stopped is told as a failure.
+            # Stopping it is reported as a failure.
             with suppress(DecodeFailed):
                 context.decode([Stretch(0, 0, (max(0, model.bos),) * num_tokens, 1)])
             graphs.append(tuple(trace.nodes))
@@ -117,9 +118,9 @@ def _traced(model: Model, num_layers: int, tokens: Iterable[int], spec: ContextS
 
 @contextmanager
 def emptied(model: Model) -> Iterator[None]:
-    """Where files of a model are mapped there is empty memory meanwhile, which takes none and is read from no disk.
+    """Replaces mapped files of a model by empty memory meanwhile, which takes none and is read from no disk.
 
-    Those that cannot be opened, or are others by now, stay as they are.
+    Files that cannot be opened, or have changed by now, stay as they are.
     """
     with ExitStack() as undo:
         for part in parts_of(model.path):
@@ -134,7 +135,7 @@ def emptied(model: Model) -> Iterator[None]:
 
 
 def _mapped_from(mappings: Iterable[Mapping], file: FileId, inode: int) -> list[Mapping]:
-    """Where the file of that number is mapped still. Some file systems show another device in a mapping."""
+    """Where the file of that number is still mapped. Some file systems show another device in a mapping."""
     now = current()
     return [
         one
@@ -161,8 +162,8 @@ def _fault_in(nodes: Sequence[Node], num_layers: int, in_memory: frozenset[int])
 def fault_of(names: Iterable[bytes], num_layers: int, in_memory: frozenset[int]) -> str:
     """Why a graph with nodes of these names cannot be followed; "" where it can.
 
-    The end of each layer must be there once, in order, and nothing of a layer in memory behind its end or before the
-    end of the one before it: there its weights may not have been read.
+    The end of each layer must occur once, in order, and no node of a layer in memory after its end or before the end of
+    the layer before it: there its weights may not have been read.
     """
     at = 0
     for name in names:
@@ -189,12 +190,12 @@ class Trace:
                 node = node_of(tensor)
                 self.nodes.append(node)
                 self.is_complete = self.is_complete or node.name == self._last
-            # Where one was stopped at, the rest would not be computed: none is.
+            # If it stopped at a node, the rest would not be computed: it stops at none.
             return not is_asked
 
         self.cb_eval: Any = llama.ggml_backend_sched_eval_callback(on_node)
 
-    # By what its specification says.
+    # As its specification says.
     can_copy = True
 
     def disk_seconds(self) -> tuple[float, float]:
@@ -209,7 +210,7 @@ class Trace:
 
 
 def node_reader() -> Callable[[int], Node]:
-    """How to tell what a node is; its name alone where nodes do not lie in memory as we know them."""
+    """Returns a function that describes a node; by name alone where the memory layout of nodes is not as expected."""
     library = ctypes.PyDLL(None, handle=llama._lib._handle)
     name_of, place_of = node_name(), library["ggml_get_name"]
     place_of.argtypes, place_of.restype = (ctypes.c_void_p,), ctypes.c_void_p

@@ -1,4 +1,4 @@
-"""Tests for engine.generation.admission: who gets cells, who leaves for whom, and what becomes of pins."""
+"""Tests for engine.generation.admission: which requests get cells, which leave for others, and what happens to pins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.generation.groups import SequenceGroup, SequenceStatus
 from engine.generation.queueing import LOOKAHEAD
 from engine.generation.scheduler import AGEING_SECONDS
 from engine.generation.segment import Segment
-from engine.memory.gangs import Sharing
+from engine.memory.gangs import QueueSharing
 from tests.helpers.loop_parts import Parts, prompt
 
 
@@ -54,7 +54,7 @@ def test_a_turn_shares_the_cells_of_the_answer_before_it_and_takes_none_for_it()
     assert parts.cells.num_used == 101
     assert parts.groups.closing == [ended]
     parts.check()
-    # What it shares is its own: others may need the room.
+    # What it shares counts as its own: others may need the room.
     assert parts.admission.drop_closing()
     assert turn.lead.num_computed == 101
     parts.check()
@@ -71,7 +71,7 @@ def test_where_sequences_are_kept_whole_a_turn_waits_until_the_answer_before_it_
     elif would_take_long == "reads":
         parts.reading(prompt(700, 100), ((),), 50)
     parts.admission.admit()
-    # Nobody waits for ever.
+    # No request waits for ever.
     assert (turn.status is SequenceStatus.RUNNING) is (would_take_long is not None)
     parts.groups.closing.remove(ended)
     parts.admission.look_again()
@@ -97,7 +97,7 @@ def test_who_lost_what_was_found_while_room_was_made_waits_until_it_is_read_agai
     group = parts.waiting(prompt(1, 60, 30))
     parts.running(prompt(500, 20))
 
-    # As when the keeper's budgets are over, and all that is not pinned leaves.
+    # As when the keeper's budgets are exhausted, and all that is not pinned leaves.
     free_cells = parts.keeper.free_cells
 
     def take_all(num_cells: int) -> int:
@@ -227,12 +227,12 @@ def ended(parts: Parts, *groups: SequenceGroup) -> None:
     parts.admission.note_end()
 
 
-# Steps that are shared save more than any prompt of these tests takes, for as many as are listed.
-ALONE, BY_FOURS = Sharing(100, 1000.0, (1.0,)), Sharing(100, 1000.0, (1.0,) * 4)
+# Shared steps save more than reading any prompt of these tests takes, for each number that is listed.
+ALONE, BY_FOURS = QueueSharing(100, 1000.0, (1.0,)), QueueSharing(100, 1000.0, (1.0,) * 4)
 
 
-def scripts_sharing(parts: Parts, sharing: Sharing, count: int) -> list[SequenceGroup]:
-    """So many questions of scripts, of which those were admitted that begin at once."""
+def scripts_sharing(parts: Parts, sharing: QueueSharing, count: int) -> list[SequenceGroup]:
+    """Scripted questions, of which those that begin at once have been admitted."""
     parts.admission.share_steps(sharing)
     scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(count)]
     parts.admission.admit()
@@ -264,7 +264,7 @@ def test_a_short_prompt_is_read_beside_others_and_a_long_one_waits() -> None:
     parts = Parts(num_cells=2048)
     parts.profile.note(0, 10, 0.1)
     parts.profile.note(0, 1000, 20.0)
-    parts.admission.share_steps(Sharing(4, 20.0, (0.1,) * 4))
+    parts.admission.share_steps(QueueSharing(4, 20.0, (0.1,) * 4))
     running = parts.running(prompt(1, 10), ((7,),), priority="batch")
     long = parts.waiting(prompt(2000, 1000), priority="batch")
     parts.admission.admit()
@@ -330,7 +330,7 @@ def test_scripts_that_nothing_was_computed_for_are_served_beside_people_in_the_e
     parts.waiting(prompt(500, 10))
     parts.admission.admit()
     assert parts.groups.running == [script]
-    # And is not put out again by the next one who comes.
+    # And is not preempted again by the next one that comes.
     parts.admission.note_served([script])
     parts.admission.look_again()
     parts.admission.admit()

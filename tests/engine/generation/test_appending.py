@@ -45,13 +45,13 @@ def make_desk(paths: dict[str, Path]) -> Iterator[MakeDesk]:
 
 
 def begin(desk: LoopDesk, prompt: str, num_tokens: int, sampling: SamplingParams = GREEDY) -> tuple[int, ...]:
-    """Asks, and steps until so many tokens were written at least; which they are."""
+    """Asks, and steps until at least this many tokens were written, which it returns."""
     desk.ask("r", prompt, sampling=sampling)
     return written(desk, num_tokens)
 
 
 def written(desk: LoopDesk, num_tokens: int) -> tuple[int, ...]:
-    """Steps until something can be appended, behind so many tokens at least; which they are."""
+    """Steps until something can be appended behind at least this many tokens, which it returns."""
     while (so_far := desk.loop.written("r")) is None or len(so_far.tokens) < num_tokens:
         desk.step()
     return so_far.tokens

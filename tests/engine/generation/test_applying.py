@@ -150,9 +150,9 @@ def test_an_answer_that_ended_just_before_its_context_goes_is_kept(model_desk, m
         ends.clear()
         set_aside(loaded, *what)
 
-    def noted(keeper: KnowledgeKeeper, segments: Any, sequence: Any, *rest: Any) -> None:
+    def noted(keeper: KnowledgeKeeper, segments: Any, sequence: Any, *rest: Any, **options: Any) -> None:
         ends.append(sequence.end)
-        keep(keeper, segments, sequence, *rest)
+        keep(keeper, segments, sequence, *rest, **options)
 
     monkeypatch.setattr(applying, "_set_aside", end_before)
     monkeypatch.setattr(KnowledgeKeeper, "keep", noted)
@@ -299,7 +299,7 @@ def test_weights_that_cannot_be_read_another_way_are_read_as_they_were(model_des
     ask_all(model_desk, decisive)
     settled = placed(model_desk, is_repacked=False)
     assert not settled.is_in_force
-    # So whoever asked knows that trying it costs something.
+    # So the caller knows that trying it has a cost.
     assert settled.pause_seconds > 0
     assert model_desk.loader.placement.is_repacked
     assert texts_of(model_desk, list(decisive)) == decisive

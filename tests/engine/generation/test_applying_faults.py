@@ -1,4 +1,4 @@
-"""Tests for engine.generation.applying: faults of ours on the way, and files that change under a loaded model."""
+"""Tests for engine.generation.applying: our own faults on the way, and files that change under a loaded model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def readers() -> list[threading.Thread]:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Context]:
-    """The contexts that are made from now on."""
+    """The contexts that are created from now on."""
     contexts: list[Context] = []
     make = Context.__init__
 
@@ -125,7 +125,7 @@ def test_layers_that_cannot_go_back_after_a_refusal_cost_no_answer(model_desk, e
 
 
 class Ended(Exception):
-    """In place of the end of the process."""
+    """Replaces the end of the process."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="layers are streamed on Linux only")
@@ -140,7 +140,7 @@ def test_a_mapping_that_is_lost_while_layers_move_has_the_next_engine_load_less(
     desk.worker.use(UseModel(endless))
     desk.model_state("loaded")
     assert placed(desk, **STREAMED).is_in_force
-    trials = desk.loader.planner.premises.trials
+    trials = desk.loader.planner.shared.trials
     assert trials.deaths_of(endless) == 0
     with monkeypatch.context() as patch:
         patch.setattr(homes, "map_shared_over", fail)

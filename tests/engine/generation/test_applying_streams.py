@@ -74,7 +74,7 @@ def check_weights(desk: Desk) -> None:
 
 
 def plan_streamed(desk: Desk) -> None:
-    """Has models planned so that some of their layers are streamed from the start."""
+    """Makes the planner stream some layers of each model from the start."""
 
     def planning(hardware: Hardware, demand: Demand) -> Placement:
         placement = load_plan.unmeasured(hardware, demand)
@@ -103,7 +103,7 @@ def test_a_model_whose_drive_went_away_is_loaded_anew_once_it_is_back(desk, laye
     read, opened_before = DirectFiles.read, desk.loader.loaded_now.stream._homes._files
 
     def read_unless_lost(files: DirectFiles, *what: object) -> None:
-        # What was open when the drive went fails for ever, also after it has come back.
+        # What was open when the drive was removed fails for ever, also after it has come back.
         if files is opened_before:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         read(files, *what)
@@ -213,7 +213,7 @@ def test_a_new_context_over_the_same_weights_costs_no_pass_of_its_own(model_desk
     monkeypatch.setattr(Context, "decode", counted)
     assert placed(model_desk, **STREAMED, **slots(8)).is_in_force
     assert passes == []
-    # Weights that are read anew are tried out before there is a question to answer.
+    # Weights that are read again are tried out before there is a question to answer.
     placed(model_desk, is_repacked=True, streamed_layers=(), ring_slots=0)
     assert passes[0] == 1
 

@@ -1,4 +1,4 @@
-"""Tests for engine.generation.batching: what of whom the next batch computes."""
+"""Tests for engine.generation.batching: which tokens of which requests the next batch computes."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_whoever_drafts_so_much_that_nothing_hides_drafts_nothing_while_a_prompt
     for group in writing:
         drafting(group, 8, 9, 10, 11, 12)
     assert told(turns.next()) == plain
-    # With nobody's prompt to read, they do.
+    # With no prompt to read, they do.
     parts.groups.running.remove(reading)
     assert sum(work.num_drafted for work in turns.next()) > 0
     assert not turns.has_piece
@@ -276,7 +276,7 @@ def test_answers_that_nobody_watches_wait_for_all_prompts_and_are_written_togeth
         turns.note(seconds)
         return [work.group.request_id for work in batch]
 
-    # Neither does what has ended, and is only kept, hold anybody up; the rest of a prompt shares a tile with them.
+    # What has ended and is only kept delays no request either; the rest of a prompt shares a tile with them.
     assert took(60.0) == [reading.request_id]
     assert set(took(60.0)) == {writing.request_id, reading.request_id, ended.request_id}
 

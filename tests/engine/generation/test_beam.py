@@ -72,7 +72,7 @@ def test_log_softmax_is_exact_for_large_logits():
 
 
 def naive(desk: LoopDesk, prompt: str, sampling: SamplingParams) -> list[tuple[int, ...]]:
-    """Every beam computed anew from its first token at every step, and every way to go on looked at."""
+    """Computes every beam again from its first token at every step, and considers every continuation."""
     prefix = list(desk.prompt(prompt))
 
     def scores(tokens: tuple[int, ...]) -> np.ndarray:

@@ -14,7 +14,7 @@ NOT_READ = WeightsNotRead("A part of the model could not be read.", "Look whethe
 
 
 def fail(monkeypatch: pytest.MonkeyPatch, times: int) -> list[Context]:
-    """Has so many passes fail from now on; returns where they did."""
+    """Makes this many passes fail from now on; returns where they did."""
     failed: list[Context] = []
     decode = Context.decode
 

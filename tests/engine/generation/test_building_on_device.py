@@ -1,4 +1,4 @@
-"""Tests for what engine.generation.building wants to be left of a device before it computes there."""
+"""Tests for how much of a device engine.generation.building leaves free before it computes there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIB = 2**20
 
 
 def looked_at(monkeypatch: pytest.MonkeyPatch, *devices: Device, reserve_bytes: int = 512 * MIB) -> None:
-    """As for a model with a layer on the processor, and one on CUDA0."""
+    """As for a model with one layer on the processor, and one on CUDA0."""
     model: Any = SimpleNamespace(layer_devices={0: "CPU", 1: "CUDA0"})
     plan: Any = SimpleNamespace(settings=SimpleNamespace(memory=SimpleNamespace(device_reserve_bytes=reserve_bytes)))
     monkeypatch.setattr(building, "probe_devices", lambda: devices)

@@ -467,7 +467,7 @@ def test_a_file_that_could_not_be_opened_is_looked_at_once_more_after_all_others
         found = look_at(path, folder)
         looked_at.append(path)
         if len(looked_at) == len(files):
-            # All but one are opened by nobody else any more.
+            # All but one are no longer open anywhere else.
             locked.intersection_update({files[0].path})
         return found
 
@@ -520,7 +520,7 @@ def test_files_that_were_removed_before_they_were_asked_for_do_not_count_as_the_
     hold.set()
     assert again.files.scanned.wait(30)
     again.files.forget(range(0, 50, 2))
-    # Whoever gets fewer than were asked for takes them for the last.
+    # A caller that gets fewer than it asked for takes them for the last.
     assert [len(again.files.found(ROOT, 10)) for _ in range(4)] == [10, 10, 5, 0]
 
 
@@ -541,7 +541,7 @@ def test_those_of_the_model_that_is_loaded_are_found_first(make_desk, desk, monk
     again.files.open(ROOT)
     hold.set()
     assert again.files.scanned.wait(30)
-    # Who had been looked at before it was opened comes before.
+    # A file that was looked at before it was opened comes before it.
     assert looked_at[1:20] == [ROOT.hex()] * 19 or looked_at[:20] == [ROOT.hex()] * 20
 
 

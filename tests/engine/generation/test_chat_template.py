@@ -7,23 +7,23 @@ import pytest
 from engine.generation.chat_template import ChatTemplate, Message, PromptPart, TemplateBroken, plain_prompt
 from tests.helpers.tiny_gguf import CHATML
 
-# As Llama 3.2 begins, and as gpt-oss does, in a macro.
+# The beginning of Llama 3.2's, and of gpt-oss's, in a macro.
 DAY = "Today Date: {{ strftime_now('%d %b %Y') }}\n\n" + CHATML
 DAY_IN_MACRO = "{% macro day() %}Current date: {{ strftime_now('%Y-%m-%d') }}\n{% endmacro %}{{ day() }}" + CHATML
-# As Mistral Small does: only its own instructions name the day.
+# As Mistral Small's: only its own default instructions name the date.
 DAY_NOT_SAID = "{% set today = strftime_now('%Y-%m-%d') %}" + CHATML
-# As QwQ has the assistant begin, and as gpt-oss has it begin and tells of it later.
+# The assistant's beginning in QwQ's, and in gpt-oss's, which also repeats earlier thoughts.
 THINKING = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}").replace(
     "{{ m.content }}", "{{ m.content.split('</think>')[-1].lstrip('\\n') }}"
 )
-# As Qwen3's: it thinks unless it is told not to, and then its thoughts are over before it begins.
+# As Qwen3's: the model thinks unless thinking is turned off, and then the template ends its thoughts.
 TOLD_TO_THINK = CHATML.replace(
     "assistant\n{% endif %}",
     "assistant\n{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n"
     "{% endif %}{% endif %}",
 )
 CHANNELS = CHATML.replace("{{ m.role }}\n", "{{ m.role }}{{ '<|channel|>final' if m.role == 'assistant' }}\n")
-# As Mistral Nemo's: the instructions are told with the newest question.
+# As Mistral Nemo's: the instructions stand with the newest question.
 WANDERING = (
     "{% for m in messages if m.role != 'system' %}{% if m.role == 'user' %}[INST]"
     "{% if loop.last and messages[0].role == 'system' %}{{ messages[0].content }}\n\n{% endif %}"

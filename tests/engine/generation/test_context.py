@@ -148,7 +148,7 @@ def test_a_model_that_sums_up_what_it_read_shares_no_prefixes(tmp_path: Path) ->
 def test_a_context_has_no_more_sequences_than_a_batch_has_tokens(model: Model, n_batch: int) -> None:
     small = Context(model, ContextSpec(256, n_batch, n_batch, 1, num_sequences=256))
     try:
-        # One is for what fills batches up, where there are two.
+        # One is for the padding of batches, where there are two.
         assert small.num_sequences == max(1, n_batch - 1)
         small.decode([Stretch(small.num_sequences - 1, 0, [model.bos], 1)])
     finally:

@@ -77,7 +77,7 @@ def test_a_history_that_outgrew_its_room_loses_its_passages_and_then_grows_again
     lengths, bare = [10] * 30, [1] * 30
     kept = [first_kept(lengths[:end], bare[:end], 100) for end in range(31)]
     assert kept == sorted(kept)
-    # Between two cuts, six or seven turns go by; all that was said is there until it is too much itself.
+    # Six or seven turns pass between two cuts; all that was said is there until it alone is too much.
     assert sorted(set(kept)) == [(0, 0), (0, 7), (0, 14), (0, 20), (0, 27)]
     words_alone = [first_kept([10] * end, [10] * end, 100)[0] for end in range(31)]
     assert sorted(set(words_alone)) == [0, 6, 12, 18, 24]
@@ -112,7 +112,7 @@ def test_what_stands_in_one_turn_alone_can_be_recalled():
     source = Passage("r7", 7, "/docs/seven.md", 3, 2, 10, 19, "Head", "Whole text.", 0.5)
     turn = Turn("One?", (*EVIDENCE, EvidencePassage.of(source)), "Yes [3].")
     assert recallable(turn.numbered) == {3: source}
-    # A number that two turns of an older version have says nothing.
+    # A number that two turns of an older version share says nothing.
     assert recallable((*turn.numbered, (3, EVIDENCE[0]))) == {}
 
 

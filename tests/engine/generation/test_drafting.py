@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from engine.core import SamplingParams
-from engine.generation.drafting import MIN_GAIN, Acceptance, PassCosts, PromptLookup, draft_lengths
+from engine.generation import drafting
+from engine.generation.drafting import Acceptance, PassCosts, PromptLookup, draft_lengths
 from engine.generation.request import Request
 from engine.generation.segment import Segment
 from engine.generation.sequence import Guess
@@ -30,20 +31,20 @@ def costs_of(first: float, more: float) -> PassCosts:
     return costs
 
 
-def draft_length(likely: Sequence[float], costs: PassCosts, num_writing: int = 1, min_gain: float = MIN_GAIN) -> int:
-    """Of the only guess in a pass."""
-    [length] = draft_lengths([Guess(range(len(likely)), likely, costs.seconds)], num_writing, min_gain)
+def draft_length(likely: Sequence[float], costs: PassCosts, num_writing: int = 1) -> int:
+    """The only guess in a pass."""
+    [length] = draft_lengths([Guess(range(len(likely)), likely, costs.seconds)], num_writing)
     return length
 
 
 def drafted(lookup: PromptLookup, tokens: list[int], max_tokens: int) -> list[int]:
-    """What is drafted where nobody else writes."""
+    """What is drafted when no other answer is being written."""
     guess = lookup.draft(tokens, max_tokens)
     return list(guess.tokens[: draft_lengths([guess])[0]])
 
 
 def write(answer: list[int], quotable: tuple[int, ...], costs: PassCosts) -> Iterator[tuple[list[int], list[int]]]:
-    """What is drafted at each pass with what comes true of it, as the step loop would drive it."""
+    """What is drafted in each pass, and how much of it comes true, as the step loop would drive it."""
     lookup = PromptLookup(Request("r", (Segment(PROMPT),), quotable=quotable), costs)
     tokens, end = [*PROMPT, answer[0]], len(PROMPT) + len(answer)
     while len(tokens) < end:
@@ -100,7 +101,7 @@ def test_drafts_stay_within_what_is_left_to_write():
 def test_an_answer_that_only_seems_to_quote_costs_little():
     pick = random.Random(5)
     passage = tuple(pick.randrange(40) for _ in range(2000))
-    # Pairs of tokens recur by chance all the time, and hardly ever go on alike.
+    # Pairs of tokens recur by chance all the time, and rarely continue in the same way.
     answer = [pick.randrange(40) for _ in range(600)]
     costs = costs_of(1.0, 0.4)
     taken = sum(costs.seconds(1 + len(draft)) for draft, _ in write(answer, passage, costs))
@@ -128,14 +129,15 @@ def test_drafts_are_longer_where_a_pass_costs_much_and_a_token_little():
 
 @pytest.mark.parametrize("more", [0.02, 0.2, 0.6])
 @pytest.mark.parametrize("probability", [0.2, 0.6, 0.9, 0.99])
-def test_no_other_length_would_be_faster(more: float, probability: float):
+def test_no_other_length_would_be_faster(more: float, probability: float, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(drafting, "MIN_GAIN", 1.0)
     likely = [probability] * 40
     costs = costs_of(1.0, more)
 
     def rate(length: int) -> float:
         return sum(probability**index for index in range(length + 1)) / costs.seconds(1 + length)
 
-    chosen = draft_length(likely, costs, min_gain=1.0)
+    chosen = draft_length(likely, costs)
     sizes = [0, *range(3, 41, 4)]
     assert chosen in sizes
     assert rate(chosen) >= max(rate(length) for length in sizes) - 1e-12
@@ -159,7 +161,8 @@ def test_a_pass_that_answers_share_has_a_good_size_and_the_likeliest_tokens_of_a
 
 
 @pytest.mark.parametrize("more", [0.02, 0.1, 0.3])
-def test_no_other_share_of_the_pass_would_be_faster(more: float):
+def test_no_other_share_of_the_pass_would_be_faster(more: float, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(drafting, "MIN_GAIN", 1.0)
     costs, chances = costs_of(1.0, more), (0.9, 0.6, 0.8)
 
     def rate(lengths: Sequence[int]) -> float:
@@ -168,7 +171,7 @@ def test_no_other_share_of_the_pass_would_be_faster(more: float):
         return sum(written) / costs.seconds(3 + sum(lengths))
 
     guesses = [Guess(range(9), [chance] * 9, costs.seconds) for chance in chances]
-    chosen = draft_lengths(guesses, num_writing=3, min_gain=1.0)
+    chosen = draft_lengths(guesses, num_writing=3)
     others = [lengths for lengths in product(range(10), repeat=3) if sum(lengths) % 4 == 1 or not sum(lengths)]
     assert rate(chosen) >= max(map(rate, others)) - 1e-12
 
@@ -249,7 +252,7 @@ def test_drafts_change_no_answer_whatever_it_is_sampled_with(path: Path, changes
     plain.close()
     drafting = LoopDesk(path, make_drafter=partial(PromptLookup, costs=costs_of(1.0, 0.01)))
     prompt = Segment(drafting.prompt("Once upon a time"))
-    # A passage that says just what will be said, with a slip here and there.
+    # A passage that says exactly what will be said, with a slip here and there.
     quotable = tuple(7 if place % 17 == 5 else token for place, token in enumerate(expected.tokens))
     drafting.loop.submit(Request("r", (prompt,), sampling, quotable=quotable))
     drafting.run()

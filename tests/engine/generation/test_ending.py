@@ -1,4 +1,4 @@
-"""Tests for engine.generation.ending: everything ends once, gives back what it held, and what was read is kept."""
+"""Tests for engine.generation.ending: each request ends once, gives back what it held, and what was read is kept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ending(parts: Parts) -> Ending:
 
 
 def kept(parts: Parts) -> list[int]:
-    """The tokens of every prompt that was left to the keeper."""
+    """The tokens of every prompt that was given to the keeper."""
     return [num_tokens for num_tokens, _, _ in parts.keeper.kept]
 
 
@@ -157,7 +157,7 @@ def test_without_anything_that_keeps_an_answer_leaves_at_once() -> None:
 
 
 class Nothing(KeepsNothing):
-    """Holds nothing, and says so."""
+    """Asserts that it holds nothing, and reports so."""
 
     def held(self) -> list[Any]:
         return []

@@ -41,7 +41,7 @@ def with_other_bytes(model: Path, tensor: TensorExtent, path: Path) -> Path:
 
 
 def test_a_model_that_differs_in_one_tensor_only_is_another_whichever_that_is(tmp_path, monkeypatch):
-    # Steps that pass over whole tensors, as those of a real model do.
+    # Steps that skip whole tensors, as those of a real model do.
     monkeypatch.setattr(fingerprint, "_SAMPLES", 4)
     monkeypatch.setattr(fingerprint, "_SAMPLE_BYTES", 64)
     model = write_tiny_model(tmp_path / "a.gguf", layers=3)
@@ -55,7 +55,7 @@ def test_what_is_read_of_a_model_grows_with_its_tensors_and_not_with_their_size(
     num_bytes = []
 
     class Counted:
-        """A digest that counts what it is given beside the header."""
+        """A digest that counts what it is given in addition to the header."""
 
         def __init__(self) -> None:
             self.update = lambda content: num_bytes.append(len(content))

@@ -15,7 +15,7 @@ from tests.helpers.kept import ROOT
 
 
 class Finder:
-    """Files that turn up when a test says so, in place of `CacheFiles`."""
+    """Files that appear when a test says so, in place of `CacheFiles`."""
 
     def __init__(self) -> None:
         self.scanned = threading.Event()

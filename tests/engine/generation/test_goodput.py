@@ -8,7 +8,7 @@ from engine.core import Answer, Question, Scope
 from engine.errors import RagdollError
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished
 from engine.generation.goodput import Goodput, GoodputWatch, came_in_time
-from engine.generation.rounds import Targets
+from engine.generation.time_slices import Targets
 from engine.metrics import Timings
 
 TARGETS = Targets(ttft_seconds=10.0, tpot_seconds=0.25)

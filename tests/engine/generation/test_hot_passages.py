@@ -157,7 +157,7 @@ def test_when_a_model_goes_what_is_known_of_another_stays():
     hot.tried()
     hot.clear(other.fingerprint)
     assert hot.next(first, nothing_kept) is None
-    # Whoever comes back reads it again.
+    # The other model reads it again when it comes back.
     assert hot.next(other, nothing_kept) is not None
 
 

@@ -67,7 +67,7 @@ def test_a_placement_that_was_planned_by_the_settings_puts_them_in_force(in_forc
     assert "tokens between two chances to stop" in in_force.pending(now)
     in_force.note_placed(in_force.plan, now)
     assert in_force.pending(now).endswith("once the model is loaded again: threads.")
-    # In another placement the settings that are in force stay so.
+    # In another placement the settings that are in force remain so.
     in_force.note_placed(in_force.plan, now)
     assert in_force.pending(now).endswith("once the model is loaded again: threads.")
 

@@ -15,14 +15,14 @@ from engine.phases import Phases
 @pytest.mark.parametrize("is_folded", [False, True])
 def test_answers_that_wait_go_to_the_disk_wherever_the_context_is(is_folded):
     saved_to: list[Path | None] = []
-    premises = SimpleNamespace(keeps_in_cells=True, sets_aside_on_disk=True, kept_folder=Path("kept"))
+    shared = SimpleNamespace(keeps_in_cells=True, sets_aside_on_disk=True, kept_folder=Path("kept"))
     plan = SimpleNamespace(room=KVRoom(0, 0, 0, 0), settings=SimpleNamespace(generation=None))
     loaded = SimpleNamespace(plan=plan, keeps_in_cells=True, loop=SimpleNamespace(save_to=saved_to.append))
-    planner = SimpleNamespace(premises=premises)
+    planner = SimpleNamespace(shared=shared)
     told: list[object] = []
     instance = ModelInstance(loaded, planner, None, told.append, Phases(told.append), has_own_layers=False)
     instance.standby.is_folded = is_folded
     instance.obey()
-    premises.sets_aside_on_disk = False
+    shared.sets_aside_on_disk = False
     instance.obey()
     assert saved_to == [Path("kept"), None]

@@ -36,7 +36,7 @@ def holds(schema: object, text: str) -> bool:
     return fits(written, text)
 
 
-# Keys called like rules of the grammar: its own, those that it becomes when cleaned, and those that others get.
+# Keys named like rules of the grammar: its own, those that it becomes when cleaned, and those that others get.
 NAMES = ("", "integral part", "definition-0", "root", "space", "answer", "string", "a", "a-kv", "a-rest", "additional")
 CALLED = {
     "properties": {name: {"$ref": f"#/$defs/{number}"} for number, name in enumerate(NAMES)},
@@ -45,7 +45,7 @@ CALLED = {
     "$defs": {str(number): {"type": "array", "items": {"const": number}} for number in range(len(NAMES))},
 }
 IN_ORDER = sorted(enumerate(NAMES), key=lambda one: one[1] not in CALLED["required"])
-# Keys that need not be there, beside keys that are not described.
+# Optional keys, together with keys that are not described.
 OPEN = {
     "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
     "additionalProperties": {"type": "null"},
@@ -186,7 +186,7 @@ def test_of_many_values_that_begin_alike_only_those_fit(model: Model, text: str,
 
 
 def test_a_list_of_values_leaves_few_ways_open():
-    """Each would be a way that llama.cpp follows for each token of the vocabulary."""
+    """Each alternative would be one more that llama.cpp follows for each token of the vocabulary."""
     parsed = gbnf.parse(gbnf_of_schema(json.dumps({"enum": [f"article-{number:04d}" for number in range(3000)]})))
     assert max(map(len, parsed.rules)) == 10
 

@@ -1,4 +1,4 @@
-"""Tests for engine.generation.kept_bytes: what a slow disk does to what is kept, and to whom it does nothing."""
+"""Tests for engine.generation.kept_bytes: what a slow disk delays, and what it does not."""
 
 from __future__ import annotations
 

@@ -23,11 +23,11 @@ from tests.helpers.tiny_gguf import write_tiny_gemma2, write_tiny_model
 
 PLENTY = 2**26
 NUM_CELLS, GREEDY_TOKENS = 1536, 64
-# How far logits may lie apart when the same prompt was read in batches of another shape: llama.cpp adds f16 up in
-# another order then.
+# How far logits may lie apart when the same prompt was read in batches of another shape: llama.cpp then adds up f16
+# values in another order.
 MOST_DIFFERENCE = 1e-2
-# Weights of noise carry that on: to 0.017 as they are, to 0.006 where attention says a tenth of it. Reading the same
-# passages in another order is 0.2 to 1 away then.
+# Weights of noise amplify that: to 0.017 as they are, to 0.006 where attention is scaled to a tenth. Reading the same
+# passages in another order makes a difference of 0.2 to 1.
 ATTENTION = 0.1
 QUESTION = 12
 
@@ -75,7 +75,7 @@ class Desk:
         return written
 
     def is_decisive(self, segments: Sequence[Segment]) -> bool:
-        """Whether its greedy text hangs on no near tie, so that it is the same however the prompt is read."""
+        """Whether its greedy text has no near tie, so that it is the same however the prompt is read."""
         sequence = self.cells.open()
         logits, margin = self.compute(sequence, tokens_of(segments)), float("inf")
         for _ in range(GREEDY_TOKENS):
@@ -190,7 +190,7 @@ def put_into(desk: Desk, home: str) -> None:
         desk.close_keeper()
         desk.open()
     if home != "cells":
-        # Where in the cells something lies decides in which order it is added up: from the first on, as it is read.
+        # Where it lies in the cells decides in which order it is added up: as it is read, from the first cell on.
         assert desk.cells.num_used == 0
         desk.context.clear()
     figures = desk.keeper.figures()

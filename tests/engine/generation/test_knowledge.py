@@ -263,7 +263,7 @@ def test_what_passes_is_waited_for_at_the_end_of_an_answer_and_not_before_its_fi
     room.read_rest([A, B, C], sequence)
     kept, wait, hold = room.keeper._bytes, room.keeper._bytes.wait, threading.Event()
     monkeypatch.setattr(knowledge, "WAITS_SECONDS", WAIT_SECONDS)
-    # The disk does nothing until somebody waits for it.
+    # The disk does nothing until a request waits for it.
     monkeypatch.setattr(kept, "wait", lambda seconds=None: (hold.set(), wait(seconds))[1])
     room.files._thread.put(Urgency.READ, lambda: hold.wait(30))
     room.keeper.keep([A, B, C], sequence, 1.0, computed_tokens)
@@ -308,7 +308,7 @@ def test_a_file_is_no_use_while_there_is_no_room_to_pass_and_is_none_the_worse_f
     assert room.keeper.find([A, B]).num_tokens == 0
     room.passing_room_bytes = BLOB
     found = room.keeper.find([A, B])
-    # It was free when it was looked for, and is not when it is wanted.
+    # It was available when it was looked up, and is not when it is wanted.
     room.passing_room_bytes = 0
     sequence = room.cells.open()
     assert room.keeper.restore(found, sequence) == 0
@@ -396,7 +396,7 @@ def test_what_went_with_an_answer_is_held_again_at_nobodys_cost(room):
     room.keeper.leave_cells()
     assert room.keeper.peek([A, B]) == 0
     figures = room.keeper.figures()
-    # Not what the answer has of another, nor what it has not got.
+    # Not what the answer has from another question, nor what it does not have.
     room.set_budgets(64, 0, 0)
     room.keeper.hold([A, B, C, D], sequence)
     assert (homes(room), room.keeper.peek([A, B, C])) == ((2, 0, 0), 64)

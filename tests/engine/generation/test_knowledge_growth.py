@@ -15,7 +15,7 @@ from tests.helpers.kept import TOKEN_BYTES, Room, passage, turn
 OURS = str(Path(generation.__file__).parent)
 FEW, MANY = 50, 500
 BLOB_BYTES = 32 * TOKEN_BYTES + 64
-# What grows with the depth of a heap, and a heap that happens to be built anew.
+# What grows with the depth of a heap, and a heap that happens to be rebuilt.
 MOST_GROWTH = 2.0
 
 
@@ -42,7 +42,7 @@ def rooms(tmp_path_factory, request) -> Iterator[tuple[Room, Room]]:
 
 
 def lines_of(work: Callable[[], object]) -> int:
-    """How many lines of ours are run by `work`: what a clock would tell, on a machine that nobody else uses."""
+    """How many of our own lines `work` runs: what a clock would show on a machine that does nothing else."""
     count = 0
 
     def trace(frame, event, argument):

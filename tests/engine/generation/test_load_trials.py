@@ -29,7 +29,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def end_while_loading(mark: Path, model: Path) -> None:
-    """In a process of its own, which ends as one does that an assertion kills."""
+    """Runs in a process of its own, which ends like one that an assertion kills."""
     with LoadTrials(mark).of(model):
         os._exit(134)
 
@@ -71,12 +71,12 @@ def test_closing_during_a_load_is_no_death_of_the_model_and_takes_none_back(mark
         mark.write_bytes(left)
 
     killed(LoadTrials(mark))
-    # The window ends an engine that it has told to close and waits for no longer.
+    # The window ends an engine that it has asked to close once it stops waiting.
     for _ in range(MAX_DEATHS):
         loader = loader_in(mark.parent)
         if is_late:
             loader.close()
-        killed(loader.planner.premises.trials, loader.close)
+        killed(loader.planner.shared.trials, loader.close)
     killed(LoadTrials(mark))
     with pytest.raises(ModelLoadFailed, match="ended 2 times"):
         LoadTrials(mark).of(model).__enter__()
@@ -124,13 +124,13 @@ def test_a_process_that_ends_itself_over_a_loaded_model_counts_as_one_that_a_loa
     assert not mark.exists()
     ends_over_it()
     assert LoadTrials(mark).deaths_of(model) == 1
-    # The next one could load it with less, and ends over it all the same.
+    # The next one could load it with less memory, and crashes all the same.
     again = LoadTrials(mark)
     with again.of(model):
         pass
     again.note_death(model)
     assert LoadTrials(mark).deaths_of(model) == MAX_DEATHS
-    again.forgive()
+    again.reset_failures()
     again.note_death(model)
     assert LoadTrials(mark).deaths_of(model) == 1
 

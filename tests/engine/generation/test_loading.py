@@ -24,7 +24,7 @@ WITH_CARD = replace(MACHINE, devices=(Device("Vulkan0", "A card", 8 * GIB, 7 * G
 
 
 class Bench:
-    """Loads that only note how they were asked for; as many as `refuses` says find no room."""
+    """Loads that only note how they were requested; the first `refuses` of them find no room."""
 
     def __init__(self, folder: Path, model: Path, hardware: Hardware = MACHINE, refuses: int = 0) -> None:
         self.mark = folder / "mark.json"
@@ -55,7 +55,7 @@ class Bench:
         return load(self.plan, attempts)
 
     def leave_mark(self) -> None:
-        """As an engine does that a load has ended."""
+        """As an engine does after a load has ended its process."""
         mark = {**_identity(self.plan.path), "deaths": 1}
         self.mark.write_text(json.dumps({str(self.plan.path): mark}), encoding="ascii")
 

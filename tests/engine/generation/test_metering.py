@@ -60,7 +60,7 @@ def test_what_a_preemption_threw_away_is_counted_once() -> None:
     metering = Metering(parts.groups, parts.profile, parts.tally, None)
     metering.note([read(parts, group, 40)], 4.0)
     parts.residence.leave(group)
-    # Somebody else has left the beginning meanwhile.
+    # Another request has left the beginning in cells meanwhile.
     group.lead.held = parts.cells.open()
     parts.compute(group.lead.held, group.lead.tokens[:15])
     group.cached_tokens = 15
@@ -120,8 +120,16 @@ def test_who_is_served_in_between_has_not_waited_for_all_the_passes_of_others_to
     for _ in range(3):
         metering.note([Work(person, person.lead, 1)], 0.4 * AGEING_SECONDS)
         assert parts.admission.rank(script) == 1
-        metering.note([Work(person, person.lead, 1), Work(script, script.lead, 1)], 0.1)
+        metering.note([Work(person, person.lead, 1), Work(script, script.lead, 1, wants_token=True)], 0.1)
     metering.note([Work(person, person.lead, 1)], AGEING_SECONDS)
+    assert parts.admission.rank(script) == 0
+
+
+def test_who_computes_again_what_a_preemption_threw_away_stays_as_urgent_as_waiting_has_made_it() -> None:
+    parts = Parts()
+    script = parts.running(prompt(40, 60), ((7, 8),), lacks=40, priority="batch")
+    script.has_read_prompt, script.waited_seconds = True, AGEING_SECONDS
+    Metering(parts.groups, parts.profile, parts.tally, None).note([Work(script, script.lead, 20)], 1.0)
     assert parts.admission.rank(script) == 0
 
 

@@ -16,7 +16,7 @@ from tests.helpers.machines import DESKTOP, MODELS, machine, wanted
 
 
 def test_weights_count_as_being_loaded_until_the_context_is_entered_as_well(desk: Desk, tiny_model: Path):
-    # Else whoever measures what something else takes meanwhile would take the context for it.
+    # Else a measurement of what something else takes meanwhile would include the context.
     seen: list[set[tuple[str, str]]] = []
     desk.ledger.on_change = lambda: seen.append({(span.owner, span.state) for span in desk.ledger.spans("ram")})
     desk.worker.use(UseModel(tiny_model))

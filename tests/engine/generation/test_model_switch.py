@@ -55,7 +55,7 @@ def model_desk(desk: Desk, tiny_model: Path) -> Desk:
 
 @pytest.fixture
 def pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], AbstractContextManager[threading.Event]]]:
-    """A time in which the loop does not go on, whatever comes; the event tells that it wants to."""
+    """A time in which the loop does not go on; the event is set when it wants to."""
     step, goes_on, waits = StepLoop.step, threading.Event(), threading.Event()
 
     def paused_step(self: StepLoop):
@@ -84,7 +84,7 @@ def ask_in_batch(desk: Desk, name: str, max_tokens: int = 6) -> QuestionInFlight
 
 
 def ends_of(desk: Desk, number: int) -> dict[str, AnswerEnded]:
-    """Of so many questions; each has ended once."""
+    """The ends of this many questions; each has ended once."""
     ends = {end.question_id: end for end in (desk.end_of_any() for _ in range(number))}
     assert len(ends) == number == len(ends_in_order(desk))
     return ends
@@ -112,7 +112,7 @@ def test_a_person_who_changes_the_model_does_not_wait_for_a_script(model_desk, o
     model_desk.ask("How?", "person", max_tokens=4)
     models = {name: end.answer.model for name, end in ends_of(model_desk, NUM_BATCH + 1).items()}
     assert models["person"] == models[f"batch{NUM_BATCH - 1}"] == "tiny-qwen2"
-    # By the old model only those that had begun to appear; and hardly any answer of the new one is before the person's.
+    # The old model answers only those that had begun to appear; and the new one hardly ever answers before the user's.
     of_the_old = [name for name, model in models.items() if model == "tiny-llama"]
     assert "batch0" in of_the_old
     assert len(of_the_old) < NUM_BATCH / 2
@@ -248,7 +248,7 @@ def test_what_was_read_of_a_removed_document_is_not_kept_when_the_model_is_taken
     goes_on.set()
     model_desk.model_state("none")
     assert written
-    model_desk.wait_until(lambda: not model_desk.loader.planner.premises.opened_files.documents())
+    model_desk.wait_until(lambda: not model_desk.loader.planner.shared.opened_files.documents())
 
 
 def test_a_choice_that_is_made_while_the_model_before_is_freed_counts(model_desk, other_model, monkeypatch):

@@ -25,7 +25,7 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_backends_copy_layers_as_soon_as_that_pays_on_this_machine():
     assert tell_backends(BESIDE_A_CARD, DENSE) == 4
     assert os.environ[VARIABLE] == "4"
-    # They have been told.
+    # The backends have been told.
     assert tell_backends(replace(BESIDE_A_CARD, processor_rate=1e10), DENSE) == 4
 
 

@@ -39,7 +39,7 @@ class Desk:
         self.leases = ModelLeases(self.ledger)
         self.loads: list[tuple[bool, bool]] = []
         self.failing: Exception | None = None
-        # What of the disk was left to what was read, and how many loads there had been by then.
+        # How much of the disk was left to kept KV, and how many loads there had been by then.
         self.cleared: list[tuple[int, int]] = []
 
     def plan(self, **changes: object) -> LoadPlan:
@@ -115,7 +115,7 @@ def test_whether_another_load_may_have_a_copy_is_told(desk: Desk, may_pass: bool
     desk.failing = NotStreamable("There is none.", may_pass=may_pass)
     weights = desk.open(**PACKED)
     assert weights.plan.unpacked == unpacked
-    # This one is left as it is, or it would be loaded over and over.
+    # This one is left as it is; otherwise it would be loaded again and again.
     assert not weights.plan.demand_by(Settings()).is_packable
     desk.close(weights)
 

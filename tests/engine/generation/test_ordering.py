@@ -16,7 +16,7 @@ LENGTHS = [100, 100, 100, 100]
 
 
 def kept(*paths):
-    """What begins no passages, and what an order becomes with one more as long as it begins one of the paths."""
+    """What begins no passages, and an order extended by one more as long as it begins one of the paths."""
 
     def follow(order, passage, number):
         longer = (*order, passage)

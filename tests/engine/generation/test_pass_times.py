@@ -1,4 +1,4 @@
-"""Tests for engine.generation.pass_times: whether, and how, prompts and answers share a pass that reads layers."""
+"""Tests for engine.generation.pass_times: whether and how prompts and answers share a pass that reads layers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOKEN_SECONDS = 0.004
 
 
 def times(disk_seconds: float) -> PassTimes:
-    """Of passes that read their layers for so long, after one over a prompt."""
+    """Of passes that read their layers for this long, after one over a prompt."""
     known = begun()
     computing = 128 * TOKEN_SECONDS
     waited = max(0.0, disk_seconds - computing)
@@ -69,7 +69,7 @@ def test_passes_of_few_tokens_say_nothing_of_how_long_many_take() -> None:
         known.note([Extent(1, 400)], 0.5, 0.0, 0.3 * (number + 2), is_mixed=False)
     for count in (64, 90, 120):
         assert are_apart(known, ANSWERS[:1] * count) == are_apart(times(0.3), ANSWERS[:1] * count)
-    # But they say how long few take: so long that these had better share the prompt's.
+    # But they show how long few tokens take: so long that these had better share the prompt's.
     assert are_apart(times(0.3), ANSWERS)
     assert not are_apart(known, ANSWERS)
 
@@ -100,7 +100,7 @@ LONG_PROMPT = [Extent(128, 228)]
 
 
 def large(disk_seconds: float, num_answers: int = 1) -> PassTimes:
-    """After a prompt, and steps of so many answers that waited for the disk."""
+    """After a prompt, and steps of these numbers of answers that waited for the disk."""
     known = PassTimes()
     known.begin(LARGE_COST, 0.0, 0.0)
     known.note([Extent(128, 128)], 128 * LARGE_SECONDS, 0.0, disk_seconds, is_mixed=False)
@@ -150,7 +150,7 @@ def test_one_answer_waits_for_a_prompt_that_pieces_would_hold_up_for_longer() ->
 
 
 def test_a_disk_that_passes_wait_for_takes_as_long_as_they_do() -> None:
-    # It was busy for .6 s of each, and they took a second: whatever it did, that is how long it takes.
+    # It was busy for .6 s of each, and they took a second: whatever it did, a pass takes that long.
     known = large(0.6)
     before = hidden_by(known, 2)
     waited, reading = 100.0, 200.0

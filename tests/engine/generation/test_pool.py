@@ -30,16 +30,16 @@ from engine.generation.context import Context
 from engine.generation.instance import ModelInstance
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
-from engine.generation.making_way import MakingWay
 from engine.generation.member import Member
 from engine.generation.model import Model
+from engine.generation.model_eviction import ModelEviction
 from engine.generation.model_leases import SET_ASIDE
 from engine.generation.refreshes import Refreshes
 from engine.generation.request import StepEvent
-from engine.generation.rounds import GROUP_SIZE
 from engine.generation.segment import Segment
 from engine.generation.standby import Standby
 from engine.generation.step_loop import StepLoop
+from engine.generation.time_slices import GROUP_SIZE
 from engine.generation.under_way import UnderWay
 from engine.generation.weights.copied import CopiedWeights
 from engine.generation.weights.stream import LayerStream
@@ -70,12 +70,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
 
 @pytest.fixture(autouse=True)
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers of so small models would be written whole in one turn."""
-    monkeypatch.setattr("engine.generation.rounds.WRITING_BESIDE_SECONDS", 0.01)
+    """Answers of such small models would otherwise be written whole in one turn."""
+    monkeypatch.setattr("engine.generation.time_slices.WRITING_BESIDE_SECONDS", 0.01)
 
 
 class PoolDesk(Desk):
-    """With a budget of memory, within which whatever other models hold is counted."""
+    """With a budget of memory, which includes whatever other models hold."""
 
     patience_s = 20.0
 
@@ -102,7 +102,7 @@ class PoolDesk(Desk):
         return in_flight
 
     def end_of(self, question_id: str = "q") -> Event:
-        """Also where it ended before another that was waited for."""
+        """Also if it ended before another that was waited for."""
         self.wait_until(lambda: question_id in self.ends)
         return self.ends[question_id]
 
@@ -162,13 +162,13 @@ def switches(desk: Desk) -> list[ModelSwitched]:
 
 
 def runs(events: list[Event]) -> list[str]:
-    """Who wrote, in order, each as often as another wrote in between."""
+    """Which models wrote, in order, each as often as another wrote in between."""
     ids = [event.question_id for event in events if isinstance(event, TokensGenerated)]
     return [one for before, one in pairwise([None, *ids]) if one != before]
 
 
 def take_turns(desk: PoolDesk, models: tuple[Path, ...]) -> None:
-    """Each answers twice, so that both can leave memory for the other; the second is there in the end."""
+    """Asks each twice, so that both can leave memory for the other; the second is there in the end."""
     before = len(desk.ends)
     for turn, number in enumerate((0, 1, 0, 1), before):
         desk.ask_of(models[number], f"turn{turn}", max_tokens=2)
@@ -176,7 +176,7 @@ def take_turns(desk: PoolDesk, models: tuple[Path, ...]) -> None:
 
 
 def slow_down(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Each step takes so much longer from now on, so that an answer is still being written when it matters."""
+    """Makes each step take longer from now on, so that an answer is still being written when it matters."""
     step = StepLoop.step
     monkeypatch.setattr(StepLoop, "step", lambda loop: (time.sleep(seconds), step(loop))[1])
 
@@ -286,7 +286,7 @@ def test_seven_models_in_room_for_one_all_answer(models, alone, pool_desk, tmp_p
         desk.ask_of(path, f"q{number}", max_tokens=8, priority="batch")
     for number in range(7):
         assert alone[models[number % 2]].startswith(desk.text_of(f"q{number}")[:6])
-    # Buffers of so small a model are larger than their plan.
+    # Buffers of such a small model are larger than their plan.
     assert desk.ledger.counted_bytes("ram") <= FOR_ONE + 12 * MIB
 
 
@@ -429,7 +429,7 @@ def test_a_model_that_was_named_and_is_chosen_then_is_not_loaded_again(models, a
     desk.ask_of("", "q")
     assert desk.text_of("q") == alone[models[1]]
     assert desk.members["b"].loaded.model is loaded.model
-    # Nobody has named the one before.
+    # No question has named the one before.
     assert list(desk.members) == ["b"]
 
 
@@ -637,7 +637,7 @@ def test_a_name_is_of_the_model_and_not_of_its_place(models, pool_desk):
     desk.worker.rest(models[0])
     desk.wait_until(lambda: desk.worker.models.members.home.loaded is None)
     for number in (1, 2):
-        # Nobody asks the first of them anything.
+        # The first of them is asked nothing.
         desk.worker.use(UseModel(models[number]))
         desk.wait_until(lambda stem="abc"[number]: stem in desk.members and desk.members[stem].is_in_memory)
     assert list(desk.members) == ["c"]
@@ -687,7 +687,7 @@ def test_a_model_that_is_chosen_beside_an_answer_is_loaded_once_when_that_has_en
         told = [one for one in desk.events if isinstance(one, ModelStateChanged)][-1]
         return told.state, Path(told.path).stem
 
-    # It lies in memory before that is told.
+    # It lies in memory before that is reported.
     desk.wait_until(lambda: last_state() == ("loaded", "c"))
 
 
@@ -712,7 +712,7 @@ def test_a_model_that_nobody_waits_for_leaves_before_a_long_text_of_another_has_
     assert placement.num_cells > few
     assert not placement.streamed_layers
     assert not desk.members["a"].is_in_memory
-    # It comes back when somebody asks.
+    # It comes back when a question comes.
     desk.ask_of(first, "again", max_tokens=2)
     assert desk.text_of("again") == desk.text_of("a")
 
@@ -823,7 +823,7 @@ def test_the_disk_is_bounded_by_the_plan_of_the_model_that_memory_is_planned_for
     desk.worker.apply(replace(loaded.plan.placement, kv_disk_bytes=bound_bytes), models[0])
     desk.wait_for(lambda event: isinstance(event, PlacementSettled))
     desk.wait_until(lambda: loaded.files.budget_bytes == bound_bytes)
-    # Of the other one, what is kept is bounded anew.
+    # What is kept of the other one gets a new limit.
     desk.worker.keep_in_cells(False)
     desk.wait_until(lambda: not desk.members["b"].loaded.keeps_in_cells)
     assert desk.members["b"].loaded.plan.room.disk_bytes > bound_bytes
@@ -885,7 +885,7 @@ def test_nothing_is_read_ahead_of_a_model_that_is_closed_for_another(models, alo
     assert desk.text_of("later") == alone[models[0]]
 
 
-# Weights in the processor's order.
+# Weights in the order that the processor reads fastest.
 
 
 @pytest.fixture(scope="session")
@@ -926,7 +926,7 @@ def test_weights_in_the_processors_order_leave_and_come_back_without_a_load(quan
         desk.ask_of("", "q")
         alone[path] = desk.text_of("q")
     loads.clear()
-    # Each takes 72 MiB of weights, and some 20 besides.
+    # Each takes 72 MiB of weights, and some 20 MiB besides.
     desk = pool_desk(130 * MIB)
     desk.worker.use(UseModel(quantised[0]))
     for turn in range(3):
@@ -937,7 +937,7 @@ def test_weights_in_the_processors_order_leave_and_come_back_without_a_load(quan
     assert loads == list(quantised)
     assert len(switches(desk)) >= 3
     assert all(member.loaded.plan.placement.is_repacked for member in desk.members.values())
-    # Buffers of so small a model are larger than their plan.
+    # Buffers of such a small model are larger than their plan.
     assert desk.ledger.counted_bytes("ram") <= 142 * MIB
     [away] = [member for member in desk.members.values() if not member.is_in_memory]
     assert not away.loaded.copied.is_there
@@ -980,24 +980,24 @@ def test_weights_that_cannot_be_put_aside_are_loaded_again(quantised, pool_desk,
     assert [one.removable_bytes for one in closed] == [0]
 
 
-# --- while others make way, and at the end ---
+# --- while models are evicted, and at the end ---
 
 
 def test_what_is_chosen_while_others_make_way_is_chosen_instead(
     pool_desk: Callable[[int], PoolDesk], models: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
 ):
-    desk, have_turns = pool_desk(FOR_ONE), MakingWay._have_turns
+    desk, have_turns = pool_desk(FOR_ONE), ModelEviction._have_turns
     desk.worker.use(UseModel(models[0], is_urgent=False))
     desk.ask_of(models[1], "b", max_tokens=2)
     desk.end_of("b")
 
-    def another_is_chosen_meanwhile(way: MakingWay, member: Member, *others: Any) -> None:
+    def another_is_chosen_meanwhile(way: ModelEviction, member: Member, *others: Any) -> None:
         have_turns(way, member, *others)
         if member.loader.is_chosen and not desk.worker._turns.change:
-            monkeypatch.setattr(MakingWay, "_have_turns", have_turns)
+            monkeypatch.setattr(ModelEviction, "_have_turns", have_turns)
             desk.worker.use(UseModel(models[2]))
 
-    monkeypatch.setattr(MakingWay, "_have_turns", another_is_chosen_meanwhile)
+    monkeypatch.setattr(ModelEviction, "_have_turns", another_is_chosen_meanwhile)
     desk.ask_of("", "q", max_tokens=2)
     desk.end_of("q")
     loaded = [event.path for event in desk.events if isinstance(event, ModelStateChanged) and event.state == "loaded"]

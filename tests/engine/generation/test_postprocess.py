@@ -22,7 +22,7 @@ def postprocess(parts: Parts) -> Postprocess:
 
 
 def scripted(parts: Parts, group: SequenceGroup, *tokens: int) -> list[Script]:
-    """Has each answer of a group say these tokens; everything of it is computed."""
+    """Makes each answer of a group say these tokens; everything of it is computed."""
     scripts = [Script(tokens) for _ in group.sequences]
     for sequence, script in zip(group.sequences, scripts, strict=True):
         sequence.make_sampler = lambda script=script: script

@@ -16,6 +16,7 @@ from engine.generation.conversation import Turn
 from engine.generation.prompt import (
     RAW_SEGMENT_TOKENS,
     Prompt,
+    PromptStyle,
     Reordering,
     answer_reserve,
     as_it_stands,
@@ -69,7 +70,7 @@ def passage(number: int, text: str) -> Passage:
 
 @dataclass(frozen=True)
 class Left:
-    """What prompts have left: their segments from the start, of which these have been found."""
+    """What prompts have left behind: their segments from the start, of which these have been found."""
 
     prompts: tuple[Prompt, ...]
     found: tuple[tuple[int, ...], ...] = ()
@@ -101,7 +102,7 @@ def test_everything_that_fits_is_there_in_order(speaker, words):
 
 def test_what_the_user_wants_of_every_answer_ends_the_instructions(speaker, words):
     plain = compose("Why?", PASSAGES[:1], (), speaker(4096), 100)
-    wishing = compose("Why?", PASSAGES[:1], (), speaker(4096), 100, wishes="Answer in verse.")
+    wishing = compose("Why?", PASSAGES[:1], (), speaker(4096), 100, style=PromptStyle("Answer in verse."))
     assert words.text(plain) == words.text(wishing).replace(" \n \n Answer in verse.", "")
     assert words.text(wishing).index("Answer in verse.") < words.text(wishing).index("[1] file1.md")
     assert wishing.segments[0].kind == "instructions"
@@ -109,7 +110,14 @@ def test_what_the_user_wants_of_every_answer_ends_the_instructions(speaker, word
 
 def test_the_model_alone_gets_instructions_of_its_own_and_the_users_own_words(speaker, words):
     history = [turn_of("One?", compose("One?", PASSAGES[:1], (), speaker(4096), 100), "Yes [1].")]
-    alone = compose("Say it politely.", (), history, speaker(4096, DAY), 100, None, SUNDAY, "In verse.", searches=False)
+    alone = compose(
+        "Say it politely.",
+        (),
+        history,
+        speaker(4096, DAY),
+        100,
+        style=PromptStyle("In verse.", searches=False, today=SUNDAY),
+    )
     text = words.text(alone)
     assert "numbered passages" not in text.partition("One?")[0]
     assert "Do what the user asks" in text
@@ -124,16 +132,16 @@ def test_the_model_alone_gets_instructions_of_its_own_and_the_users_own_words(sp
 
 def test_a_chat_without_files_remembers_more_of_itself(speaker, words):
     history = [Turn(f"question{n}", (), "answer " * 40, searches=False) for n in range(10)]
-    text = words.text(compose("Why?", (), history, speaker(800), 100, searches=False))
+    text = words.text(compose("Why?", (), history, speaker(800), 100, style=PromptStyle(searches=False)))
     assert text.count("question") > words.text(compose("Why?", (), history, speaker(800), 100)).count("question")
     assert "question9" in text
 
 
 def test_of_a_small_context_our_words_leave_before_the_users(speaker, words):
-    text = words.text(compose("Why?", PASSAGES[:1], (), speaker(200), 20, wishes="Answer in verse."))
+    text = words.text(compose("Why?", PASSAGES[:1], (), speaker(200), 20, style=PromptStyle("Answer in verse.")))
     assert "Answer from the passages. Cite them like [1]. \n \n Answer in verse." in text
-    # Of what is too long for a model, the beginning.
-    text = words.text(compose("Why?", PASSAGES[:1], (), speaker(200), 20, wishes="verse " * 100))
+    # Of what is too long for a model, only the beginning is kept.
+    text = words.text(compose("Why?", PASSAGES[:1], (), speaker(200), 20, style=PromptStyle("verse " * 100)))
     assert 5 < text.count("verse") < 60
     assert "First" in text or PASSAGES[0].text[:20] in text
 
@@ -147,7 +155,12 @@ def test_the_prompt_never_exceeds_what_the_answer_leaves(speaker, words, context
     for searches in (True, False):
         found = PASSAGES if searches else ()
         prompt = compose(
-            question, found, history, speaker(context_tokens, template), reserve, wishes="In verse.", searches=searches
+            question,
+            found,
+            history,
+            speaker(context_tokens, template),
+            reserve,
+            style=PromptStyle("In verse.", searches),
         )
         assert prompt.num_tokens == len(tokens_of(prompt.segments)) <= context_tokens - reserve
         assert "Why is that so?" in words.text(prompt)
@@ -206,27 +219,34 @@ def test_a_next_turn_begins_with_the_whole_prompt_of_the_last_and_its_answer_as_
 
 
 def test_prompts_of_two_days_are_the_same_up_to_the_question_which_says_the_day(speaker, words):
-    sunday, monday = (compose("Why?", PASSAGES[:2], (), speaker(4096, DAY), 100, today=day) for day in (SUNDAY, MONDAY))
+    sunday, monday = (
+        compose("Why?", PASSAGES[:2], (), speaker(4096, DAY), 100, style=PromptStyle(today=day))
+        for day in (SUNDAY, MONDAY)
+    )
     assert sunday.segments[:-1] == monday.segments[:-1]
     assert "Today is 22 November 2026. \n Question: Why?" in words.text(sunday)
     assert "Today is 23 November 2026. \n Question: Why?" in words.text(monday)
 
 
 def test_the_day_stands_where_a_model_is_told_another_and_nowhere_else(speaker):
-    assert compose("Why?", PASSAGES[:2], (), speaker(4096, DAY), 100, today=SUNDAY).asked_on == SUNDAY
+    assert (
+        compose("Why?", PASSAGES[:2], (), speaker(4096, DAY), 100, style=PromptStyle(today=SUNDAY)).asked_on == SUNDAY
+    )
     for template in (CHATML, None):
         model = speaker(4096, template)
-        told, untold = (compose("Why?", PASSAGES[:2], (), model, 100, today=day) for day in (SUNDAY, None))
+        told, untold = (
+            compose("Why?", PASSAGES[:2], (), model, 100, style=PromptStyle(today=day)) for day in (SUNDAY, None)
+        )
         assert told == untold
 
 
 def test_a_turn_of_the_next_day_begins_with_the_question_as_it_was_read_the_day_before(speaker, words):
     model = speaker(4096, DAY)
-    first = compose("One?", PASSAGES[:1], (), model, 100, today=SUNDAY)
+    first = compose("One?", PASSAGES[:1], (), model, 100, style=PromptStyle(today=SUNDAY))
     written = tuple(words("Ye s [1] ."))
     left = Turn("One?", first.passages, "Yes [1].", written, "model", asked_on=first.asked_on)
     history = turns_of_transcript(transcript_of(left), {1})
-    second = compose("Two?", PASSAGES[1:2], history, model, 100, today=MONDAY)
+    second = compose("Two?", PASSAGES[1:2], history, model, 100, style=PromptStyle(today=MONDAY))
     assert second.segments[: len(first.segments)] == first.segments
     assert second.segments[len(first.segments)].tokens == written
     assert "Today is 23 November 2026. \n Question: Two?" in words.text(second)
@@ -300,7 +320,7 @@ def test_of_long_turns_the_words_stay_when_the_passages_have_no_room(speaker, wo
     text = words.text(prompt)
     assert all(f"question{number}?" in text and f"answer{number}" in text for number in range(7))
     assert "Q0" not in text
-    # Hardly more is read for a question than it brings.
+    # Hardly more is read for a question than it brings along.
     assert max(read[1:]) < 400 + 150
 
 
@@ -311,20 +331,20 @@ def test_a_question_longer_than_the_context_is_refused_with_a_sentence(speaker):
 
 def test_what_is_put_as_it_stands_has_nothing_of_ours(speaker, words):
     as_it_stands = {"searches": False, "is_verbatim": True}
-    told = compose("Why?", (), (), speaker(800, DAY), 100, None, SUNDAY, "In verse.", **as_it_stands)
+    told = compose("Why?", (), (), speaker(800, DAY), 100, style=PromptStyle("In verse.", today=SUNDAY, **as_it_stands))
     assert [part.text for message in told.messages for part in message.parts] == ["In verse.", "Why?"]
-    alone = compose("Why?", (), (), speaker(800, DAY), 100, None, SUNDAY, **as_it_stands)
+    alone = compose("Why?", (), (), speaker(800, DAY), 100, style=PromptStyle(today=SUNDAY, **as_it_stands))
     assert [message.role for message in alone.messages] == ["user"]
     assert alone.asked_on is None
 
 
 def test_instructions_that_are_put_as_they_stand_are_whole_or_refused(speaker, words):
     as_it_stands = {"searches": False, "is_verbatim": True}
-    # More than wishes of the user may take.
-    long = compose("Why?", (), (), speaker(800), 100, wishes="verse " * 500, **as_it_stands)
+    # More than the user's wishes may take.
+    long = compose("Why?", (), (), speaker(800), 100, style=PromptStyle("verse " * 500, **as_it_stands))
     assert words.text(long).count("verse") == 500
     with pytest.raises(PromptTooLong, match="with its instructions"):
-        compose("Why?", (), (), speaker(800), 100, wishes="verse " * 1000, **as_it_stands)
+        compose("Why?", (), (), speaker(800), 100, style=PromptStyle("verse " * 1000, **as_it_stands))
 
 
 def test_a_prompt_of_others_is_read_as_it_stands(words):
@@ -383,22 +403,27 @@ def said(num_turns: int, words_each: int) -> list[Turn]:
 
 def test_of_a_history_that_others_answer_for_nothing_is_left_out_that_fits(speaker, words):
     as_it_stands = {"searches": False, "is_verbatim": True}
-    whole = compose("Why?", (), said(10, 55), speaker(800), 100, **as_it_stands)
+    whole = compose("Why?", (), said(10, 55), speaker(800), 100, style=PromptStyle(**as_it_stands))
     assert whole.num_tokens > 600
     assert whole.turns_left_out == 0
-    long_last = compose("Why?", (), [*said(9, 55), *said(1, 600)], speaker(800), 100, **as_it_stands)
+    long_last = compose("Why?", (), [*said(9, 55), *said(1, 600)], speaker(800), 100, style=PromptStyle(**as_it_stands))
     assert words.text(long_last).count("answer[1]") == 600
     assert long_last.turns_left_out == 9
 
 
 def test_how_many_turns_found_no_room_is_told_and_the_others_are_as_they_were_said(speaker, words):
-    prompt = compose("Why?", (), said(20, 55), speaker(800), 100, searches=False, is_verbatim=True)
+    prompt = compose("Why?", (), said(20, 55), speaker(800), 100, style=PromptStyle(searches=False, is_verbatim=True))
     text = words.text(prompt)
     assert 0 < prompt.turns_left_out < 20
     assert text.count("question") == 20 - prompt.turns_left_out
     assert "question19" in text
     assert text.count("answer[1]") == 55 * (20 - prompt.turns_left_out)
-    assert compose("Why?", (), said(30, 1), speaker(800), 100, searches=False, is_verbatim=True).turns_left_out == 0
+    assert (
+        compose(
+            "Why?", (), said(30, 1), speaker(800), 100, style=PromptStyle(searches=False, is_verbatim=True)
+        ).turns_left_out
+        == 0
+    )
 
 
 def test_passages_are_read_in_the_order_that_is_kept(speaker, words):

@@ -181,7 +181,7 @@ def test_behind_its_own_kind_nobody_becomes_urgent() -> None:
     queue.note_served({"interactive"})
     parts.time.now += AGEING_SECONDS
     assert queue.rank(script) == 0
-    # One that has begun to be served has the others wait for it again.
+    # One that is being served makes the others wait for it again.
     queue.note_served({"batch"})
     assert queue.rank(script) == 1
 

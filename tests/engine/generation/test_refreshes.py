@@ -63,7 +63,7 @@ class Retrieval:
 
 @pytest.fixture(scope="module")
 def biases() -> tuple[tuple[int, float], ...]:
-    """Have the model write nothing but short words, each of which ends a sentence now and then, and citations."""
+    """Make the model write nothing but short words, each of which ends a sentence now and then, and citations."""
     likely = {"a": 61.5, "b": 61.5, ".": 61.5, " c": 60.0, "1": 60.0, "4": 61.0, "5": 60.0, "[": 61.5, "]": 61.5}
     return tuple((token_of(text), bias) for text, bias in likely.items())
 
@@ -144,7 +144,7 @@ def test_the_text_that_was_told_is_the_answer_and_breaks_at_sentence_ends(refres
 def test_nothing_is_put_into_a_marker_that_is_held_back_because_its_number_will_be_another(
     refreshed, retrieval, write, monkeypatch
 ):
-    # What stands above has a number already, which new passages follow: none has the one that people know.
+    # What stands above has a number already, and new passages follow it: none has the number that the user knows.
     refreshed.ask("First?", "first", evidence=replace(EVIDENCE, passages=LATER[3:]), max_tokens=4)
     first = refreshed.end_of("first")
     feed = AnswerText.feed
@@ -349,7 +349,7 @@ def test_what_reading_would_cost_too_much_is_not_looked_for(retrieval, write):
 def test_what_cannot_be_put_behind_the_text_is_given_up(retrieval, write, monkeypatch):
     monkeypatch.setattr(refreshes_module, "addition", lambda *_: None)
     assert_went_on(write())
-    # One that were held on to would be the last.
+    # If one were held on to, it would be the last.
     assert len(retrieval.looks) > 1
 
 

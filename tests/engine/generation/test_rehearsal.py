@@ -62,7 +62,7 @@ def test_steps_are_timed_behind_a_prompt_where_the_processor_attends_token_by_to
     assert all(len(ends) == 1 for ends in read)
     assert read[-1] == (BEFORE_TOKENS,)
     assert first == (BEFORE_TOKENS + 1,) * 3
-    # It was read once for all of them, each of whom had it in cells of its own, and is in nobody's way afterwards.
+    # It was read once for all of them, each of which had it in cells of its own, and is in no request's way afterwards.
     assert max(used) == 3 * BEFORE_TOKENS + 3 * (steps.num_passes - 1)
     assert len(read) == -(-BEFORE_TOKENS // model_desk.loader.loaded_now.context.n_ubatch)
     model_desk.loader.loaded_now.loop.cells.check_integrity([])
@@ -116,7 +116,7 @@ def test_a_question_that_comes_meanwhile_ends_it(model_desk: Desk):
     steps = model_desk.worker.rehearse("write", 2, until, 1)
     model_desk.ask("How?", "q", max_tokens=5)
     assert isinstance(model_desk.end_of("q"), AnswerFinished)
-    # Nothing went on beside the last of its steps.
+    # Nothing ran alongside the last of its steps.
     assert result(steps) is None
     assert not until.is_set()
 
@@ -128,7 +128,7 @@ def test_beside_something_else_steps_go_on_until_that_is_over(model_desk: Desk):
         steps.result(0.2)
     until.set()
     rehearsed = result(steps)
-    # More than the cells hold at once: they begin anew.
+    # More than the cells hold at once: they begin again.
     assert rehearsed is not None
     assert rehearsed.num_passes > MOST_PASSES
     model_desk.loader.loaded_now.loop.cells.check_integrity([])

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from engine.generation.knowledge_tree import KnowledgeTree, Node, Piece
-from engine.generation.replacement import POLICIES, Ranking, Shelf, gdsf, lfu, lru, pgdsf
+from engine.generation.replacement import Ranking, Shelf, pgdsf
+from tests.bench.replacement_policies import POLICIES, gdsf, lfu, lru
 from tests.helpers.kept import ROOT
 
 

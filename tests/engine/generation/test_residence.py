@@ -25,7 +25,7 @@ def leave(parts: Parts, group: SequenceGroup) -> bool:
 
 
 def computed(parts: Parts, group: SequenceGroup, num_tokens: int) -> SequenceGroup:
-    """The group with what is kept of it in cells, and behind that its tokens computed up to so many."""
+    """The group with what is kept of it in cells, and its tokens computed up to this number."""
     group.found = parts.keeper.find(group.request.segments)
     parts.residence.settle(group)
     parts.compute(group.lead.held, group.lead.tokens[:num_tokens])
@@ -81,7 +81,7 @@ def test_what_was_saved_can_be_moved_to_the_disk_and_is_loaded_from_there(tmp_pa
     assert parts.residence.spill(group, tmp_path)
     assert (parts.residence.saved_bytes, parts.residence.spilled_bytes) == (0, saved)
     np.testing.assert_array_equal(group.lead.saved[0].state, state)
-    # Nothing of it outlives a process.
+    # Nothing of it survives a process.
     assert list(tmp_path.iterdir()) == []
     parts.residence.settle(group)
     assert num_computed(group) == [32]

@@ -268,7 +268,7 @@ def test_the_typical_are_chosen_among_tokens_of_which_others_have_no_chance(desk
     logits = desk.logits()
     logits[:] = -200.0
     logits[fitting] = np.log([0.7, 0.2, 0.1])
-    # Would be written by itself.
+    # It would be written by itself.
     logits[desk.model.tokenize("x")[-1]] = 30.0
     if banned_by == "grammar":
         params = replace(PLAIN, typical_p=0.5, grammar='root ::= "a" | "b" | "c"')
@@ -280,7 +280,7 @@ def test_the_typical_are_chosen_among_tokens_of_which_others_have_no_chance(desk
         sampler = ChainSampler(desk.model, replace(params, seed=seed))
         found[sampler.sample(desk.context, len(desk.prompt) - 1)] += 1
         sampler.close()
-    # The nearest to what is to be expected of all three makes up half, alone: the rest is cut.
+    # The one nearest to the expectation of all three makes up half, alone: the rest is cut.
     assert set(found) == {fitting[0]}
 
 

@@ -97,7 +97,7 @@ def test_prompts_and_answers_take_turns_where_they_would_share_a_tile() -> None:
     # What is less than a tile is computed token by token.
     assert whose_turn(demands, [1, 61, 1], answers_first=False) == [True, True, True]
     assert whose_turn(demands, [1, 61, 1], answers_first=False, is_faster_apart=True) == [False, True, False]
-    # Nobody is in a batch who was granted nothing, and one side alone never waits.
+    # A request that was granted nothing is not in a batch, and one side alone never waits.
     assert whose_turn([*demands, READING], [1, 62, 1, 0], answers_first=False) == [False, True, False, False]
     assert whose_turn([READING, READING], [64, 64], answers_first=True) == [True, True]
     assert whose_turn([WRITING] * 70, [1] * 70, answers_first=False) == [True] * 70
@@ -108,7 +108,7 @@ def test_answers_go_on_beside_prompts_only_where_somebody_watches_one_of_them() 
     assert answers_share([WRITING, READING]) == ANSWERS_SHARE
     assert answers_share([WRITING, unwatched, READING]) == ANSWERS_SHARE
     assert answers_share([unwatched, READING]) == 0
-    # Long waiting makes more urgent, and nobody watch.
+    # Waiting long makes an answer more urgent, but no user watches it for that.
     assert answers_share([replace(unwatched, rank=0), READING]) == 0
 
 
@@ -116,7 +116,7 @@ def test_prompts_of_scripts_have_little_of_the_time_while_somebody_watches_an_an
     script = replace(READING, rank=1, is_watched=False)
     assert answers_share([WRITING, script]) == ANSWERS_SHARE_BEFORE_SCRIPTS
     assert answers_share([WRITING, script, READING]) == ANSWERS_SHARE
-    # One that has waited for long is as urgent as anybody's.
+    # A request that has waited for long is as urgent as any other.
     assert answers_share([WRITING, replace(script, rank=0)]) == ANSWERS_SHARE
     assert answers_share([WRITING]) == ANSWERS_SHARE
 
@@ -188,6 +188,9 @@ def test_a_prompt_that_one_tile_ends_goes_before_a_long_one_that_came_first() ->
     assert pack([long, short], 128, 128, 1000) == [89, 39]
     # What is left of the long one goes first as well when it is no more than that.
     assert pack([replace(long, num_tokens=TILE_TOKENS), short], 64, 64, 1000) == [64, 0]
+    # Of many that pass it, some wait: the long one is read on with each batch.
+    assert pack([long, short, replace(short, arrival=3), replace(short, arrival=4)], 128, 128, 1000) == [64, 39, 25, 0]
+    assert pack([replace(short, arrival=0), long, short], 80, 80, 1000) == [39, 2, 39]
     # One that is more urgent is not kept waiting by a short one.
     assert pack([long, replace(short, rank=1)], 128, 128, 1000) == [128, 0]
     assert pack([long, replace(short, num_tokens=TILE_TOKENS + 1)], 128, 128, 1000) == [128, 0]

@@ -240,7 +240,7 @@ def test_nothing_is_guessed_behind_a_prompt_that_written_answers_share(make_desk
 
 
 class _Wrong:
-    """Guesses what never comes."""
+    """Guesses tokens that never come."""
 
     def draft(self, tokens: list[int], max_tokens: int) -> Guess:
         return Guess([tokens[0]] * min(4, max_tokens))
@@ -491,7 +491,7 @@ class _FailsOn:
         if any(self._token in stretch.tokens for stretch in stretches):
             self.times += 1
             if isinstance(self._error, DecodeFailed):
-                # As when some ubatches were finished: their tokens lie in cells that nobody acknowledged.
+                # As when some ubatches were finished: their tokens lie in cells that were never acknowledged.
                 self._decode(stretches)
             raise self._error
         return self._decode(stretches)
@@ -615,7 +615,7 @@ def test_the_next_turn_that_comes_at_once_reads_only_what_is_new(make_desk: Make
     while desk.loop.closing != {"turn 1"}:
         desk.step()
     if has_left:
-        # Whatever was kept has left: the cells of the answer are there all the same.
+        # What was kept has left: the cells of the answer are there all the same.
         desk.keeper.leave_cells()
 
     answer = desk.finished("turn 1").answers[0]
@@ -624,12 +624,12 @@ def test_the_next_turn_that_comes_at_once_reads_only_what_is_new(make_desk: Make
     desk.ask("turn 2", asked)
     desk.run()
 
-    # And the token that was sampled last, which nobody had computed.
+    # And the token that was sampled last, which had not been computed.
     assert desk.reading("turn 2").computed_tokens == len(question.tokens) + 1
     patient.ask("turn 2", asked)
     patient.run()
     assert desk.finished("turn 2").answers == patient.finished("turn 2").answers
-    # All of it is kept now, whoever computed it.
+    # All of it is kept now, whichever of them computed it.
     desk.ask("again", asked)
     desk.run()
     assert desk.reading("again").computed_tokens == 1

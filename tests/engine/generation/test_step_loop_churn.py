@@ -45,14 +45,14 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def alone(path: Path) -> dict[str, Written]:
-    """Prompts of 8 to 200 tokens, and the answers that are written to them when there is nobody else."""
+    """Prompts of 8 to 200 tokens, and the answers to them when no other is being written."""
     chance = random.Random(3)
     prompts = (" ".join(chance.choices(WORDS, k=chance.randint(2, 40))) for _ in range(1000))
     return decisive_prompts(path, 24, MAX_TOKENS, prompts)
 
 
 class Crowd:
-    """Asks, changes its mind, and remembers what it asked."""
+    """Asks, cancels, and remembers what it asked."""
 
     def __init__(self, desk: LoopDesk, prompts: list[str], seed: int) -> None:
         self._desk, self._prompts, self._chance = desk, prompts, random.Random(seed)
@@ -76,7 +76,7 @@ class Crowd:
     def _step(self) -> list[StepEvent]:
         self._num_steps += 1
         if self._desk.loop.shortage is not None:
-            self._start_anew()
+            self._restart()
         if self._num_steps % 16 == 0:
             return self._desk.step()
         new = self._desk.loop.step()
@@ -86,7 +86,7 @@ class Crowd:
         assert self._desk.cells.num_free + self._desk.cells.num_used == self._desk.cells.num_cells
         return new
 
-    def _start_anew(self) -> None:
+    def _restart(self) -> None:
         """What becomes of a loop whose batch found no room to compute, though here there is no more of it then."""
         desk, keeper = self._desk, self._desk.keeper
         if isinstance(keeper, Kept):
@@ -107,7 +107,7 @@ class Crowd:
 
 
 class Kept(KnowledgeKeeper):
-    """The knowledge tree, with a look at what it holds and at whom it pins nodes for."""
+    """The knowledge tree, which also checks what it holds and for which requests it pins nodes."""
 
     def bound(self, cells: int, ram_bytes: int, disk_bytes: int) -> None:
         self._files.set_budget(disk_bytes)
@@ -139,7 +139,7 @@ def make_kept(tmp_path: Path) -> Iterator[Callable[[Context, Cells], Kept]]:
 
 
 def run_short(desk: LoopDesk, monkeypatch: pytest.MonkeyPatch, num_steps: int) -> None:
-    """Has a batch in five find no room to compute, often two or three in a row, until so many steps are over."""
+    """Lets one batch in five find no room to compute, often two or three in a row, until these steps are over."""
     chance, decode, was_refused = random.Random(7), desk.context.decode, False
     until = desk.time.now + num_steps * STEP_SECONDS
 
@@ -154,7 +154,7 @@ def run_short(desk: LoopDesk, monkeypatch: pytest.MonkeyPatch, num_steps: int) -
 
 
 def crowded(desk: LoopDesk, alone: dict[str, Written], num_steps: int) -> LoopCounters:
-    """Lets a crowd act, and looks how each of its requests ended."""
+    """Lets a crowd act, and checks how each of its requests ended."""
     crowd = Crowd(desk, list(alone), seed=5)
     for _ in range(num_steps):
         crowd.act()
@@ -179,7 +179,7 @@ def crowded(desk: LoopDesk, alone: dict[str, Written], num_steps: int) -> LoopCo
 def test_nothing_leaks_and_every_answer_is_the_one_written_alone(
     path: Path, alone: dict[str, Written], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A model so small loses little by gaps; so its cells are moved again and again.
+    # A model this small loses little by gaps; so its cells are moved again and again.
     monkeypatch.setattr(gathering, "SECONDS_EACH", 0.0)
     desk = LoopDesk(path, num_cells=768, num_sequences=48, swap_budget_bytes=8_000)
 

@@ -1,4 +1,4 @@
-"""Tests for engine.generation.step_loop: what goes wrong in a batch, on a context that fails when it is told to."""
+"""Tests for engine.generation.step_loop: what goes wrong in a batch, on a context that fails on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_ROOM = NoRoomToCompute("There is no room in memory to compute this.", "Put fe
 
 
 class FaultyContext(LoopContext):
-    """Raises what it is told to before the next batches are computed, each once."""
+    """Raises the given errors before the next batches are computed, each once."""
 
     def __init__(self, model: FakeModel, num_cells: int) -> None:
         super().__init__(model, num_cells)
@@ -134,7 +134,7 @@ def test_whoever_fails_alone_too_ends_and_the_others_go_on() -> None:
 
 
 def written_with(faults: list[Exception]) -> dict[str, StepEvent]:
-    """The ends of two who write together, where the third batch and those after it meet these faults."""
+    """The ends of two answers that are written together, where the third batch and later ones meet these faults."""
     desk = FakeLoop()
     for name, first in (("first", 1), ("second", 50)):
         desk.ask(name, prompt(first, 10), max_tokens=5)
@@ -219,6 +219,19 @@ def test_what_a_pass_without_weights_left_in_cells_is_wiped_out_and_everybody_go
         return desk.ends()
 
     assert written([NOT_READ]) == written([])
+
+
+def test_an_answer_that_has_ended_leaves_nothing_in_cells_that_are_wiped_out() -> None:
+    desk = FakeLoop()
+    desk.ask("ended", prompt(1, 10), max_tokens=2)
+    while not desk.loop.closing:
+        desk.step()
+    desk.context.faults, desk.context.is_spoilt = [NOT_READ], True
+    desk.step()
+    assert not desk.context.is_spoilt
+    assert (desk.cells.num_used, desk.keeper.nodes, desk.loop.closing) == (0, {}, frozenset())
+    # What was computed of it is kept elsewhere.
+    assert desk.keeper.away
 
 
 def test_a_batch_that_finds_no_room_is_told_of_and_nobody_notices_where_the_next_finds_some() -> None:
@@ -332,5 +345,5 @@ def test_cells_are_spared_while_a_processor_reads_much() -> None:
     assert desk.keeper.num_spared == 0
     desk.ask("long", prompt(600, 400), max_tokens=9)
     desk.run()
-    # Of steps of 32 tokens, in those before which so much of it was missing.
+    # In steps of 32 tokens, those before which this much of it was missing.
     assert desk.keeper.num_spared == (400 - LONG_TO_READ_TOKENS) // 32

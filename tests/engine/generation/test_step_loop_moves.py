@@ -1,4 +1,4 @@
-"""Tests for engine.generation.step_loop: going on in another context, with everybody who was being answered."""
+"""Tests for engine.generation.step_loop: going on in another context, with every request that was being answered."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def move(
     reloads: bool = False,
     disk_folder: Path | None = None,
 ) -> None:
-    """What a change of the placement does: another context, perhaps over the model loaded anew."""
+    """What a change of the placement does: another context, perhaps over the model loaded again."""
     desk.loop.set_aside(room_bytes, disk_folder)
     desk.check()
     assert desk.cells.num_free == desk.cells.num_cells
@@ -447,7 +447,7 @@ def test_answers_whose_scattered_cells_are_put_side_by_side_go_on_with_the_same_
         return gather(residence, groups)
 
     monkeypatch.setattr(Residence, "gather", gather_and_note)
-    # A model so small loses little by gaps.
+    # A model this small loses little by gaps.
     monkeypatch.setattr(gathering, "SECONDS_EACH", 0.0)
     for prompt in texts:
         desk.ask(prompt, prompt, sampling=LONG)

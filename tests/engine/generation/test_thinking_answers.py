@@ -1,4 +1,4 @@
-"""Tests of answers by models that think first: what is told of it, what is kept, and that they come to an end."""
+"""Tests of answers by models that think first: what is shown of it, what is kept, and that they come to an end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.generation.commands import UseModel
 from engine.generation.sampler import ChainSampler
 from tests.helpers.tiny_gguf import CHATML, EOS, token_of, write_tiny_mamba, write_tiny_model
 
-# As QwQ's: prompts end within thoughts, and earlier answers are told without them.
+# As QwQ's: prompts end within thoughts, and earlier answers are repeated without them.
 THINKS_AT_ONCE = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}").replace(
     "{{ m.content }}", "{{ m.content.split('</think>')[-1].lstrip('\\n') }}"
 )
@@ -30,7 +30,7 @@ THOUGHTS = "They ask how. Passage [2] says it."
 
 @pytest.fixture
 def says(desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Loads a model with this template that writes this text, and then ends, each time anew."""
+    """Loads a model with this template that writes this text and then ends, again for each question."""
 
     def load(template: str, text: str) -> None:
         desk.worker.use(UseModel(write_tiny_model(tmp_path / "m.gguf", chat_template=template)))
@@ -196,7 +196,7 @@ def test_beams_think_too(desk, tmp_path: Path):
     desk.worker.use(UseModel(write_tiny_model(tmp_path / "m.gguf", chat_template=THINKS_AT_ONCE, never_ends=True)))
     desk.ask("How?", max_tokens=6, max_thought_tokens=4, beam_width=2)
     answer = answer_of(desk)
-    # They are not told when it has been enough.
+    # These templates cannot say when it has been enough.
     assert (answer.text, answer.finish_reason) == ("", "length")
     assert answer.thoughts
 
@@ -233,7 +233,7 @@ def test_an_answer_that_goes_on_is_not_thought_about_again(desk, says, template:
     begun = Unfinished(cut.text, passages=cut.passages, segments=cut.segments, thoughts=cut.thoughts)
     desk.ask("How?", "on", unfinished=begun, max_tokens=80)
     answer = answer_of(desk, "on")
-    # Whatever it writes is told as the answer.
+    # Whatever it writes is shown as the answer.
     assert answer.text.startswith(cut.text)
     assert THOUGHTS in answer.text
     assert (answer.thoughts, told(desk, ThoughtsGenerated)) == (cut.thoughts, thought)

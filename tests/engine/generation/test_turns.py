@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.core import Evidence, Question, Scope
 from engine.generation.commands import RestModel, Stop, Task, UseModel
-from engine.generation.rounds import GROUP_SIZE
+from engine.generation.time_slices import GROUP_SIZE
 from engine.generation.turns import Asked, Turns
 from engine.inflight import QuestionInFlight
 

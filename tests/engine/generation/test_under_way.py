@@ -23,7 +23,7 @@ NOTHING = Evidence((), (), Scope(0, 0, 0))
 
 
 class Flag:
-    """Counts how often somebody looks at it, with all others."""
+    """Counts how often it is looked at, over all of them."""
 
     def __init__(self, looks: list[int]) -> None:
         self._looks, self._is_up = looks, False
@@ -38,7 +38,7 @@ class Flag:
 
 @dataclass
 class Loop:
-    """Has some running, and is told who is not wanted any more."""
+    """Has some running, and is told which are not wanted any more."""
 
     running: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Crowd:
         self.under_way._answering[f"q{number}"].in_flight.cancelled.set()
 
     def step(self) -> list[str]:
-        """Whom the loop was told not to go on with."""
+        """Those that the loop was told not to go on with."""
         self.loop.cancelled.clear()
         self.under_way.cancel_unwanted(self.loaded)
         return list(self.loop.cancelled)
@@ -111,7 +111,7 @@ def test_who_ends_while_another_model_is_loaded_keeps_nothing_of_what_was_remove
     crowd.under_way.forget_removed()
     crowd.cancel(3)
     crowd.under_way.end_cancelled(crowd.loaded)
-    # The loop, which keeps what was read, hears of it by the next step.
+    # The loop, which keeps what was read, learns of it by the next step.
     assert not crowd.under_way.has_kept_removed()
     assert "q3" in crowd.step()
     assert crowd.under_way.has_kept_removed()
@@ -122,6 +122,7 @@ def test_nobody_is_gone_through_for_what_was_removed_while_nothing_was(crowd, mo
     assert not crowd.under_way.has_kept_removed()
 
 
+@pytest.mark.expects_warnings
 def test_of_a_question_that_has_failed_here_nothing_is_computed_on(crowd, monkeypatch):
     monkeypatch.setattr(Answering, "take", lambda self, event: 1 / 0)
     crowd.under_way._tell(TextWritten("q7", "word", 1))

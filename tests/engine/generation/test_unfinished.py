@@ -15,7 +15,7 @@ from engine.generation.chat_template import ChatTemplate
 from engine.generation.commands import UseModel
 from engine.generation.conversation import Continuation, Turn
 from engine.generation.evidence import EvidencePassage
-from engine.generation.prompt import Prompt, compose
+from engine.generation.prompt import Prompt, PromptStyle, compose
 from engine.generation.segment import tokens_of
 from engine.generation.speaker import Speaker
 from engine.generation.transcript import transcript_of
@@ -68,7 +68,7 @@ def asked(speaker: Speaker) -> Prompt:
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_an_answer_of_the_model_alone_goes_on_behind_the_words_it_was_asked_with(speaker: Speaker, is_lost: bool):
-    asked = compose("How long?", (), (), speaker, 100, searches=False)
+    asked = compose("How long?", (), (), speaker, 100, style=PromptStyle(searches=False))
     turn = replace(turn_of(asked, "Three", (900, 901)), searches=False)
     unfinished = Unfinished("Three", segments=() if is_lost else transcript_of(turn))
     question = Question("q", "How long?", unfinished=unfinished, searches=False)
@@ -109,7 +109,7 @@ def test_where_it_is_read_in_words_a_character_that_was_cut_is_written_whole(ask
     assert text(prompt).endswith("assistant\nThree ")
     assert prompt.begun is not None
     assert prompt.begun.texts == ("Three ",)
-    # What people have seen of one that was lost has whole characters only, and may have this one.
+    # What the user has seen of one that was lost has whole characters only, and may include this one.
     lost = read(Unfinished("Three \ufffd", passages=FOUND), speaker_of())
     assert text(lost).endswith("assistant\nThree \ufffd")
 
@@ -130,7 +130,7 @@ def test_what_was_shown_behind_the_last_that_was_returned_is_read_too(speaker: S
     turn = Turn("How long?", asked.passages, "Three [2", (900, 901), "model", first_number=2)
     shown = Unfinished("Three [1] and [2]", passages=FOUND, segments=transcript_of(turn))
     assert text(read(replace(shown, text="Three [2"), speaker, earlier)).endswith("assistant\n" + chr(900) + chr(901))
-    # What broke off in the midst of a marker is shown otherwise once that is whole.
+    # What broke off in the middle of a marker is shown differently once that is whole.
     prompt = read(replace(shown, segments=transcript_of(replace(turn, answer="Three [2] a"))), speaker, earlier)
     assert text(prompt).endswith("assistant\nThree [2] and [3]")
 
@@ -205,7 +205,7 @@ def test_what_is_no_turn_of_ours_is_refused(speaker: Speaker, segments):
         read(Unfinished("Three", passages=FOUND, segments=segments), speaker)
 
 
-# --- what comes of it
+# --- what becomes of it
 
 
 def with_model(desk: Desk, path: Path) -> Desk:
@@ -336,7 +336,7 @@ def test_one_that_was_lost_with_the_engine_goes_on_from_what_people_have_seen(de
     passages = whole.passages if "[3]" in shown else LATER.passages
     lost = Unfinished(shown, passages=passages)
     assert go_on(desk, lost, transcript=transcript, max_tokens=60, grammar=FORM).answer.text == SHOWN
-    # Lost while it went on: something was returned of its beginning.
+    # Lost while it went on: something of its beginning was returned.
     cut, _ = second(1, "cut")
     lost = replace(lost, segments=cut.segments)
     assert go_on(desk, lost, "again", transcript=transcript, max_tokens=60, grammar=FORM).answer.text == SHOWN

@@ -406,7 +406,7 @@ def test_what_a_follow_up_cites_of_an_earlier_turn_is_among_its_passages(desk, t
     desk.ask("First?", "a", evidence=Evidence(PASSAGES[:2], (), Scope(2, 8, 2)))
     first = desk.end_of("a")
     found = Evidence((PASSAGES[2],), (), Scope(1, 8, 1))
-    # The third passage was found for it, and the fourth never.
+    # The third passage was found for it, and the fourth never was.
     cites = 'root ::= "As [1] says, [3], [4] and [2, 1]."'
     desk.ask("Second?", "b", transcript=first.answer.segments, evidence=found, grammar=cites, max_tokens=60)
     answer = desk.end_of("b").answer

@@ -1,4 +1,4 @@
-"""Tests for engine.generation.worker: what is kept on the disk, as people meet it."""
+"""Tests for engine.generation.worker: what is kept on the disk, as users see it."""
 
 from __future__ import annotations
 
@@ -281,9 +281,9 @@ def test_whoever_closes_while_a_streamed_model_writes_computes_nothing_more(star
             asked[0].cancelled.set()
         return events
 
-    def noted(keeper: KnowledgeKeeper, segments: Any, sequence: Any, *rest: Any) -> None:
+    def noted(keeper: KnowledgeKeeper, segments: Any, sequence: Any, *rest: Any, **options: Any) -> None:
         kept.append(sequence.end)
-        keep(keeper, segments, sequence, *rest)
+        keep(keeper, segments, sequence, *rest, **options)
 
     monkeypatch.setattr(StepLoop, "step", stepped)
     monkeypatch.setattr(KnowledgeKeeper, "keep", noted)

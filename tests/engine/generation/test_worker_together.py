@@ -176,7 +176,7 @@ def test_files_of_removed_documents_go_without_a_model_too(model_desk, next_star
     again.worker.forget_removed()
     again.ask("How?")
     again.end_of()
-    # They are looked through, and deleted, behind.
+    # They are checked, and deleted, in the background.
     again.wait_until(lambda: 0 < len(set((tmp_path / "kv").rglob("*.kv"))) < len(files))
 
 
@@ -580,7 +580,7 @@ def test_more_answers_than_there_are_cells_for_are_written_all_the_same(desk, tm
     desk.model_state("loaded")
     for number in range(3):
         desk.ask(f"How, {number}?", f"q{number}", max_tokens=250, grammar=LONG)
-    # One that had to make way ends behind those that came after it.
+    # One that was preempted ends after those that came later.
     ends = [desk.end_of_any() for _ in range(3)]
     assert all(isinstance(end, AnswerFinished) and len(end.answer.text) == 250 for end in ends)
     desk.worker.use(UseModel(None))
@@ -604,7 +604,7 @@ def test_of_questions_that_come_together_each_reads_what_the_one_before_has_not(
     # Of the same three only the question; of two as well, or one of them where the first had begun before it came.
     assert computed[1] < computed[0] / 4
     assert computed[2] < computed[0] / 2
-    # People see the numbers of the passages as they were found, in whichever order the model has read them.
+    # The user sees the numbers of the passages as they were found, in whichever order the model has read them.
     assert [end.answer.passages for end in ends] == [tuple(passages) for passages in orders]
     read = [[end.answer.passages[cited.passage] for cited in end.answer.citations] for end in ends]
     assert read[0] == read[1]

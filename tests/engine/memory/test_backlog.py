@@ -120,7 +120,7 @@ def test_prompts_that_are_made_count_as_they_are_before_their_answers_end():
     now = watch.now()
     assert (now.prompt_tokens, now.lengths) == (2300, (2256, 2856))
     assert len(told) == 4
-    # What is not new is told to nobody.
+    # What is not new is not reported.
     watch.note(PromptMade("b", 2600))
     assert (len(told), watch.now()) == (4, now)
     watch.note(finished("a", 2000, 100))
@@ -150,7 +150,7 @@ def test_questions_that_are_searched_for_are_as_long_as_others_are_now_and_have_
     assert watch.now().prompt_tokens == (2524 + 2024) // 2
     for number in range(60):
         watch.note(finished(f"{number}", 524, 16))
-    # And a fifth of what was of late.
+    # And a fifth of what came before.
     assert abs(watch.now().prompt_tokens - (2524 + 524 + 2000 / 6) / 2) < 3
 
 

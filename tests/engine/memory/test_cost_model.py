@@ -151,7 +151,7 @@ def test_layers_in_memory_are_computed_on_the_device_where_copying_them_is_faste
     assert course(split).reading_seconds(Disk()) < 0.5 * slow
 
 
-# As an H100 beside 16 cores was measured.
+# As an H100 with 16 cores was measured.
 BESIDE_A_CARD = replace(PROFILE, processor_rate=3.17e11, ram_bytes_per_s=92e9, host_to_device_bytes_per_s=53e9)
 
 
@@ -190,7 +190,7 @@ def test_streamed_layers_are_copied_from_memory_that_is_not_page_locked_and_only
     seconds = rates.computing_seconds(many)
     assert 1.0 < seconds < 1.3
     assert rates.computing_seconds(replace(many, is_repacked=True)) == pytest.approx(seconds - 1.0 + 10 / 53)
-    # What it takes teaches of that rate alone.
+    # What it takes refines only that rate.
     learnt = refined(rates, PassObserved(many, 4 * seconds, reading_seconds=0.2, kind="read", size=500))
     assert learnt.pageable_to_device_bytes_per_s < 0.95 * rates.pageable_to_device_bytes_per_s
     assert learnt.host_to_device_bytes_per_s == rates.host_to_device_bytes_per_s

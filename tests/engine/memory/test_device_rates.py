@@ -40,7 +40,7 @@ def test_products_and_copies_are_measured_by_their_names_in_the_profile(ggml: Gg
 
 
 def test_reading_and_computing_are_told_apart(ggml: Ggml):
-    # Every look at the clock is a second later: a copy takes one, as do products for one token and for many.
+    # Every reading of the clock is a second later: a copy takes one, as do products for one token and for many.
     seconds = itertools.count(0.0, 1.0)
     rates = device_rates.measured_rates(ggml, PROCESSOR, lambda: next(seconds))
     num_bytes = device_rates.NUM_MATRICES * device_rates.MATRIX_BYTES

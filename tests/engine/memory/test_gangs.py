@@ -7,7 +7,7 @@ import random
 import pytest
 
 from engine.memory import gangs
-from engine.memory.gangs import Sharing, gang_sizes, mean_latency
+from engine.memory.gangs import QueueSharing, gang_sizes, mean_latency
 from tests.bench.simulated import Question, Stages, mean_latency_s, pipelined
 
 
@@ -43,7 +43,7 @@ def test_as_many_share_a_step_as_if_half_of_all_were_followed(
     stages = Stages(lambda _: 0.0, lambda place: read_s[place], lambda size: steps[size - 1])
 
     def best(num_questions: int, read_s: float) -> int:
-        return Sharing(num_questions, 68 / 3, steps).best(read_s)
+        return QueueSharing(num_questions, 68 / 3, steps).best(read_s)
 
     def simulated(share: float) -> float:
         monkeypatch.setattr(gangs, "_REFILLED_SHARE", share)
@@ -89,43 +89,43 @@ def test_the_best_number_of_gangs_is_the_one_between_the_bounds_for_straight_cos
 
 def test_steps_that_read_layers_are_shared_by_all_who_wait() -> None:
     # A step takes .8 s however many share it, and a prompt of 5 s is worth that of 18 tokens.
-    streamed = Sharing(8, 18, [0.8] * 16)
+    streamed = QueueSharing(8, 18, [0.8] * 16)
     assert streamed.best(read_seconds=5.0) >= 4
-    assert Sharing(2, 18, [0.8] * 16).best(read_seconds=5.0) == 2
+    assert QueueSharing(2, 18, [0.8] * 16).best(read_seconds=5.0) == 2
 
 
 def test_a_prompt_waits_where_reading_it_takes_longer_than_shared_steps_save() -> None:
     # Of a model of .2 GB: 20 ms a step, and 26 with four answers.
     steps = [0.020, 0.025, 0.028, 0.026]
-    assert Sharing(6, 8, steps).best(read_seconds=1.2) == 1
-    assert Sharing(6, 8, steps).best(read_seconds=0.12) == 4
-    assert Sharing(40, 8, steps).best(read_seconds=0.57) == 4
+    assert QueueSharing(6, 8, steps).best(read_seconds=1.2) == 1
+    assert QueueSharing(6, 8, steps).best(read_seconds=0.12) == 4
+    assert QueueSharing(40, 8, steps).best(read_seconds=0.57) == 4
 
 
 def test_what_is_read_while_layers_are_takes_no_time() -> None:
     # A step of .8 s hides .5 s of a prompt: with two at once as much as three prompts, with four at once hardly one.
     hidden = [0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0, 0.0]
-    plain, pieces = Sharing(8, 18, [0.8] * 8), Sharing(8, 18, [0.8] * 8, hidden_seconds=hidden)
+    plain, pieces = QueueSharing(8, 18, [0.8] * 8), QueueSharing(8, 18, [0.8] * 8, hidden_seconds=hidden)
     assert pieces.best(read_seconds=5.0) < plain.best(read_seconds=5.0)
     # Where nothing has to be read, it makes no difference.
     assert pieces.best(read_seconds=0.0) == plain.best(read_seconds=0.0)
 
 
 def test_none_is_beside_another_that_slows_it_down_by_as_much() -> None:
-    assert Sharing(16, 100, [1.0 * size for size in range(1, 17)]).best(read_seconds=1.0) == 1
+    assert QueueSharing(16, 100, [1.0 * size for size in range(1, 17)]).best(read_seconds=1.0) == 1
 
 
 def test_a_measured_cliff_is_not_stepped_over() -> None:
-    # A kernel that takes twice as long from nine answers on: no fit would know.
+    # A kernel that takes twice as long from nine answers on: no fit would show it.
     steps = [1.0 + 0.01 * size if size <= 8 else 3.0 for size in range(1, 65)]
-    assert Sharing(16, 100, steps).best(read_seconds=0.0) == 8
+    assert QueueSharing(16, 100, steps).best(read_seconds=0.0) == 8
 
 
 def test_no_more_are_under_way_than_there_are_or_were_measured() -> None:
-    assert Sharing(2, 100, [1.0] * 16).best(0.0) == 2
-    assert Sharing(2, 100, [1.0] * 16).best(0.0, num_known=5) == 5
-    assert Sharing(99, 100, [1.0] * 16).best(0.0) == 16
-    assert Sharing(0, 0, [1.0]).best(0.0) == 1
+    assert QueueSharing(2, 100, [1.0] * 16).best(0.0) == 2
+    assert QueueSharing(2, 100, [1.0] * 16).best(0.0, num_known=5) == 5
+    assert QueueSharing(99, 100, [1.0] * 16).best(0.0) == 16
+    assert QueueSharing(0, 0, [1.0]).best(0.0) == 1
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from engine.memory import hardware
-from engine.memory.devices import Seen, probe_devices, torch_devices, torch_held_bytes, used_of
+from engine.memory.devices import Seen, probe_devices, torch_held_bytes, used_of
 from engine.memory.hardware import CgroupMemory, Device, ProcessMemory, charged, probe
 
 GIB = 2**30
@@ -33,13 +33,12 @@ def machine(monkeypatch: pytest.MonkeyPatch):
 
 
 def group(limit: int | None, free: int | None, charged: int = GIB) -> CgroupMemory:
-    return CgroupMemory(limit, free, GIB, GIB // 2, 0, GIB // 2, charged, 0, None if limit is None else charged)
+    return CgroupMemory(limit, free, GIB // 2, 0, GIB // 2, charged, 0, None if limit is None else charged)
 
 
 def test_files_that_we_map_are_not_free(machine):
     seen = machine()
     assert (seen.ram_capacity_bytes, seen.ram_free_bytes, seen.process_bytes) == (16 * GIB, 9 * GIB, 3 * GIB)
-    assert seen.ram_others_bytes == 4 * GIB
     assert not seen.is_limited
 
 
@@ -72,7 +71,6 @@ def test_pages_that_our_window_maps_are_not_free_for_layers(machine):
     # Of what the group could give, 1 GiB is ours and half a GiB the window's.
     seen = machine(group(6 * GIB, 2 * GIB, charged=GIB + GIB // 2))
     assert (seen.ram_free_bytes, seen.process_bytes) == (GIB // 2, 3 * GIB)
-    assert seen.ram_others_bytes == 2 * GIB + GIB // 2
     # What another program shares with its own is no file: the group counts it as used already.
     assert machine(replace(group(6 * GIB, 2 * GIB, charged=3 * GIB), charged_shmem_bytes=2 * GIB)).ram_free_bytes == GIB
     # Where no group limits us, the system's own figure counts.
@@ -120,26 +118,20 @@ def cuda(*, is_available: bool = True, is_initialized: bool = True) -> SimpleNam
         is_available=lambda: is_available,
         is_initialized=lambda: is_initialized,
         device_count=lambda: 2,
-        mem_get_info=lambda index: ((index + 1) * GIB, 8 * GIB),
-        get_device_name=lambda index: f"Card {index}",
         memory_reserved=lambda index: 1000 + index,
     )
 
 
-def test_the_devices_that_torch_sees_are_told_with_what_is_free(monkeypatch: pytest.MonkeyPatch):
+def test_what_torch_holds_of_all_devices_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda()))
-    assert torch_devices() == (
-        Device("CUDA0", "Card 0", 8 * GIB, 1 * GIB),
-        Device("CUDA1", "Card 1", 8 * GIB, 2 * GIB),
-    )
     assert torch_held_bytes() == 2001
 
 
 def test_torch_is_not_asked_before_it_is_there_or_has_a_device(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda(is_available=False)))
-    assert (torch_devices(), torch_held_bytes()) == ((), 0)
+    assert torch_held_bytes() == 0
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda(is_initialized=False)))
     # Asking what is held would otherwise make a context on the device, of some hundred megabytes.
     assert torch_held_bytes() == 0
     monkeypatch.delitem(sys.modules, "torch")
-    assert (torch_devices(), torch_held_bytes()) == ((), 0)
+    assert torch_held_bytes() == 0

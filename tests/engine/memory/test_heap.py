@@ -85,7 +85,7 @@ def test_what_the_work_raises_is_raised():
         peak_bytes(lambda: 1 // 0)
 
 
-# In a process of its own: where a large one has no room above its heap, glibc extends that by mappings nobody can tell.
+# In a process of its own: where a large one has no room above its heap, glibc extends it by unidentifiable mappings.
 ARENAS = """
 import ctypes, mmap, sys, threading
 from engine.memory import heap

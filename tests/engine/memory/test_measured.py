@@ -119,7 +119,7 @@ def test_what_a_device_computes_of_streamed_layers_is_measured_by_itself():
     assert both.factor("read", 64, is_repacked=False) == pytest.approx(9.0)
     assert both.factor("read", 64, is_repacked=False, copies_streamed=True) == pytest.approx(4.0)
     assert not copying.is_near(Split(12, is_repacked=False), 32)
-    # What was never measured so is as what was measured at all.
+    # What was never measured is at least as slow as what was.
     one = corrections(point(64, 4.0, "read", copying))
     assert one.factor("read", 64, is_repacked=False) == pytest.approx(4.0)
     assert one.factor("read", 64, is_repacked=True) == pytest.approx(4.0)

@@ -13,7 +13,7 @@ import pytest
 import engine
 from engine.core import ModelShape, Span, Tier
 from engine.memory.cost_model import decode_work
-from engine.memory.demand import DECIDED_OWNERS, FIXED_OWNERS, Backlog, Budgets, Demand, Wishes, undecided
+from engine.memory.demand import DECIDED_OWNERS, Backlog, Budgets, Demand, Wishes, undecided
 from engine.memory.frames import answers_in, cells_for
 from engine.memory.hardware import Hardware
 from engine.memory.measured import Measured, Point, table_key
@@ -29,6 +29,8 @@ from tests.helpers.machines import DESKTOP, GIB, MIB, MODELS, machine, sharing, 
 THREE, EIGHT, THIRTY, SEVENTY = MODELS
 TIERS: tuple[Tier, ...] = ("gpu", "ram", "disk")
 ENGINE = Path(engine.__file__).parent
+# Owners in the ledger whose bytes no decision changes.
+FIXED_OWNERS = frozenset({"index", "embedder", "reranker", "retrieval", "runtime", "parsers", "pool"})
 
 
 def held(placement: Placement, tier: Tier, owner: str | None = None) -> int:
@@ -56,7 +58,7 @@ def case(seed: int) -> tuple[Hardware, Profile, Backlog, Demand]:
     return hardware, profile, backlog, demand
 
 
-# --- equations 1 to 3, on machines that chance made ---
+# --- the equations that planner.py opens with, on machines that chance made ---
 
 
 @pytest.mark.parametrize("start", range(0, 90, 30))
@@ -106,7 +108,7 @@ def test_wishes_and_what_cannot_be_done_without_are_kept(start: int):
         usual = max(demand.least_cells, backlog.prompt_tokens + backlog.answer_tokens)
         least_cells = demand.context_tokens if hardware.devices else min(demand.context_tokens, usual)
         assert placement.num_cells >= least_cells, seed
-        # At least three of four of late find room, in whatever memory.
+        # At least three of the last four find room, in whatever memory.
         num_short = sum(min(length, demand.context_tokens) > placement.num_cells for length in backlog.lengths)
         assert 4 * num_short <= len(backlog.lengths), seed
         assert placement.context_tokens == demand.context_tokens, seed
@@ -192,7 +194,7 @@ def test_what_is_expected_is_renewed_for_as_many_answers_as_were_planned_for():
         hardware, profile, backlog, demand = case(seed)
         backlog = replace(backlog, cached_share=0.0)
         placement = plan(hardware, profile, backlog, demand)
-        # Meanwhile nobody asks anything, and nothing was learnt.
+        # Meanwhile no question comes, and nothing is learnt.
         now = renewed(placement, profile, replace(backlog, waiting=0, running=0), demand)
         if placement.fits:
             assert now.tokens_per_s == pytest.approx(placement.prediction.tokens_per_s, rel=1e-6), seed
@@ -469,7 +471,7 @@ def test_where_layers_are_streamed_there_are_cells_for_the_longest_of_late_and_e
     assert cells(machine(0, 4), lengths=(9000,)) == (True, 8192)
     assert cells(machine(0, 4), overlaps=True) == (True, 1024)
     assert cells(machine(0, 32))[1] >= 8192
-    # There, more cells may mean that the model has to be loaded anew.
+    # There, more cells may mean that the model has to be loaded again.
     assert cells(machine(4, 4))[1] >= 8192
 
 
@@ -481,16 +483,16 @@ def test_a_few_that_are_far_longer_than_the_others_get_more_cells_when_they_come
 
     usual, long = [650] * 14, [3000] * 2
     assert cells(usual + long) == (True, 768)
-    # Of few, nobody knows; and half of them are not few.
+    # Few say nothing about others; and half of them are not few.
     assert cells([650, 3000]) == (True, 3072)
     assert cells(usual[:8] + long * 4) == (True, 3072)
-    # Where a new context takes long, nobody waits for one; nor where all have room anyway.
+    # Where a new context takes long, no request waits for one; nor where all have room anyway.
     assert cells(usual + long, profile=replace(DESKTOP, context_change_s=60.0)) == (True, 3072)
     assert cells(usual + long, ram=32.0)[1] >= 8192
 
 
 def test_where_the_longest_would_leave_no_layer_room_there_are_cells_for_it_at_once():
-    """Else the model would be loaded anew for each of them."""
+    """Otherwise the model would be loaded again for each of them."""
     backlog = Backlog(1, prompt_tokens=500, answer_tokens=60, lengths=(650,) * 15 + (8000,))
     for ram, expected in ((2.1, 8192), (4.0, 768)):
         assert plan(machine(0, ram), DESKTOP, backlog, wanted(EIGHT)).num_cells == expected
@@ -610,7 +612,7 @@ def test_tables_of_which_a_token_reads_a_row_take_nothing_of_a_card():
 
 
 def test_without_a_model_the_index_gets_what_it_needs():
-    nothing = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False)
+    nothing = ModelShape("", "", 0, (), 0, 0, (), 0, 0)
     placement = plan(machine(8, 8), DESKTOP, Backlog(), wanted(nothing, context_tokens=0))
     assert placement.index_bytes == 600 * MIB
     assert held(placement, "ram", "weights") == 0

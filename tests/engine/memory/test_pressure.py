@@ -50,7 +50,7 @@ def test_what_waits_in_our_own_group_is_ours_however_much_page_cache_there_is():
 @pytest.mark.parametrize(("limit_bytes", "expected"), [(100 * GIB, "full"), (None, "none")])
 def test_the_group_of_a_whole_session_is_not_our_own(limit_bytes: int | None, expected: str):
     """Pages that were swapped out over night come back, and nothing is gained by giving anything up."""
-    group = CgroupMemory(limit_bytes, 40 * GIB, 60 * GIB, 50 * GIB, 0, 0, 0, 0)
+    group = CgroupMemory(limit_bytes, 40 * GIB, 50 * GIB, 0, 0, 0, 0)
     hardware = Hardware(100 * GIB, 40 * GIB, GIB, GIB, 20 * GIB, cgroup=group)
     assert PressureGauge(lambda: Stalls(some=0.5, full=0.3, is_own=True)).look(hardware) == expected
 
@@ -60,7 +60,7 @@ def test_averages_that_outlast_what_waited_count_no_more():
     after = replace(LITTLE, stalls=Stalls(some=0.4, full=0.2, is_own=True, total_seconds=7.001))
     going_on = replace(LITTLE, stalls=Stalls(some=0.4, full=0.2, is_own=True, total_seconds=7.1))
     assert [level(before), level(after, before), level(going_on, after)] == ["full", "none", "full"]
-    # Where it is not told how long it was in all, the averages are all there is.
+    # Where the total is not reported, the averages are all there is.
     untold = replace(LITTLE, stalls=Stalls(some=0.4, is_own=True))
     assert level(untold, before) == level(untold, untold) == "some"
 
@@ -82,7 +82,7 @@ def test_the_systems_file_is_read_in_shares():
 @pytest.mark.parametrize("num_refused", [0, 3])
 def test_the_gauge_compares_with_its_last_look(num_refused: int):
     def look(refused: int) -> Hardware:
-        group = CgroupMemory(100 * GIB, 5 * GIB // 8, 98 * GIB, 90 * GIB, 0, 0, 0, refused)
+        group = CgroupMemory(100 * GIB, 5 * GIB // 8, 90 * GIB, 0, 0, 0, refused)
         return Hardware(100 * GIB, 5 * GIB // 8, GIB, GIB, 90 * GIB, cgroup=group)
 
     gauge = PressureGauge(Stalls)
@@ -97,11 +97,11 @@ def test_this_machine_can_be_asked(tmp_path):
 def test_pages_that_leave_for_others_are_left_and_reading_them_again_is_no_shortage():
     def full(leaving_bytes: int) -> str:
         gauge = PressureGauge(lambda: Stalls(some=0.5, full=0.3, is_own=True))
-        group = CgroupMemory(100, 0, 100, 90, 0, 0, 0, 0)
+        group = CgroupMemory(100, 0, 90, 0, 0, 0, 0)
         return gauge.look(Hardware(100, 0, 0, 0, 90, cgroup=group), leaving_bytes)
 
     assert (full(0), full(40)) == ("full", "none")
-    # Where others have left but few of them, memory is as short as ever.
+    # Where only few of them are left, memory is as short as ever.
     assert full(1) == "full"
 
 
@@ -117,7 +117,7 @@ def test_the_root_of_what_a_container_shows_is_our_own_group(
     monkeypatch.setattr(pressure, "_GROUPS", groups)
     monkeypatch.setattr(pressure, "_OWN_GROUP", own)
     monkeypatch.setattr(pressure, "_SYSTEM_FILE", system)
-    # The root of all groups says how the whole machine is.
+    # The root of all groups reports on the whole machine.
     assert pressure._StallFile().read() == Stalls(0.9, total_seconds=9e-6)
     (groups / "memory.current").write_text("1000\n")
     assert pressure._StallFile().read() == Stalls(0.2, is_own=True, total_seconds=9e-6)

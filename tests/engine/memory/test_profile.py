@@ -62,8 +62,8 @@ def test_where_the_disk_is_waited_for_nothing_is_learnt_of_the_processor(reading
 def test_what_the_system_reads_of_a_mapped_file_is_taken_for_no_computing():
     mapped = replace(READING, mapped_bytes=5e9)
     assert refined(Profile(), PassObserved(mapped, 60.0)) == Profile()
-    assert computing_in(Profile(), mapped, 60.0, 0.0) is None
-    assert computing_in(Profile(), READING, 60.0, 0.0) == 60.0
+    assert computing_in(mapped, 60.0, 0.0) is None
+    assert computing_in(READING, 60.0, 0.0) == 60.0
 
 
 def test_a_disk_that_turns_out_slow_is_no_fault_of_the_processor():
@@ -260,7 +260,7 @@ def test_nobody_waits_twice_for_a_card_that_cannot_be_measured(tmp_path: Path):
     again = KnownProfile(file, lambda profile, *_: profile, delay_seconds=0.0, measure_card=counting(RATES, asked))
     again.measure_card(CARD)
     assert len(asked) == 1
-    # In the background it may take its time, for which nobody waits who loads a model.
+    # In the background it may take its time: no load waits for it.
     again.start(CARD)
     while again.is_measuring:
         pass

@@ -52,7 +52,7 @@ def test_those_who_work_for_us_take_their_memory_once():
     alone = wanted(MODELS[0], fixed=())
     parsers = Span("parsers", "all of it", "ram", 3 * GIB)
     beside = wanted(MODELS[0], fixed=(parsers,))
-    # To the system they are others, so there is less for us: just what the plan takes for them.
+    # To the system they are other processes, so there is less for us: exactly what the plan takes for them.
     room = room_of(machine(free=10 * GIB), alone).ram_bytes
     assert room_of(machine(free=7 * GIB), beside).ram_bytes == room
     # Within a budget they are ours like everything else.

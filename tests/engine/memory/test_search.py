@@ -14,7 +14,7 @@ from tests.engine.memory.test_planner import case
 
 
 def keys_of_all(prospect: _Prospect) -> Iterator[_Key]:
-    """Every way to fill memory beside a frame, whatever is hoped of it."""
+    """Every way to fill memory with a frame, whatever its lower bound."""
     for level in prospect._levels:
         left = prospect.left - level.num_bytes
         if left < 0:

@@ -24,7 +24,7 @@ def test_what_gets_most_done_is_chosen():
 
 def test_where_all_ways_together_get_less_done_they_take_turns():
     assert chosen(table((2, 2, 0.7), (1, 1, 0.9)), Split(), WAYS).in_turn
-    # By chance it may be as much either way: nobody stands still for that.
+    # A difference this small may be noise: no answer waits for that.
     assert not chosen(table((2, 2, 0.98)), Split(), WAYS).in_turn
 
 
@@ -32,7 +32,7 @@ def test_a_pass_that_outlasts_the_search_keeps_all_threads():
     apart = Sharing(1, 1)
     assert pass_threads(apart, 0.3, search_seconds=0.4) == 1
     assert pass_threads(apart, 3.4, search_seconds=0.4) is None
-    # Steps of answers are what was measured, also beside a search that should have ended by now.
+    # Steps of answers are what was measured, also with a search that should have ended by now.
     assert pass_threads(apart, 0.0, search_seconds=-1.0) == 1
     assert pass_threads(UNMEASURED, 0.0, search_seconds=1.0) is None
 
@@ -40,7 +40,7 @@ def test_a_pass_that_outlasts_the_search_keeps_all_threads():
 def test_nothing_is_decided_by_what_was_never_measured():
     assert chosen(Measured(), Split(), WAYS) == UNMEASURED
     assert chosen(table((2, 2, 0.5)), Split(is_repacked=False), WAYS) == UNMEASURED
-    # Nor by what this process could not do by now.
+    # Nor by what this process can no longer do.
     assert chosen(table((8, 8, 0.5)), Split(), WAYS) == UNMEASURED
 
 

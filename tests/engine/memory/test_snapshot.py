@@ -60,7 +60,7 @@ def test_what_is_held_against_no_budget_is_told_and_arrives():
     memory = take_snapshot(ledger, HARDWARE, {}, ())
     told = MemoryReply.model_validate_json(memory.model_dump_json())
     counted = {tier.tier: tier.counted_bytes for tier in told.tiers}
-    # What is not accounted for is nobody's who could give it up.
+    # What is not accounted for belongs to no owner that could give it up.
     assert counted == {tier: ledger.counted_bytes(tier) for tier in ("gpu", "ram", "disk")}
     assert counted == {"gpu": 0, "ram": 1_000, "disk": 700}
 

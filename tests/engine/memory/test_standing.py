@@ -16,7 +16,7 @@ LESS = Rung("ram", "cold_partitions", "Less.", "More.", bound=300 * MIB)
 
 
 class Stairs:
-    """A ladder to walk on: the placement is what has been left of it."""
+    """A ladder to walk on: the placement is what is left of it."""
 
     def __init__(self) -> None:
         self.standing = Standing()

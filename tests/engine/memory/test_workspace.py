@@ -1,4 +1,4 @@
-"""Tests for engine.memory.workspace, held against what llama.cpp says it takes."""
+"""Tests for engine.memory.workspace, compared with what llama.cpp reports that it takes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_few_cells_have_fewer_rows():
 
 
 def test_without_a_model_there_is_no_buffer():
-    nothing = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False)
+    nothing = ModelShape("", "", 0, (), 0, 0, (), 0, 0)
     assert compute_bytes(nothing, 512, 8192) == 0
 
 
@@ -118,14 +118,14 @@ def test_in_memory_it_takes_what_the_answers_at_once_write_to(tmp_path: Path, nu
 
 def test_states_are_as_many_as_their_size_and_the_answers_at_once_allow():
     def states(mebibytes: int, num_slots: int = 1) -> int:
-        shape = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False, state_bytes=(0, mebibytes * MIB))
+        shape = ModelShape("", "", 0, (), 0, 0, (), 0, 0, state_bytes=(0, mebibytes * MIB))
         return num_states(shape, num_slots)
 
     assert states(0) == 0
     assert states(1) == 16
     assert states(64) == 8
     assert states(150) == 6
-    # Three of four are for those who are answered.
+    # Three of four are for running answers.
     assert states(150, num_slots=4) == 6
     assert states(150, num_slots=8) == 11
     assert states(150, num_slots=40) == 16

@@ -33,7 +33,7 @@ def arena() -> Iterator[Arena]:
 
 @pytest.fixture
 def room() -> Iterator[int]:
-    """The address of eight pages that nobody else needs."""
+    """The address of eight pages that nothing else needs."""
     memory = mmap.mmap(-1, 8 * PAGE)
     anchor = ctypes.c_char.from_buffer(memory)
     yield ctypes.addressof(anchor)

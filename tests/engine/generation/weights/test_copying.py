@@ -22,7 +22,7 @@ def node(name: str, *weights: str, device: str = CARD, is_view: bool = False, ot
 
 
 def layer_of_large_batches(layer: int) -> Iterator[Node]:
-    """As llama.cpp computes one that lies in memory beside a card: its cells stay, all else is computed there."""
+    """As llama.cpp computes a layer in memory when there is a card: its cells stay, all else is computed there."""
     yield node(f"norm-{layer}", others=("inp_embd",) if not layer else ())
     yield node(f"attn_norm-{layer}", tensor(layer, "attn_norm"))
     yield node(f"Qcur-{layer}", tensor(layer, "attn_q"))

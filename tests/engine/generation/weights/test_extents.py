@@ -16,7 +16,7 @@ PAGE = 4096
 
 
 def table(*tensors: tuple[str, int], start: int = 100) -> list[TensorExtent]:
-    """Tensors one behind the other."""
+    """Tensors one after the other."""
     found = []
     for name, num_bytes in tensors:
         found.append(TensorExtent(name, start, num_bytes))

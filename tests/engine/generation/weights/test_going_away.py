@@ -66,7 +66,7 @@ def test_all_memory_is_given_back_and_the_ledger_says_so(path: Path) -> None:
         removable = model.stream.removable_bytes
         model.stream.go_away(ALL)
         assert model.stream.removable_bytes == 0
-        # Beside layers and head it gave back its slot as well.
+        # In addition to layers and head, it gave back its slot.
         assert model.stream.missing_bytes == removable
         assert model.stream.counters().held_bytes <= held - removable
         assert model.ledger.held_bytes("ram") == model.stream.counters().held_bytes < entered / 10

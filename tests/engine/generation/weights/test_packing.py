@@ -152,7 +152,7 @@ def test_the_copy_is_in_the_ledger_and_nothing_is_left_of_it(path: Path, tmp_pat
             for number in range(12):
                 model.step(number)
             assert model.stream.streamed == tuple(streamed)
-            # Layers that are read from the copy are told of once, by their names.
+            # Layers that are read from the copy are reported once, by their names.
             assert model.ledger.counted_bytes("disk") == pytest.approx(model.model.copied_bytes, rel=0.01)
         assert list(tmp_path.iterdir()) == []
     assert held() == before

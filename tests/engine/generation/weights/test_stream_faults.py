@@ -218,7 +218,7 @@ def test_a_context_that_does_not_call_back_computes_nothing_that_is_used(path: P
 
 
 class Ended(Exception):
-    """In place of the end of the process."""
+    """Replaces the end of the process."""
 
 
 @pytest.mark.parametrize("is_moving", [False, True])
@@ -255,7 +255,7 @@ def test_a_mapping_that_is_lost_ends_the_engine_and_the_next_one_loads_less(
 
 
 class Loop:
-    """Two who are answered at once by a model that is streamed."""
+    """Two requests that are answered at once by a model that is streamed."""
 
     def __init__(self, model: StreamedModel) -> None:
         self.cells = Cells(SPEC.num_cells, SPEC.num_sequences)
@@ -295,7 +295,7 @@ def test_answers_are_the_same_where_reads_fail_now_and_then(path: Path, disk: Di
 
 
 def test_what_failed_passes_left_in_cells_spoils_nobody_who_asks_later(path: Path, disk: Disk) -> None:
-    # So wide that llama.cpp looks at many tokens and cells at once, also at those that it then hides.
+    # So wide that llama.cpp processes many tokens and cells at once, also those that it then masks.
     spec = replace(SPEC, num_cells=512, n_batch=128, n_ubatch=128)
 
     def answer(model: StreamedModel, first: int, num_tokens: int) -> StepEvent:

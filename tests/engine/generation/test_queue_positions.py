@@ -1,4 +1,4 @@
-"""Tests for engine.generation.places."""
+"""Tests for engine.generation.queue_positions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from engine.core import Question
 from engine.events import AnswerStateChanged, Event
-from engine.generation import places
-from engine.generation.places import Places
+from engine.generation import queue_positions
+from engine.generation.queue_positions import QueuePositions
 from engine.inflight import QuestionInFlight
 
 
@@ -21,33 +21,33 @@ def told() -> list[Event]:
 
 
 @pytest.fixture
-def line(told: list[Event]) -> Places:
-    return Places(told.append)
+def line(told: list[Event]) -> QueuePositions:
+    return QueuePositions(told.append)
 
 
 def places_told(told: list[Event]) -> list[tuple[str, int]]:
-    """What was told since the last time."""
+    """What was reported since the last time."""
     said = [(event.question_id, event.ahead) for event in told if isinstance(event, AnswerStateChanged)]
     told.clear()
     return said
 
 
 def test_everybody_is_told_at_first_and_again_only_when_it_changes(line, told):
-    line.tell(waiting("abc"))
+    line.report(waiting("abc"))
     assert places_told(told) == [("a", 0), ("b", 1), ("c", 2)]
-    line.tell(waiting("abc"))
+    line.report(waiting("abc"))
     assert places_told(told) == []
-    line.tell(waiting("bxc"))
+    line.report(waiting("bxc"))
     assert places_told(told) == [("b", 0), ("x", 1)]
 
 
 def test_only_those_who_are_near_are_told_that_they_moved_up(line, told, monkeypatch):
-    monkeypatch.setattr(places, "PLACES_TOLD", 2)
-    line.tell(waiting("abcdef"))
+    monkeypatch.setattr(queue_positions, "POSITIONS_REPORTED", 2)
+    line.report(waiting("abcdef"))
     assert len(places_told(told)) == 6
-    line.tell(waiting("bcdef"))
+    line.report(waiting("bcdef"))
     assert places_told(told) == [("b", 0), ("c", 1)]
-    line.tell(waiting("def"))
+    line.report(waiting("def"))
     assert places_told(told) == [("d", 0), ("e", 1)]
 
 
@@ -65,7 +65,7 @@ def test_the_queue_is_only_looked_at_when_it_has_moved(line, told):
 
 
 def test_who_begins_and_has_to_wait_again_is_told_again(line, told):
-    line.tell(waiting("a"))
-    line.tell([])
-    line.tell(waiting("a"))
+    line.report(waiting("a"))
+    line.report([])
+    line.report(waiting("a"))
     assert places_told(told) == [("a", 0), ("a", 0)]

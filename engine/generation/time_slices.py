@@ -1,8 +1,8 @@
 """Whose turn it is of several models, and for how long: pure functions over frozen snapshots.
 
-Models that do not fit into memory together take turns, between tokens (Aegaeon, SOSP'25). A
-turn reads the prompts of one group of questions, and then writes for so long that the tokens written ahead last until
-the next turn: readers get them at the pace they are promised, although their model is away meanwhile.
+Models that do not fit into memory together take turns, between tokens (Aegaeon, SOSP'25). A turn reads the prompts of
+one group of questions, and then writes for so long that the tokens written ahead last until the next turn: readers get
+them at the promised pace, although their model is away meanwhile.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-# Prompts that are read in one turn, at most; who comes later waits for the next one, behind the other models.
+# Prompts that are read in one turn, at most; later ones wait for the next turn, behind the other models.
 GROUP_SIZE = 8
 # The longest that a model writes in one turn while others wait (Aegaeon's QMAX).
 MOST_WRITING_SECONDS = 4.0
-# Of models that are in memory together: one step of reading, and as much writing between two of them.
+# For models that are in memory together: one step of reading, and this much writing between two of them.
 WRITING_BESIDE_SECONDS = 0.4
-# Of the time that the tokens of a round are worth, so much may pass (Aegaeon's lower bound of α).
+# The share of the time covered by a round's tokens that may pass, at least (Aegaeon's lower bound of α).
 LEAST_SHARE = 0.5
 # Where tokens are written much faster than they are read, that alone would spend nearly all time on switching. Answers
-# had better end sooner, so switching takes no more than this share of a round.
+# should rather end sooner, so switching takes no more than this share of a round.
 MOST_SWITCHING = 0.2
-# With more to do than can be done, serving people in turn has nobody in time: each is late because of those before. So
-# once somebody is late, a turn goes to where most tokens can still come in time, and the late ones have so much of the
-# time for themselves, when they have waited for so many times what a beginning may take.
+# Under overload, serving requests in turn makes all of them late: each is late because of those before. So once a
+# request is late, a turn goes to where most tokens can still come in time. Late requests get this share of the time for
+# themselves, when they have waited this many times the promised time to the first token.
 MOST_PATIENCE = 6.0
 LATE_SHARE = 1 / 8
-# An answer that is being written is taken to have so many tokens left: how long it will be, nobody knows. With half of
-# that, or twice, as many came in time in simulated loads.
+# The tokens that a running answer is assumed to have left, as its length is unknown. With half or twice as many, as
+# many came in time in simulated loads.
 TOKENS_AHEAD = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What readers are promised on the average: seconds to the first token of an answer, and from one to the next."""
+    """What readers are promised on average: seconds to the first token of an answer, and from one to the next."""
 
     ttft_seconds: float = 10.0
     tpot_seconds: float = 0.25
@@ -44,14 +44,14 @@ class Targets:
         return asked_at + self.ttft_seconds + num_written * self.tpot_seconds
 
     def is_late(self, asked_at: float, now: float) -> bool:
-        """Whether an answer that is still to begin had better wait for those that can begin in time, for so long."""
+        """Whether an answer that has not begun should wait, for so long, for those that can still begin in time."""
         return 0 < now - self.due_at(asked_at, 0) <= MOST_PATIENCE * self.ttft_seconds
 
     def tokens_in_time(self, due_at: float, begin_at: float, step_seconds: float) -> float:
         """How many of the next tokens of an answer come in time.
 
         The first of them is due at `due_at`, and would come at `begin_at`, each other `step_seconds` later: late ones
-        catch up where they are written faster than they are promised, and else fall behind.
+        catch up where they are written faster than promised, and else fall behind.
         """
         slack, gain = due_at - begin_at, self.tpot_seconds - step_seconds
         if gain > 0:
@@ -65,12 +65,12 @@ class Targets:
 class Waiting:
     """A model with something to compute.
 
-    `rank` is that of its most urgent question (scheduler.py), which `is_aged` where waiting has made it so; `since`
-    is when it was last its turn, or when the first question came that waits since then. `dues` are the moments for
-    which its next tokens are promised to people: one for each answer that is being written or would be begun.
-    `num_unread` prompts of its group are still to be read. `is_writing`: an answer has been begun. `step_seconds` is
-    what a step that writes takes, `reading_seconds` what is to be read before; `switch_seconds` what it takes to have
-    the model in memory, 0 where it is.
+    `rank` is that of its most urgent question (scheduler.py), which `is_aged` where waiting has made it so; `since` is
+    when its last turn was, or when the first question came that has waited since then. `dues` are the times at which
+    its next tokens are promised to users: one for each answer that is being written or would be begun. `num_unread`
+    prompts of its group are still to be read. `is_writing`: an answer has been begun. `step_seconds` is what a step
+    that writes takes, `reading_seconds` what is to be read before; `switch_seconds` what it takes to get the model into
+    memory, 0 where it is.
     """
 
     path: str
@@ -85,11 +85,11 @@ class Waiting:
     is_aged: bool = False
 
     def due_at(self, targets: Targets) -> float:
-        """When its next token is promised; scripts are promised nothing, and have waited long as anybody has."""
+        """When its next token is promised; scripts are promised nothing, and count by how long they have waited."""
         return min(self.dues, default=self.since + targets.ttft_seconds)
 
     def worth(self, targets: Targets, now: float) -> float:
-        """How many tokens for each second of a turn would come in time, if it began now."""
+        """How many tokens per second of a turn would come in time, if it began now."""
         before = self.switch_seconds + self.reading_seconds
         told = (targets.tokens_in_time(due, now + before, self.step_seconds) for due in self.dues)
         return sum(told) / (before + TOKENS_AHEAD * self.step_seconds)
@@ -100,7 +100,7 @@ def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
 
     q_i = c / (n_i (α − Σ 1/n_j)) with n_i = target / step time, c what all switches of a round take, and
     α = max(c / (min n · QMAX) + Σ 1/n_j, 1/2): the share of the target that a round takes (Aegaeon, equations 2 and 3).
-    At least so long, and QMAX at most, that switching takes a small share of the round.
+    Raised, up to QMAX, so that switching takes a small share of the round.
 
     Args:
         models: All that take turns.
@@ -116,11 +116,11 @@ def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
 
 
 def next_turn(models: Sequence[Waiting], targets: Targets, now: float, *, is_for_late: bool = False) -> Waiting | None:
-    """Who is next: of the most urgent, whose next token is due first, while all can have what they are promised.
+    """The next model: of the most urgent, the one whose next token is due first, while all can keep their promises.
 
-    Once somebody is late, of whom most tokens for each second can come in time, before those whose readers have tokens
-    for as long as an answer may take to begin; of equals who has waited longest. A turn that `is_for_late` goes to who
-    is latest.
+    Once a token is late, the one of which most tokens per second can come in time, before those whose readers have
+    tokens for as long as an answer may take to begin; among equals, the one that has waited longest. A turn that
+    `is_for_late` goes to the latest.
     """
     rank = min((model.rank for model in models), default=0)
     urgent = [model for model in models if model.rank == rank]
@@ -134,7 +134,7 @@ def next_turn(models: Sequence[Waiting], targets: Targets, now: float, *, is_for
 
 
 def waits_too_long(models: Sequence[Waiting], targets: Targets, now: float) -> bool:
-    """Whether somebody among the most urgent has lost patience."""
+    """Whether one of the most urgent models has waited longer than the bound on patience."""
     rank = min((model.rank for model in models), default=0)
     latest = min((model.due_at(targets) for model in models if model.rank == rank), default=now)
     return now - latest > MOST_PATIENCE * targets.ttft_seconds
@@ -142,10 +142,10 @@ def waits_too_long(models: Sequence[Waiting], targets: Targets, now: float) -> b
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a turn has come to: seconds of reading and of writing, in so many steps. `is_free`: switching costs nothing.
+    """What a turn has used: seconds of reading and of writing, in `num_steps`. `is_free`: switching costs nothing.
 
-    It may write for `quota_seconds`, and read for `reading_seconds`. `rank` is that of whoever has its turn because it
-    waited for so long, and as urgent to the end of it; None of all others.
+    It may write for `quota_seconds`, and read for `reading_seconds`. `rank` is that of a model that got the turn
+    because it waited so long, and stays as urgent to the end of it; None for all others.
     """
 
     quota_seconds: float = 0.0
@@ -166,7 +166,7 @@ class Used:
         return self.wrote_seconds >= self.quota_seconds
 
     def with_step(self, seconds: float, *, is_reading: bool) -> Used:
-        """After one more step, which took so long."""
+        """The totals after one more step of `seconds`."""
         read_seconds, wrote_seconds = (seconds, 0.0) if is_reading else (0.0, seconds)
         return replace(
             self,
@@ -180,8 +180,8 @@ def begun(chosen: Waiting, models: Sequence[Waiting], targets: Targets, *, is_fr
     """A turn that begins.
 
     Args:
-        chosen: Whose turn it is.
-        models: All that take turns, and it.
+        chosen: The model whose turn it is.
+        models: All that take turns, including it.
         targets: What readers are promised.
         is_free: Whether all of them are in memory.
     """
@@ -201,35 +201,39 @@ def is_over(
     """Whether the turn of the model that computes is over.
 
     Args:
-        current: It, None where it has nothing to compute.
-        others: Those that wait for their turn.
-        used: What it has had.
+        current: That model, None where it has nothing to compute.
+        others: Models that wait for their turn.
+        used: What the turn has used.
         targets: What readers are promised.
         now: Seconds of the clock of `since` and `dues`.
-        owes_late: Whether the next turn is for who is latest of the others.
+        owes_late: Whether the next turn is for the latest of the others.
     """
     if not others:
         return False
     if current is None:
         return True
-    # Who is as urgent for having waited is overtaken by nobody who was less so; beside its equals it is one of them.
+    # A model that waiting has made urgent keeps that rank to the end of its turn, against others that are less urgent.
     rank = current.rank if used.rank is None else min(current.rank, used.rank)
-    if min(model.rank for model in others) < rank:
+    is_overtaken = min(model.rank for model in others) < rank
+    if is_overtaken:
         return True
     equals = [model for model in others if model.rank <= current.rank]
-    if not equals or not used.num_steps:
-        # Less urgent ones wait until it has nothing to do; waiting makes anybody urgent in the end.
+    has_begun = used.num_steps > 0
+    if not equals or not has_begun:
+        # Less urgent models wait until it has nothing to do; waiting makes each of them urgent in the end.
         return False
     if current.num_unread:
         holds_answers_up = used.is_free and any(model.is_writing for model in equals)
         return used.read_seconds >= (0.0 if holds_answers_up else used.reading_seconds)
-    # Who would be next goes on.
-    return used.is_used_up and (owes_late or next_turn([current, *equals], targets, now) is not current)
+    if not used.is_used_up:
+        return False
+    would_be_next = not owes_late and next_turn([current, *equals], targets, now) is current
+    return not would_be_next
 
 
 @dataclass(frozen=True, slots=True)
 class LateTurns:
-    """Turns for who has waited too long: how long the last one took, and all others since."""
+    """Turns for models that have waited too long: how long the last one took, and all others since."""
 
     last_seconds: float = MOST_WRITING_SECONDS
     seconds_since: float = 0.0
@@ -239,14 +243,14 @@ class LateTurns:
         return (self.seconds_since + used.seconds) * LATE_SHARE >= self.last_seconds * (1 - LATE_SHARE)
 
     def after(self, used: Used, *, was_for_late: bool) -> LateTurns:
-        """With one turn more."""
+        """The totals after one more turn."""
         if was_for_late:
             return LateTurns(max(MOST_WRITING_SECONDS, used.seconds))
         return replace(self, seconds_since=self.seconds_since + used.seconds)
 
 
 class NextTurn(NamedTuple):
-    """Whose turn begins, and whether because somebody has waited too long."""
+    """The model whose turn begins, and whether that is because it has waited too long."""
 
     chosen: Waiting
     is_for_late: bool
@@ -258,10 +262,10 @@ def turn_after(
     """The turn that begins now; None where the model that computes goes on.
 
     Args:
-        current: It, None where it has nothing to compute.
-        others: Those that wait for their turn.
-        used: What it has had.
-        late: What those who had waited too long have had before.
+        current: That model, None where it has nothing to compute.
+        others: Models that wait for their turn.
+        used: What the turn has used.
+        late: What models that had waited too long have had before.
         targets: What readers are promised.
         now: Seconds of the clock of `since` and `dues`.
     """

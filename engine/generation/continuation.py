@@ -1,4 +1,4 @@
-"""Going on: how an answer that is being written gets further passages to read, as a further turn of the conversation.
+"""Continuation: an answer that is being written gets further passages to read, as a further turn of the conversation.
 
 A chat template knows no other way for text to come between what a model writes: the assistant's turn ends, the user
 brings the passages with one sentence, and the assistant begins again. As nothing before it changes, the next question's
@@ -21,7 +21,7 @@ from engine.generation.speaker import Speaker
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All that a model has read, as messages and as segments, up to where it writes; the next passage has a number."""
+    """All that a model has read, as messages and as segments, up to where it writes; and the next passage's number."""
 
     messages: tuple[Message, ...]
     segments: tuple[Segment, ...]
@@ -38,7 +38,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What a model reads next: `segments` with the `passages`, after which it stands at `reading`."""
+    """What a model reads next: `segments` with the `passages`; `reading` is all that it has read by then."""
 
     passages: tuple[EvidencePassage, ...]
     words: str
@@ -51,7 +51,7 @@ class Addition:
 
 
 def can_go_on(reading: Reading, speaker: Speaker) -> bool:
-    """Whether the model's template says by going on that more passages come: it may leave out earlier messages."""
+    """Whether the model's template can express that more passages come: it may leave out earlier messages."""
     text = "."
     return _continued(reading, text, speaker.tokens(PromptPart(text)), (), _words(), speaker) is not None
 
@@ -64,7 +64,7 @@ def addition(
     speaker: Speaker,
     max_tokens: int,
 ) -> Addition | None:
-    """What to read, of `max_tokens` tokens at most; the last passage is cut to fit. None where not even one fits.
+    """What to read, at most `max_tokens` tokens; the last passage is cut to fit. None where not even one fits.
 
     Args:
         reading: What was read before `text` was written.
@@ -72,7 +72,7 @@ def addition(
         tokens: The same as the model wrote it.
         passages: Best first.
         speaker: The model that writes.
-        max_tokens: With the markup of both turns and the sentence.
+        max_tokens: Including the markup of both turns and the sentence.
     """
     words = _words()
     bare = _continued(reading, text, tokens, (), words, speaker)

@@ -1,7 +1,7 @@
-"""Making way: which models leave memory for the one whose turn it is, and how far.
+"""Model eviction: which models leave memory for the one whose turn it is, and how far.
 
-No more leaves than is needed: first of whom nobody has asked of late, the context and then weights; then weights of
-whoever had its turn last, and so waits longest for the next; at last contexts of those with answers under way.
+No more leaves than is needed. First come models that were not asked recently: the context, then weights. Then weights
+of models that had their turn last, and so wait longest for the next; at last contexts of those with answers under way.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from engine.memory.placement import Placement
 
 log = logging.getLogger(__name__)
 
-# Whoever was asked something since then may soon be asked more, and keeps its context longer than its weights.
+# A model that was asked something more recently may soon be asked more, and keeps its context longer than its weights.
 RECENT_SECONDS = 10.0
-# What is measured of buffers comes and goes; so much is no reason to move anything.
+# Measured buffer sizes fluctuate; a difference of this much is no reason to move anything.
 SLACK_BYTES = 1 << 20
 
 
-class MakingWay:
-    """On the generation thread."""
+class ModelEviction:
+    """Moves models out of memory for others; on the generation thread."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class MakingWay:
         self._members, self._dismiss, self._clock = members, dismiss, clock
 
     def load(self, member: Member, path: Path, n_gpu_layers: int | None) -> None:
-        """Loads a model beside the others where all fit; else they take turns from now on.
+        """Loads a model alongside the others where all fit; else they take turns from now on.
 
         Raises:
             ModelError: It cannot be loaded.
@@ -55,7 +55,7 @@ class MakingWay:
         member.loader.load(path, n_gpu_layers)
 
     def has_room_for(self, member: Member, path: Path, n_gpu_layers: int | None) -> bool:
-        """Whether a model can be loaded beside the others, none of which leaves; it is planned so from now on."""
+        """Whether a model can be loaded alongside the others, none of which leaves; it is planned so from now on."""
         beside = self._beside(member)
         member.loader.planner.takes_turns = any(one.loader.planner.takes_turns for one in beside)
         for one in beside:
@@ -63,14 +63,14 @@ class MakingWay:
         member.enter(is_planned_for=True)
         if any(not one.is_in_memory for one in beside):
             return False
-        # A file that cannot be read fails where it is loaded, and is told of there.
+        # A file that cannot be read fails when it is loaded, which reports it.
         with suppress(ModelError):
             return not beside or self._fits_beside(member, beside, path, n_gpu_layers)
         return True
 
     def for_return_of(self, member: Member) -> None:
-        """Has others leave until there is room for a model that comes back."""
-        # All others are what there is beside it.
+        """Makes others leave until there is room for a model that comes back."""
+        # All others compete with it.
         for one in self._members:
             one.enter(is_planned_for=one is member)
         beside, needed_bytes = self._beside(member), member.needed_bytes - SLACK_BYTES
@@ -81,7 +81,7 @@ class MakingWay:
         for one in _by_use(beside):
             is_idle = not one.wants_turn and self._clock() - one.asked_at > RECENT_SECONDS
             if is_idle and member.room_bytes < needed_bytes:
-                # A context is made anew in less time than weights of its size are read.
+                # Making a context again takes less time than reading weights of its size.
                 self._fold(one, keeps_weights=True)
             if (lacking := needed_bytes - member.room_bytes) <= 0:
                 return
@@ -92,7 +92,7 @@ class MakingWay:
             self._fold(one)
 
     def instead_of(self, member: Member, placement: Placement) -> bool:
-        """Whether others have left memory, so that a model need not live with less than all of it in memory."""
+        """Makes others leave memory so that all of a model fits there; returns whether any have left."""
         beside = [one for one in self._beside(member) if one.is_in_memory]
         if not beside or is_whole(placement):
             return False
@@ -103,7 +103,7 @@ class MakingWay:
         return True
 
     def for_more_cells(self, member: Member, num_cells: int) -> None:
-        """Has models that nobody waits for leave, until a model has room for so many cells and loses nothing for it."""
+        """Makes models that no request waits for leave, until a model has room for `num_cells` and loses nothing."""
         for one in _by_use(self._beside(member)):
             if one.wants_turn or member.instance is None:
                 return
@@ -116,23 +116,23 @@ class MakingWay:
                 member.loader.planner.takes_turns = one.loader.planner.takes_turns = True
 
     def for_others(self, principal: Member) -> None:
-        """Weights of models that wait leave where their room is wanted by anything else."""
+        """Makes weights of waiting models leave where anything else wants their room."""
         for one in self._members:
-            # Also of whom only the context has left.
+            # Including models of which only the context has left.
             if not one.is_in_memory and one.removable_bytes:
-                # What came back has filled its room to the brim, by plan.
+                # A model that came back has filled its room to the brim, by plan.
                 lacking = -principal.room_bytes - principal.loader.planner.headroom_bytes() // 2
                 if lacking > 0:
                     self._leave(one, lacking)
 
     def _fits_beside(self, member: Member, beside: list[Member], path: Path, n_gpu_layers: int | None) -> bool:
-        """Whether a model has all its room beside the others: of a card that they share, too."""
+        """Whether a model has all its room alongside the others, including room on a card that they share."""
         placement = member.loader.planner.plan(path, n_gpu_layers).placement
         shares_card = any(one.uses_device for one in beside)
         return is_whole(placement) and not (shares_card and placement.layers_on_gpu < placement.num_layers)
 
     def _have_turns(self, member: Member, beside: list[Member], path: Path, n_gpu_layers: int | None) -> None:
-        """All weights but those of the model that comes leave memory, and contexts as far as it helps."""
+        """Makes all weights but those of the new model leave memory, and contexts as far as that helps."""
         member.loader.planner.takes_turns = True
         for one in beside:
             one.loader.planner.takes_turns = True
@@ -146,7 +146,7 @@ class MakingWay:
         return [one for one in self._members if one is not member and one.loaded is not None]
 
     def _leave(self, member: Member, num_bytes: int) -> None:
-        """Weights leave memory; where they cannot, the whole model is closed for as long as it waits."""
+        """Makes weights leave memory; where they cannot, the whole model is closed for as long as it waits."""
         instance = member.instance
         if instance is not None and member.removable_bytes:
             try:
@@ -160,7 +160,7 @@ class MakingWay:
         member.enter(is_planned_for=False)
 
     def _fold(self, member: Member, *, keeps_weights: bool = False) -> None:
-        """The context leaves memory; the file stays mapped and the vocabulary there, where weights can leave."""
+        """Makes the context leave memory; where weights can leave, the file stays mapped and the vocabulary loaded."""
         instance = member.instance
         if instance is not None and (member.wants_turn or member.is_away or member.removable_bytes):
             instance.fold(keeps_what_was_read=member.wants_turn, keeps_weights=keeps_weights)
@@ -170,9 +170,9 @@ class MakingWay:
 
 
 def _by_use(members: list[Member]) -> list[Member]:
-    """In the order in which they can be done without: those first that nobody waits for, whom nobody asked longest.
+    """In the order in which they can be spared: first those that no request waits for, the longest unasked first.
 
-    Of the others, whoever had its turn last waits longest for the next one.
+    Among the others, the model that had its turn last waits longest for the next one.
     """
     return sorted(members, key=lambda one: (one.wants_turn, -one.since if one.wants_turn else one.asked_at))
 

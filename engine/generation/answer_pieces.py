@@ -1,6 +1,6 @@
-"""Pieces: an answer that was given more to read while it was written, and what the model knows and has said by then.
+"""The pieces of an answer that got more to read while it was written, and what the model has read and written by then.
 
-Most answers have one piece. Whatever is given to the model begins another, and may be cited from there on.
+Most answers have one piece. Each addition that the model reads begins another, and may be cited from there on.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from itertools import count
 from engine.core import Passage, Refresh
 from engine.generation.answer_text import AnswerText
 from engine.generation.citations import Recalled
+from engine.generation.continuation import Addition, Reading
 from engine.generation.conversation import Continuation, Turn, recallable
 from engine.generation.evidence import EvidencePassage
-from engine.generation.going_on import Addition, Reading
 from engine.generation.prompt import Prompt
 from engine.generation.request import Written
 
 
-class Pieces:
-    """Of one answer; on the generation thread.
+class AnswerPieces:
+    """The pieces of one answer; on the generation thread.
 
-    `text` is what people see of it, `passages` what it rests on, in the numbers that they know; `reading` is what the
-    model has read before the last piece, and `num_before` how many tokens it wrote before that. `recalled` are passages
-    of earlier turns, each of which joins the others when it is cited.
+    `text` is what the user sees of it, and `passages` is what it rests on, numbered as the user sees it. `reading` is
+    what the model had read before the last piece, and `num_before` how many tokens it had written by then. `recalled`
+    are passages of earlier turns, each of which joins the others when it is cited.
     """
 
     def __init__(
         self, prompt: Prompt, passages: tuple[Passage, ...], numbers: Mapping[int, int], *, cites: bool = True
     ) -> None:
-        """`numbers` tells the places of passages by the numbers that the model cites them by.
+        """Starts with the prompt; `numbers` maps the numbers that the model cites to places in `passages`.
 
-        What stands in earlier turns may be cited as well; nothing where what is written never `cites`.
+        Passages of earlier turns may be cited as well; nothing is cited where the answer never `cites`.
         """
         standing = recallable(prompt.standing) if cites else {}
         others = {number: one for number, one in standing.items() if number not in numbers}
@@ -55,7 +55,7 @@ class Pieces:
         return any(evidence.is_part_of(other) for _, other in self._prompt.standing)
 
     def take_recalled(self) -> tuple[Passage, ...]:
-        """What was cited of earlier turns since the last time; it stands behind all that people knew by then."""
+        """What was cited of earlier turns since the last call; it follows all passages that the user knew by then."""
         untold = tuple(self._untold)
         self._untold.clear()
         return untold
@@ -66,11 +66,11 @@ class Pieces:
         return len(self.passages) - 1
 
     def length(self, num_written: int) -> int:
-        """Tokens that were read and written, when so many of the answer were."""
+        """Tokens read and written once `num_written` tokens of the answer have been written."""
         return self.reading.num_tokens + num_written - self.num_before
 
     def go_on(self, addition: Addition, passages: tuple[Passage, ...], num_written: int) -> str:
-        """These passages have been given to the model, after so many tokens; what was held back of the text."""
+        """Notes that the model got these passages after `num_written` tokens; returns text that was held back."""
         # What was held back may recall a passage, which takes the next place.
         rest = self.text.finish()
         numbers = range(self.reading.next_number, addition.reading.next_number)
@@ -85,7 +85,7 @@ class Pieces:
         return rest
 
     def turn(self, question: str, written: Written, signature: str) -> Turn:
-        """As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of."""
+        """The turn exactly as the model read and wrote it: the next prompt begins with tokens whose KV is kept."""
         if (begun := self._prompt.begun) is not None:
             tokens_of_all = (*begun.tokens, *written.tokens) if begun.stays and not written.is_cut_within else ()
             return begun.turn.with_end(self.text.written[-1], tokens_of_all, signature)
@@ -100,7 +100,7 @@ class Pieces:
             for number, addition in enumerate(self._additions, start=1)
         ]
         if continuations and not (tokens[-1] or texts[-1]):
-            # Nothing was made of what came last: the next prompt need not hold it.
+            # The model made nothing of the last addition: the next prompt need not hold it.
             continuations.pop()
         return Turn(
             question,

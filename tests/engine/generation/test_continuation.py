@@ -1,13 +1,13 @@
-"""Tests for engine.generation.going_on."""
+"""Tests for engine.generation.continuation."""
 
 from __future__ import annotations
 
 import pytest
 
 from engine.generation.chat_template import ChatTemplate
+from engine.generation.continuation import Reading, addition, can_go_on
 from engine.generation.conversation import Continuation, Turn
 from engine.generation.evidence import EvidencePassage
-from engine.generation.going_on import Reading, addition, can_go_on
 from engine.generation.prompt import Prompt, compose
 from engine.generation.segment import tokens_of
 from engine.generation.speaker import Speaker

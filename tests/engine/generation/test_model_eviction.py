@@ -1,4 +1,4 @@
-"""Tests for engine.generation.making_way: what leaves memory where others want its room."""
+"""Tests for engine.generation.model_eviction: what leaves memory where others want its room."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from engine.generation.making_way import MakingWay
+from engine.generation.model_eviction import ModelEviction
 
 MIB = 2**20
 
 
 @dataclass
 class Member:
-    """A model as whoever makes way sees it; `left` are the bytes that it was told to let go of."""
+    """A model as seen by one that evicts it; `left` are the bytes that it was asked to let go of."""
 
     is_in_memory: bool = True
     is_away: bool = False
@@ -46,7 +46,7 @@ class Member:
 @pytest.mark.parametrize(
     ("waiting", "room_bytes", "left"),
     [
-        # Only its context has left: plans take its weights for room, so they are.
+        # Only its context has left: plans count its weights as room, so they are.
         (Member(is_in_memory=False), -20 * MIB, [20 * MIB]),
         (Member(is_in_memory=False, is_away=True), -20 * MIB, [20 * MIB]),
         (Member(is_in_memory=False), 20 * MIB, []),
@@ -57,6 +57,6 @@ class Member:
 )
 def test_weights_of_who_waits_leave_where_anything_else_wants_their_room(waiting, room_bytes, left):
     principal: Any = Member(room_bytes=room_bytes)
-    MakingWay([principal, waiting], lambda _: None).for_others(principal)
+    ModelEviction([principal, waiting], lambda _: None).for_others(principal)
     assert waiting.left == left
     assert principal.left == []

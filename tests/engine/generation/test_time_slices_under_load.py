@@ -1,4 +1,4 @@
-"""Tests for engine.generation.rounds under loads: how much comes in time, and that nobody waits for ever."""
+"""Tests for engine.generation.time_slices under load: how much comes in time, and that no model waits for ever."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.generation.rounds import (
+from engine.generation.time_slices import (
     LATE_SHARE,
     MOST_PATIENCE,
     LateTurns,
@@ -28,7 +28,7 @@ CAPACITY = 1 / (325 * Machine.read_s + 110 * (Machine.step_s + Machine.each_s))
 def in_turn(
     current: Waiting | None, others: Sequence[Waiting], used: Used, late: LateTurns, targets: Targets, now: float
 ) -> NextTurn | None:
-    """Whoever has waited longest is next, whatever was promised."""
+    """The model that has waited longest is next, whatever was promised."""
     if not is_over(current, others, used, targets, now, owes_late=True):
         return None
     return NextTurn(min(others, key=lambda one: one.since), False)
@@ -62,7 +62,7 @@ def test_two_answers_are_both_read_at_the_promised_pace():
 
 
 def test_nobody_waits_for_ever_beside_others_who_can_be_served_in_time():
-    # One question to a model that nobody else asks, beside more for another one than can be answered.
+    # One question to a model that gets no others, and more for another one than can be answered.
     asked = load(1.5 * CAPACITY, 400.0, 1, seed=1)
     alone = Question(1, 20.0, 300, 100)
     Turns([*asked, alone], Machine(num_resident=1), TARGETS).run(400.0)

@@ -1,7 +1,7 @@
-"""Prompts that are being read: who begins alike waits for the end of one, and its passages are ordered along it.
+"""Shared prefill: a prompt waits for another that begins alike and is being read; its passages are ordered along it.
 
 What was read is kept when a prompt has been read to its end. Of questions that come together, each would otherwise read
-once more what it shares with the one before it.
+again what it shares with the one before it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from engine.generation.trail import KeptTrail
 
 
 def shared_segments_tokens(left: Sequence[Segment], right: Sequence[Segment]) -> int:
-    """How many tokens two prompts have in common from the start, whole segments alone."""
+    """How many tokens two prompts have in common from the start, counting whole segments only."""
     num_tokens = 0
     for one, other in zip(left, right, strict=False):
         if one != other:
@@ -39,7 +39,7 @@ class ReadSoFar:
         return self.shared_tokens(other) == self.num_tokens
 
     def along(self, kept: KeptTrail) -> ReadingTrail:
-        """Beginnings that are kept, or are among them, if not to their end."""
+        """A trail through what is kept and through these segments, of which the last may not be read to its end."""
         start, begun = 0, list[Segment]()
         for segment in self.segments:
             if start >= self.num_tokens:
@@ -53,7 +53,7 @@ class ReadSoFar:
 class ReadingTrail:
     """A prompt's beginning that is kept, or will be when one of the prompts that begin with it has been read.
 
-    `being_read` are those, or come first: all of them have `depth` segments in common with the beginning.
+    `being_read` are prompts that are being read or come first: all share `depth` segments with the beginning.
     """
 
     kept: KeptTrail | None
@@ -66,7 +66,7 @@ class ReadingTrail:
         return bool(self.being_read) or (self.kept is not None and self.kept.is_whole)
 
     def then(self, segment: Segment) -> ReadingTrail | None:
-        """The beginning that goes on with this segment; None where nobody has read that, nor does."""
+        """The beginning extended by this segment; None where that was not read, and is not being read."""
         kept, depth = self.kept and self.kept.then(segment), self.depth
         being_read = tuple(each for each in self.being_read if each[depth : depth + 1] == (segment,))
         return ReadingTrail(kept, being_read, depth + 1) if kept is not None or being_read else None

@@ -1,10 +1,10 @@
-"""Tests for engine.generation.in_reading."""
+"""Tests for engine.generation.shared_prefill."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from engine.generation.in_reading import ReadingTrail, ReadSoFar, shared_segments_tokens
+from engine.generation.shared_prefill import ReadingTrail, ReadSoFar, shared_segments_tokens
 from engine.generation.trail import after
 from tests.helpers.kept import Room, passage, turn
 

@@ -1,10 +1,10 @@
-"""Whether a pass of few tokens is filled up to four: tried both ways, as the two kernels differ by processor and model.
+"""Whether a pass of few tokens is padded to four: both ways are tried, as the kernels differ by processor and model.
 
-Matrices that were copied into llama.cpp's own order are multiplied by four tokens at once, and by another kernel with
-what is left over, token by token. With AVX-512 a pass of a 3B model (Q4_0, two cores) takes 172 ms for one token, 209
-for two and 138 for four: it is faster with tokens beside it that nobody asked for. Five take 212 ms, and eight 259. In
-Q4_K one token by itself is faster, in Q8_0 three are; and where a device computes some of the layers, it is another
-question. So of each number of tokens some passes are computed both ways, one after the other.
+Matrices that were copied into llama.cpp's own order are multiplied by four tokens at once; another kernel computes the
+remaining ones token by token. With AVX-512, a pass of a 3B model (Q4_0, two cores) takes 172 ms for one token, 209 for
+two and 138 for four, so it is faster with padding tokens. Five take 212 ms and eight 259. In Q4_K one token by itself
+is faster, in Q8_0 three are; where a device computes some of the layers, it differs again. So for each number of tokens
+some passes are computed both ways, one after the other.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from statistics import median
 
 from engine.generation.rows import AT_ONCE
 
-# Of so many tokens and more, what is left over counts for less than what one such pass differs from the next by.
+# With this many tokens or more, the remainder counts for less than the difference between two such passes.
 MOST_TRIED = 16
-# So many pairs are compared, of so many that are begun at the most, and others after so many passes: whatever shares
-# the machine comes and goes.
+# Pairs to compare, pairs begun at the most, and passes until the next comparison: other load on the machine comes and
+# goes.
 PAIRS, MOST_PAIRS, PASSES_BETWEEN = 3, 12, 512
 _LEAST_GAIN = 0.05
-# What two passes look at is so much alike that the difference says nothing.
+# Two passes whose cells differ by no more than this are comparable.
 _ALIKE_SHARE, _ALIKE_CELLS = 1 / 8, 64
 
 
 @dataclass(slots=True)
 class _Tried:
-    """Passes of one number of tokens; `ratios` are what they took filled up ÷ what they took as they were asked for."""
+    """Passes of one number of tokens; `ratios` are the seconds with padding ÷ the seconds without."""
 
     ratios: deque[float] = field(default_factory=lambda: deque(maxlen=PAIRS))
     pairs_left: int = PAIRS
@@ -37,36 +37,36 @@ class _Tried:
     filled: tuple[float, int] | None = None
 
 
-class Fours:
-    """Learns from passes with all threads; owned by a context, as another one may compute elsewhere."""
+class BatchPadding:
+    """Learns from passes with all threads; each context has its own, as another may compute elsewhere."""
 
     def __init__(self) -> None:
         self._tried: dict[int, _Tried] = {}
         self._is_warm = False
 
     def is_trying(self, num_tokens: int) -> bool:
-        """Whether the next passes of so many tokens are computed both ways in turn."""
+        """Whether the next passes of `num_tokens` are computed both ways in turn."""
         return _is_tried(num_tokens) and self._of(num_tokens).pairs_left > 0
 
     def num_to_add(self, num_tokens: int, n_ubatch: int, *, may_try: bool = True) -> int:
-        """How many tokens to add to a batch of so many; `n_ubatch` are computed at a time.
+        """How many tokens to add to a batch of `num_tokens`; `n_ubatch` are computed at a time.
 
-        Without `may_try` by what is known: the pass will not be noted.
+        Without `may_try`, the answer follows from what is known: the pass will not be noted.
         """
         missing = -num_tokens % AT_ONCE
         if not _is_tried(num_tokens) or num_tokens + missing > n_ubatch:
-            return num_to_fours(num_tokens, n_ubatch)
+            return default_padding(num_tokens, n_ubatch)
         tried = self._of(num_tokens)
         if may_try and tried.pairs_left:
             return missing if tried.filled is None else 0
         if not tried.ratios:
-            return num_to_fours(num_tokens, n_ubatch)
+            return default_padding(num_tokens, n_ubatch)
         return missing if median(tried.ratios) < 1 - _LEAST_GAIN else 0
 
     def note(self, num_tokens: int, num_added: int, num_cells: int, seconds: float) -> None:
-        """A pass of so many tokens, and of those that were added, took so long; its tokens looked at so many cells."""
+        """Notes that a pass of `num_tokens` + `num_added` took this long, and how many cells its tokens attended to."""
         if not self._is_warm:
-            # The first one touches what all others find.
+            # The first pass touches memory that all later ones find in place.
             self._is_warm = True
         elif _is_tried(num_tokens):
             self._note(self._of(num_tokens), num_added, num_cells, seconds)
@@ -98,15 +98,15 @@ def _note_pair(tried: _Tried, num_cells: int, seconds: float) -> None:
             tried.ratios.append(filled_seconds / seconds)
             tried.pairs_left -= 1
     if tried.pairs_begun >= MOST_PAIRS:
-        # One and the other differ by more than by this.
+        # The passes of these pairs differ in more than the padding.
         tried.pairs_left = 0
     tried.filled = None
 
 
-def num_to_fours(num_tokens: int, n_ubatch: int) -> int:
-    """How many tokens to add so that matrices have fours, where nothing was tried.
+def default_padding(num_tokens: int, n_ubatch: int) -> int:
+    """How many tokens to add to fill a group of four where nothing was tried.
 
-    One that is missing mostly pays, two only beside others that are computed together.
+    One missing token mostly pays; two pay only alongside tokens that fill another group.
     """
     last = num_tokens % n_ubatch
     missing = -last % AT_ONCE

@@ -1,6 +1,6 @@
-"""Who lacks cells: whoever would end for want of them goes on in a context that has more, where there is room for one.
+"""Cell shortage: requests that would end for want of cells go on in a larger context, where there is room for one.
 
-Nothing is computed meanwhile: the loop moves to where they are, or is told that there are no more.
+Nothing is computed meanwhile: the loop moves to that context, or gives up on more cells.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from engine.generation.groups import SequenceGroup
 from engine.generation.needs import cells_soon
 
 
-class Lacking:
-    """Part of the step loop. `wanted_cells`: with so many nobody would lack any; 0 where nobody does."""
+class CellShortage:
+    """Requests that lack cells; part of the step loop. `wanted_cells` would be enough for all; 0 if none lacks any."""
 
     def __init__(self) -> None:
         self.wanted_cells = 0
         self._groups: list[SequenceGroup] = []
 
-    def look_anew(self) -> None:
-        """Whoever still lacks some will be noted again."""
+    def reset(self) -> None:
+        """Forgets all; groups that still lack cells will be noted again."""
         self.wanted_cells = 0
         self._groups.clear()
 
     def note(self, group: SequenceGroup, num_cells: int, most_cells: int) -> bool:
-        """Whether one that `num_cells` are too few for gets a context with more, of `most_cells`; else it is to end.
+        """Whether a group too large for `num_cells` gets a context with more, `most_cells` at most; else it ends.
 
-        What nobody waits for is not worth a pause.
+        A request that no one waits for is not worth a pause.
         """
         if num_cells >= most_cells or group.request.sampling.max_tokens <= 0 or group.makes_do:
             return False
@@ -33,14 +33,14 @@ class Lacking:
         return True
 
     def make_do(self, num_cells: int) -> list[SequenceGroup]:
-        """There are no more than these: whoever lacks some ends with them. Returns those that had better end at once.
+        """There are no more cells than these: groups that lack some end with them. Returns those to be ended at once.
 
-        A prompt that is longer than that would wait until all the others have ended, and be read, for nothing.
+        A prompt longer than `num_cells` would wait until all others have ended, and be read, for nothing.
         """
         for group in self._groups:
             group.makes_do = True
         hopeless = [group for group in self._groups if _is_new(group) and group.num_tokens > num_cells]
-        self.look_anew()
+        self.reset()
         return hopeless
 
 

@@ -1,4 +1,4 @@
-"""Tests for engine.generation.rounds: whose turn it is, and for how long."""
+"""Tests for engine.generation.time_slices: which model's turn it is, and for how long."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.generation.rounds import (
+from engine.generation.time_slices import (
     MOST_PATIENCE,
     MOST_SWITCHING,
     MOST_WRITING_SECONDS,
@@ -103,7 +103,7 @@ def test_once_somebody_is_late_a_turn_goes_to_where_most_tokens_can_come_in_time
     assert next_turn([late, new, two, away], TARGETS, 20.0) is two
     # A little late, and most of its tokens still come in time: it catches up.
     assert next_turn([waiting("soon", dues=(19.0, 19.0), **facts), new], TARGETS, 20.0).path == "soon"
-    # Where nobody has anything to win, it is by turns.
+    # Where no model gains anything, they take turns.
     lost = [waiting("a", since=5.0, dues=(-90.0,), **facts), waiting("b", since=3.0, dues=(-95.0,), **facts)]
     assert next_turn(lost, TARGETS, 20.0).path == "b"
 
@@ -114,7 +114,7 @@ def test_who_has_waited_too_long_has_a_turn_all_the_same():
     patience = MOST_PATIENCE * TARGETS.ttft_seconds
     assert not waits_too_long([late, new], TARGETS, 2.0 + patience)
     assert waits_too_long([late, new], TARGETS, 2.1 + patience)
-    # Who is less urgent waits for all who are more so.
+    # A less urgent one waits for all that are more urgent.
     assert not waits_too_long([replace(late, rank=1), new], TARGETS, 2.1 + patience)
     assert not waits_too_long([], TARGETS, 99.0)
 
@@ -122,7 +122,7 @@ def test_who_has_waited_too_long_has_a_turn_all_the_same():
 def test_scripts_are_promised_nothing_and_waiting_makes_them_urgent():
     script, person = waiting("script", since=10.0), waiting("person", since=20.0, dues=(28.0,))
     assert next_turn([script, person], TARGETS, 20.0) is script
-    # They are no reason to leave people late.
+    # They are no reason to be late for readers.
     assert next_turn([replace(script, since=1.0), replace(person, dues=(19.0,))], TARGETS, 20.0).path == "person"
 
 
@@ -168,7 +168,7 @@ def test_a_turn_ends_when_its_prompts_are_read_and_its_time_is_used():
     ahead = waiting("a", dues=(2.0,)), [waiting("b", dues=(3.0,))]
     assert not is_over(*ahead, used(9.0), TARGETS, 0.0)
     assert is_over(waiting("a", dues=(4.0,)), [waiting("b", dues=(3.0,))], used(9.0), TARGETS, 0.0)
-    # But who has waited too long has one of many turns; and so many has who goes on.
+    # But one that has waited too long has one turn of several, and as many has the one that goes on.
     assert is_over(*ahead, used(9.0), TARGETS, 0.0, owes_late=True)
     assert not is_over(*ahead, used(0.5), TARGETS, 0.0, owes_late=True)
     late = LateTurns(last_seconds=6.0).after(used(20.0), was_for_late=False)
@@ -184,9 +184,9 @@ def test_who_has_its_turn_for_having_waited_long_has_all_of_it():
     assert not is_over(waiting("a", rank=1), [waiting("b")], replace(turn, num_steps=1), TARGETS, 0.0)
     written = replace(turn, num_steps=9, wrote_seconds=turn.quota_seconds)
     assert is_over(waiting("a", rank=1, since=1.0), [waiting("b")], written, TARGETS, 0.0)
-    # Beside its equals it is one of them again.
+    # Among its equals it is one of them again.
     assert is_over(waiting("a", rank=1, since=1.0), [waiting("b", rank=1)], written, TARGETS, 0.0)
-    # Whoever was as urgent all along gives way at once to who is more so.
+    # One that was equally urgent all along gives way at once to a more urgent one.
     other = begun(waiting("a", rank=1), [waiting("a", rank=1)], TARGETS, is_free=False)
     assert is_over(waiting("a", rank=1), [waiting("b")], other, TARGETS, 0.0)
 
@@ -202,7 +202,7 @@ def test_prompts_do_not_hold_answers_of_other_models_up_for_long():
     assert is_over(reading, writing, used(0.0, 8.0), TARGETS, 0.0)
     # In memory together, they take turns with each step.
     assert is_over(reading, writing, used(0.0, 0.1, is_free=True), TARGETS, 0.0)
-    # A prompt waits for others, and not for all of a backlog.
+    # A prompt waits for others, but not for a whole backlog.
     assert not is_over(reading, [waiting("b")], used(0.0, 0.1, is_free=True), TARGETS, 0.0)
     assert is_over(reading, [waiting("b")], used(0.0, 8.0), TARGETS, 0.0)
 

@@ -1,6 +1,6 @@
-"""Premises: what all models of an engine share, however many are loaded: the files of what they read, and the devices.
+"""What all models of an engine share, however many are loaded: the files of what they read, and the devices.
 
-Used on the generation thread; `devices` and `problem` are for other threads too.
+Used on the generation thread; other threads may read `devices` and `problem`.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from engine.memory.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
-# What a disk has free changes all the time; with so much more of it there may be room that there was not before.
+# Free disk space fluctuates; with this much more of it, there may be room that there was not before.
 MORE_ROOM_BYTES = GIB
 
 
 @dataclass(slots=True)
-class Premises:
-    """`devices` are as ggml told of them last.
+class SharedResources:
+    """Shared by all models; `devices` are as ggml last reported them.
 
     `tell_when_scanned` is called once all kept files are known, `tell_backends` before llama.cpp's backends start, and
     `measure_card` before a model is placed on one.
 
-    `keeps_in_cells`: what was read may lie in cells that no answer needs. `sets_aside_on_disk`: what was computed of
-    answers that wait for cells lies on the disk, and not in memory.
+    `keeps_in_cells`: KV may lie in cells that no answer needs. `sets_aside_on_disk`: what was computed of answers that
+    wait for cells lies on disk instead of in memory.
     """
 
     kept_folder: Path
@@ -39,12 +39,12 @@ class Premises:
     trials: LoadTrials
     keeps_in_cells: bool = True
     sets_aside_on_disk: bool = False
-    # Models whose weights are left in the file's order so that they can leave memory: in another one they could not.
+    # Models whose weights stay in the file's order so that they can leave memory: in another order they could not.
     left_in_order: set[Path] = field(default_factory=set)
-    # Models of which no copy could be had in the processor's order, with what the disk had free then; None for those
-    # of which there never will be, as they have no other than their file's.
+    # Models of which no copy in the processor's order could be made, with the free disk space of that time; None for
+    # those of which none ever can be, because they have no order but their file's.
     not_packed: dict[Path, int | None] = field(default_factory=dict)
-    # Models whose layers a device cannot copy while they are streamed: it would before some of them have been read.
+    # Models whose layers a device cannot copy while they are streamed: it would do so before some have been read.
     not_copied: set[Path] = field(default_factory=set)
     devices: tuple[Device, ...] = ()
     has_looked_at_devices: bool = False
@@ -54,15 +54,15 @@ class Premises:
     _files: CacheFiles | None = None
 
     def may_pack(self, path: Path, free_bytes: Callable[[], int]) -> bool:
-        """Whether a copy of a model in the processor's order is worth a try, with what the disk has free by now."""
+        """Whether copying a model in the processor's order is worth a try, with what the disk has free by now."""
         if path not in self.not_packed:
             return True
         free_then = self.not_packed[path]
         return free_then is not None and free_bytes() >= free_then + MORE_ROOM_BYTES
 
-    def forgive(self) -> None:
-        """Has the next load tried whatever came of earlier ones, but for what never changes."""
-        self.trials.forgive()
+    def reset_failures(self) -> None:
+        """Lets the next load try whatever came of earlier ones, except what never changes."""
+        self.trials.reset_failures()
         self.not_packed = {path: free_bytes for path, free_bytes in self.not_packed.items() if free_bytes is None}
 
     def look_at_devices(self) -> None:
@@ -72,19 +72,19 @@ class Premises:
             return
         self.tell_backends()
         start_backend()
-        # A driver that is started takes memory, some hundred megabytes of it for CUDA.
+        # Starting a driver takes memory, some hundred megabytes for CUDA.
         with self.ledger.growing("runtime", "graphics driver"):
             self.devices = probe_devices()
         self.has_looked_at_devices = True
 
     @property
     def has_files(self) -> bool:
-        """Whether files were looked at, or there are any to look at."""
+        """Whether files were opened, or there are any to open."""
         return self._files is not None or self.kept_folder.is_dir()
 
     @property
     def opened_files(self) -> CacheFiles | None:
-        """The files, if they were looked at."""
+        """The files, if they were opened."""
         return self._files
 
     @property
@@ -93,12 +93,12 @@ class Premises:
         return self._files.problem if self._files is not None else ""
 
     def files(self, disk_budget: Callable[[], int]) -> CacheFiles:
-        """The files; looked at when they are first needed, and bounded then."""
+        """The files; opened when they are first needed, and bounded then."""
         if self._files is None:
             self._files = CacheFiles(
                 self.kept_folder,
                 self.ledger,
-                # As an error, because the command line tells of nothing less.
+                # As an error, because the command line shows nothing less.
                 lambda error: log.error("%s", error),
                 on_scanned=lambda: self.tell_when_scanned(),
             )
@@ -106,7 +106,7 @@ class Premises:
         return self._files
 
     def close(self, keeping_seconds: float) -> None:
-        """Waits so long for what is kept to be written. A second call does nothing."""
+        """Waits for at most `keeping_seconds` for what is kept to be written. A second call does nothing."""
         if self._files is not None:
             self._files.close(keeping_seconds)
             self._files = None

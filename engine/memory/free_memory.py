@@ -1,0 +1,43 @@
+"""Free memory for what no plan places: whether it has room for something more, and whether it is short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from engine.core import Tier
+from engine.memory.hardware import Hardware
+from engine.memory.ledger import Ledger, Reservation
+from engine.memory.room import headroom_bytes
+
+
+class FreeMemory:
+    """Usable from any thread."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        hardware: Callable[[], Hardware],
+        budget_bytes: Callable[[], int | None],
+        levels: Callable[[], Mapping[Tier, str]],
+    ) -> None:
+        """Prepares.
+
+        Args:
+            ledger: Knows what is held, and reserves.
+            hardware: Takes a look at the machine.
+            budget_bytes: What we may hold of main memory.
+            levels: How short each tier is; "none" where it is not.
+        """
+        self._ledger, self._hardware, self._budget_bytes, self._levels = ledger, hardware, budget_bytes, levels
+
+    def reserve(self, num_bytes: int) -> Reservation | None:
+        """Room for `num_bytes` more: by what is really free, and within the budget. None where there is none."""
+        hardware = self._hardware()
+        if num_bytes > hardware.ram_free_bytes - headroom_bytes(hardware):
+            return None
+        return self._ledger.reserve("ram", num_bytes, self._budget_bytes())
+
+    @property
+    def is_short(self) -> bool:
+        """Whether something is given up for want of main memory now."""
+        return self._levels()["ram"] != "none"
