@@ -1,4 +1,4 @@
-"""`ragdoll-gui [PATH…]`: opens the window and adds what is named; `python -m app` does the same."""
+"""`ragdoll-gui [PATH…]`: opens the window and adds the given paths; `python -m app` does the same."""
 
 from __future__ import annotations
 

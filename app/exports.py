@@ -1,4 +1,4 @@
-"""Exports: files that people name, written whole or not at all, so that a full disk costs nobody an earlier one."""
+"""Exports: files that the user names, written whole or not at all, so that a full disk costs no earlier export."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def write_export(file: Path, content: bytes) -> None:
-    """Writes beside `file` and renames. Raises OSError; then the file is what it was before."""
+    """Writes alongside `file` and renames. Raises OSError; the file is then unchanged."""
     unfinished = file.with_name(f".{file.name}.part")
     try:
-        # As any file of the user's: others may read it where that is the custom.
+        # Permissions as of any other file of the user: others may read it where that is the custom.
         unfinished.write_bytes(content)
         os.replace(unfinished, file)
     except BaseException:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
-# A window that starts minimised or covered is never painted; its engine is wanted all the same.
+# A window that starts minimised or covered is never painted; its engine must start nevertheless.
 LONGEST_WAIT_MS = 2000
 
 

@@ -1,4 +1,4 @@
-"""The languages of the window: which one it speaks, by the setting or else the system, and who translates into it."""
+"""The languages of the window: which one it uses, by the setting or the system, and which translators it installs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from PySide6.QtGui import QFontDatabase
 
 import resources
 
-# As each calls itself; the texts in the code are English.
+# Each language under its own name; the texts in the code are English.
 NAMES = {"en": "English", "zh_CN": "简体中文"}
 _OF_THE_CODE = "en"
 _WRITING = {"zh_CN": QFontDatabase.WritingSystem.SimplifiedChinese}
@@ -31,7 +31,7 @@ def spoken(wished: str, of_system: QLocale) -> str:
 
 
 def can_be_shown(language: str) -> bool:
-    """Whether a font has its letters; else there would be nothing but boxes, and no way out of them."""
+    """Whether a font has the letters of a language; without one there would be only boxes, and no way back."""
     return language not in _WRITING or bool(QFontDatabase.families(_WRITING[language]))
 
 
@@ -53,7 +53,7 @@ def speak(wished: str) -> None:
     # Qt's own first: what is installed later is asked first. Where Qt has none, its dialogs stay English.
     of_qt = QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)
     files = [f"{of_qt}/qtbase_{language}.qm"]
-    # Without ours, as in a damaged installation, the window is English, and opens all the same.
+    # Without our translation, as in a damaged installation, the window is English and opens nevertheless.
     with suppress(FileNotFoundError):
         files.append(str(resources.path(f"translations/ragdoll_{language}.qm")))
     for file in files:

@@ -57,7 +57,7 @@ def run(paths: Sequence[str]) -> int:
     application = make_application(sys.argv[:1])
     absolute = tuple(os.path.abspath(os.path.expanduser(path)) for path in paths)
     home = AppHome.find()
-    instance = SingleInstance(home.lock_file)
+    instance = SingleInstance(home.lock_file, home.socket_file)
     try:
         home.create()
         is_first = instance.claim()
@@ -232,7 +232,10 @@ def dressed_window(settings: WindowSettings) -> MainWindow:
 
 
 def open_chats(file: Path) -> ChatStore:
-    """The chats; where the disk does not let us, chats that last as long as the window, which says so."""
+    """The chats; where the disk does not let us, chats that last as long as the window, which says so.
+
+    Beside these are those of the file, if it can be read: a disk may be read-only, or the file held by another program.
+    """
     import logging
 
     from app.chats import ChatStore
@@ -248,8 +251,15 @@ def open_chats(file: Path) -> ChatStore:
         # Of a large file damage may show only when it is used; then all of it is looked through, and set aside.
         if not is_noted_as_damaged(file):
             break
-    logging.getLogger(__name__).error("the chats cannot be opened: %s", problem)
-    return ChatStore.in_memory(_tr("Chats of this session will not be kept. %1").replace("%1", problem))
+    log = logging.getLogger(__name__)
+    log.error("the chats cannot be opened: %s", problem)
+    told = _tr("Chats of this session will not be kept. %1").replace("%1", problem)
+    if file.exists():
+        try:
+            return ChatStore.copy_of(file, told)
+        except ChatsUnusable as error:
+            log.error("nor can they be read: %s", error)
+    return ChatStore.in_memory(told)
 
 
 def log_to(file: Path) -> logging.Handler:

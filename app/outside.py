@@ -1,7 +1,7 @@
-"""Outside: files opened with the desktop's programs, or shown in its file manager; nobody here waits for a drive.
+"""Outside: files opened with the desktop's programs, or shown in its file manager, without blocking on a drive.
 
-Whether a file is there is looked at on a thread of its own, as a share that hangs takes minutes to answer. What a
-document holds (a member of an archive, a mail of a mailbox) is no file: the file that it is in is opened.
+A thread of its own checks whether a file exists, because a hanging share takes minutes to answer. A document inside
+another file (a member of an archive, a mail of a mailbox) has no file of its own: the outer file is opened.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from PySide6.QtCore import QObject, QProcess, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication
 
+from app.printable import printable
+
 Verb = Literal["open", "show"]
 
 _OUTSIDE = "ragdollOutside"
-# After so long it is said that nothing answers; what answers later is opened all the same.
+# After this time a message says that nothing answers; a file that answers later is opened nevertheless.
 PATIENCE_MS = 4000
 _FILE_MANAGER, _FILE_MANAGER_PATH = "org.freedesktop.FileManager1", "/org/freedesktop/FileManager1"
-# One that is not running yet is started first.
+# A file manager that is not running yet has to start first.
 _FILE_MANAGER_MS = 10_000
-# What desktops run instead of showing it: not for a click in a list of documents.
+# Files that desktops run instead of showing: not what a click in a list of documents should do.
 _RUN_BY: dict[str, tuple[str, ...]] = {
     "win32": (
         *(".exe", ".com", ".scr", ".msi", ".bat", ".cmd", ".ps1", ".vbs", ".vbe", ".js", ".jse", ".wsf", ".wsh"),
@@ -52,7 +54,7 @@ _RUN_BY: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be done with a file, and why it is out of reach where that is known."""
+    """What to do with a file, and why it cannot be reached, if that is known."""
 
     verb: Verb
     path: str
@@ -61,14 +63,14 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Whether a file is there, and whether the folder is that it lies in."""
+    """Whether a file exists, and whether its folder does."""
 
     is_there: bool
     has_folder: bool
 
 
 class Outside(QObject):
-    """The application's one, see `outside`. What cannot be done is told, and nothing else."""
+    """The application's one instance, see `outside`. Only failures are reported."""
 
     told = Signal(str, str, str)  # severity (notice, warning), a sentence, a way out
     _seen = Signal(object, object)  # a Wish, Seen; from the thread that looked
@@ -79,17 +81,17 @@ class Outside(QObject):
         self._seen.connect(self._on_seen)
 
     def open_file(self, path: str, reason: str = "") -> None:
-        """Opens a file with the program that the desktop has for it; `reason` says why it may be out of reach."""
+        """Opens a file with the desktop's program for it; `reason` says why it may be out of reach."""
         self._look(Wish("open", path, reason))
 
     def show_in_folder(self, path: str, reason: str = "") -> None:
-        """Shows a file among those beside it; where it is gone, the folder that it was in."""
+        """Shows a file in its folder; if the file is gone, opens the folder that it was in."""
         self._look(Wish("show", path, reason))
 
     # --- looking ---
 
     def _look(self, wish: Wish) -> None:
-        # Where nothing answers, another thread would hang as well.
+        # If nothing answers, another thread would hang as well.
         if wish in self._looking:
             return
         self._looking.add(wish)
@@ -98,13 +100,13 @@ class Outside(QObject):
 
     def _look_on_thread(self, wish: Wish) -> None:
         seen = look_at(wish.path)
-        # The window may have been closed meanwhile.
+        # The window may have been closed in the meantime.
         with suppress(RuntimeError):
             self._seen.emit(wish, seen)
 
     def _tell_silent(self, wish: Wish) -> None:
         if wish in self._looking:
-            words = self.tr("“%1” does not answer yet: the drive that it is on may be away or asleep.")
+            words = self.tr("“%1” is not responding yet: its drive may be disconnected or asleep.")
             self.told.emit("notice", words.replace("%1", _name(wish.path)), "")
 
     def _on_seen(self, wish: Wish, seen: Seen) -> None:
@@ -114,19 +116,19 @@ class Outside(QObject):
         elif seen.is_there:
             self._show(wish.path)
             if wish.verb == "open":
-                words = self.tr("“%1” may be run as a program, so it is shown in its folder instead.")
+                words = self.tr("“%1” might be run as a program, so it is shown in its folder instead.")
                 self.told.emit("notice", words.replace("%1", _name(wish.path)), "")
         elif seen.has_folder and wish.verb == "show":
             if self._open_folder(wish.path):
-                words = self.tr("“%1” is not there any more; this is the folder that it was in.")
+                words = self.tr("“%1” no longer exists; this is the folder that it was in.")
                 self.told.emit("notice", words.replace("%1", _name(wish.path)), "")
         else:
             self._tell_missing(wish)
 
     def _tell_missing(self, wish: Wish) -> None:
-        words = self.tr("“%1” is not there: it was deleted or moved, or its drive is away.")
+        words = self.tr("“%1” was not found: it was deleted or moved, or its drive is disconnected.")
         sentence = wish.reason or words.replace("%1", _name(wish.path))
-        self.told.emit("warning", sentence, self.tr("Connect the drive, or have the library look for changes."))
+        self.told.emit("warning", sentence, self.tr("Connect the drive, or check the library for changes."))
 
     # --- what the desktop is asked ---
 
@@ -163,11 +165,11 @@ class Outside(QObject):
         answered.finished.connect(on_answered)
 
     def _open_folder(self, path: str) -> bool:
-        """The folder that a file is in, or was; whether there is a program for it, which is told where not."""
+        """Opens the folder that a file is or was in; returns whether a program exists for it, and reports if not."""
         is_opened = QDesktopServices.openUrl(url_of(os.path.dirname(path)))
         if not is_opened:
             words = self.tr("This computer has no program that shows the folder of “%1”.")
-            self.told.emit("warning", words.replace("%1", _name(path)), os.path.dirname(_printable(path)))
+            self.told.emit("warning", words.replace("%1", _name(path)), os.path.dirname(printable(path)))
         return is_opened
 
 
@@ -190,7 +192,7 @@ def look_at(path: str) -> Seen:
 
 def is_run(path: str) -> bool:
     """Whether the desktop would run such a file rather than show it."""
-    # Dots and spaces at the end of a name are none to Windows.
+    # Windows ignores dots and spaces at the end of a name.
     name = path.lower().rstrip(". ") if sys.platform == "win32" else path.lower()
     return name.endswith(_RUN_BY.get(sys.platform, ()))
 
@@ -205,8 +207,4 @@ def url_of(path: str) -> QUrl:
 
 
 def _name(path: str) -> str:
-    return _printable(os.path.basename(path) or path)
-
-
-def _printable(path: str) -> str:
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return printable(os.path.basename(path) or path)

@@ -1,4 +1,4 @@
-"""What is pasted can be kept as a file of its own below our data folder, so that it is read and cited as any other."""
+"""Pasted content can be saved as a file below our data folder, so that it is indexed and cited like any other file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from PySide6.QtCore import QCoreApplication
 from app.private import private_folder
 
 _LONGEST_NAME_CHARS = 48
-# What no file system minds, in whatever script.
+# Characters that every file system accepts, in any script.
 _KEPT_SIGNS = frozenset(" -_.,'()&+")
 
 
@@ -38,7 +38,7 @@ def _name(line: str) -> str:
 
 
 def _written(folder: Path, name: str, suffix: str, content: bytes) -> Path:
-    """A new file; what was pasted before under the same name stays as it is."""
+    """A new file; an earlier one with the same name stays as it is."""
     private_folder(folder)
     file, number = folder / f"{name}{suffix}", 1
     while True:

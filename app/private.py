@@ -1,4 +1,4 @@
-"""What is for its owner alone: on a machine with several users, nobody else reads their chats, or what they paste."""
+"""Files for their owner alone: on a machine with several users, no other user reads the chats or pasted texts."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def private_folder(folder: Path) -> None:
-    """Makes a folder of ours, and has one that is there already be private. Raises OSError where it cannot be made."""
+    """Makes a private folder of ours, or makes an existing one private. Raises OSError if it cannot be made."""
     folder.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
     keep_private(folder)
 
 
 def keep_private(path: Path) -> None:
-    """Takes a file or a folder of ours from others, as far as its disk knows owners.
+    """Removes other users' rights to a file or folder of ours, if its disk supports owners.
 
-    A link stays as it is: it leads where somebody has chosen.
+    A link is left as it is: the user has chosen where it leads.
     """
     with suppress(OSError):
         mode = stat.S_IMODE(path.lstat().st_mode)

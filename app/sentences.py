@@ -11,7 +11,7 @@ _FULL_WIDTH_STOPS = ("。", "！", "？")
 
 
 def joined(*sentences: str) -> str:
-    """Those that there are, in whatever language each is."""
+    """The non-empty ones, in whatever language each is."""
     text = ""
     for sentence in filter(None, sentences):
         text += sentence if not text or text.endswith(_FULL_WIDTH_STOPS) else f" {sentence}"
@@ -19,6 +19,6 @@ def joined(*sentences: str) -> str:
 
 
 def listed(words: Iterable[str]) -> str:
-    """Those that there are, with commas between."""
+    """The non-empty ones, separated by commas."""
     between = QCoreApplication.translate("sentences", "%1, %2").removeprefix("%1").removesuffix("%2")
     return between.join(filter(None, words))

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 MAX_ANSWERS = 4
 MOST_SOURCES_PX = 4000
 _UNREADABLE = str(QT_TRANSLATE_NOOP("settings_file", "%1 cannot be read (%2); defaults are used."))
-_WRONG = str(QT_TRANSLATE_NOOP("settings_file", "%1 has a wrong value (%2); the default is used until it is mended."))
+_WRONG = str(
+    QT_TRANSLATE_NOOP("settings_file", "%1 has a wrong value (%2); the default is used until it is corrected.")
+)
 _UNWRITABLE = str(QT_TRANSLATE_NOOP("settings_file", "%1 cannot be written (%2)."))
 
 
@@ -69,7 +71,13 @@ class AppHome:
 
     @property
     def lock_file(self) -> Path:
-        return self.runtime / "window.lock"
+        """Beside the chats, which it is for: who shares these, be it from another computer, has it in common."""
+        return self.data / "window.lock"
+
+    @property
+    def socket_file(self) -> Path:
+        """Where second starts find the first; sockets do not work on every disk that a home may lie on."""
+        return self.runtime / "window.socket"
 
     def create(self) -> None:
         """Makes our folders, for us alone. Raises OSError where one cannot be made.
@@ -102,7 +110,8 @@ def _setting(default: object, *, one_of: tuple[str, ...] = (), within: tuple[flo
 class WindowSettings:
     """All that the window remembers. `geometry` is Qt's own form in base64, "" until a window has been closed.
 
-    `language` is a locale name such as "zh_CN", "" for the system's; `last_collection` "" searches all.
+    `language` is a locale name such as "zh_CN", "" for the system's; `last_collection` "" searches all, or those of
+    `last_collections`, which are several as JSON.
     `unsent_question` is what stood in the prompt when the window was closed, `unsent_for_every_file` as the question
     for each file, `unsent_edits` what was being written in the place of questions, as JSON by their turns, and
     `unsent_manner` what was chosen for a new chat before anything was asked in it, as JSON. Who
@@ -117,6 +126,7 @@ class WindowSettings:
     is_sidebar_visible: bool = _setting(True)
     sources_width_px: int = _setting(360, within=(0, MOST_SOURCES_PX))
     last_collection: str = _setting("")
+    last_collections: str = _setting("")
     unsent_question: str = _setting("")
     unsent_for_every_file: str = _setting("")
     unsent_edits: str = _setting("")

@@ -2,7 +2,8 @@
 
 The lock decides, because the system lets it go when its process ends in whatever way; the local socket only carries.
 What is in the lock's file, or left there by another computer, is nothing: data folders travel on sticks.
-Where a disk knows no locks, the lock alone is in the temporary folder: one window per data folder and computer.
+Where a disk knows no locks, or lets nothing be written, the lock is in the temporary folder: one window per data folder
+and computer. Earlier versions had it beside the socket, so that is held as well: whoever of them is open is found.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _TIMEOUT_MS = 3000
 _AGAIN_S = 0.02
 # What disks say that know no locks: Lustre mounted without `flock`, NFS without lockd, some of FUSE.
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
+# Nor is anything of ours written there.
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 # More than the paths of any command line take, written as they are here.
 _MAX_MESSAGE_BYTES = 2**24
 # sockaddr_un.sun_path holds 108 bytes on Linux, 104 on others.
@@ -35,11 +38,13 @@ class SingleInstance(QObject):
 
     called = Signal(object)  # a tuple of absolute paths from a second start, often empty: come to the front
 
-    def __init__(self, lock_file: Path, parent: QObject | None = None) -> None:
+    def __init__(self, lock_file: Path, socket_file: Path | None = None, parent: QObject | None = None) -> None:
+        """The socket lies beside the lock unless it is said where."""
         super().__init__(parent)
         self._lock_file = lock_file
+        self._socket_file = socket_file or lock_file.with_suffix(".socket")
         # Open, and locked, as long as the window lives.
-        self._held: int | None = None
+        self._held: list[int] = []
         self._server: QLocalServer | None = None
         self._heard: dict[QLocalSocket, bytearray] = {}
 
@@ -47,12 +52,12 @@ class SingleInstance(QObject):
         """Whether we are the first, if need be after waiting; raises OSError where the lock cannot be written."""
         until = time.monotonic() + wait_ms / 1000
         try:
-            while (held := _claimed(self._lock_file)) is None and time.monotonic() < until:
+            while not (held := self._claimed()) and time.monotonic() < until:
                 time.sleep(_AGAIN_S)
         except OSError as error:
             raise OSError(f"{error.filename or self._lock_file} cannot be written") from error
         self._held = held
-        return held is not None
+        return bool(held)
 
     def listen(self) -> None:
         """Waits for second starts; only this user can call."""
@@ -64,8 +69,8 @@ class SingleInstance(QObject):
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._on_connection)
         # We hold the lock, so a socket that is still there belongs to nobody.
-        QLocalServer.removeServer(socket_address(self._lock_file))
-        if not self._server.listen(socket_address(self._lock_file)):
+        QLocalServer.removeServer(socket_address(self._socket_file))
+        if not self._server.listen(socket_address(self._socket_file)):
             logging.getLogger(__name__).info("second starts cannot be heard: %s", self._server.errorString())
 
     def forward(self, paths: tuple[str, ...]) -> bool:
@@ -75,7 +80,7 @@ class SingleInstance(QObject):
         from PySide6.QtNetwork import QLocalSocket
 
         socket = QLocalSocket()
-        socket.connectToServer(socket_address(self._lock_file))
+        socket.connectToServer(socket_address(self._socket_file))
         if not socket.waitForConnected(_TIMEOUT_MS):
             return False
         socket.write(json.dumps({"paths": paths}).encode() + b"\n")
@@ -91,9 +96,27 @@ class SingleInstance(QObject):
     def release(self) -> None:
         """The next start is a first one again."""
         self.stop_listening()
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        held, self._held = self._held, []
+        for opened in held:
+            os.close(opened)
+
+    def _claimed(self) -> list[int]:
+        """The lock, and that of earlier versions; [] where another window has one of them."""
+        lock = _claimed(self._lock_file)
+        if lock is None:
+            return []
+        former = self._socket_file.with_suffix(".lock")
+        if former == self._lock_file:
+            return [lock]
+        try:
+            second = _locked(former)
+        except OSError:
+            # There it is none.
+            return [lock]
+        if second is None:
+            os.close(lock)
+            return []
+        return [lock, second]
 
     def _on_connection(self) -> None:
         while self._server is not None and (socket := self._server.nextPendingConnection()) is not None:
@@ -120,11 +143,11 @@ class SingleInstance(QObject):
 
 
 def _claimed(lock_file: Path) -> int | None:
-    """The lock as `_locked` has it, on its own disk or, where that knows none, in the temporary folder."""
+    """The lock as `_locked` has it, on its own disk or, where that has none, in the temporary folder."""
     try:
         return _locked(lock_file)
     except OSError as error:
-        if error.errno not in _NO_LOCKS:
+        if error.errno not in (*_NO_LOCKS, *_READ_ONLY):
             raise
     # Others write there too: no link of theirs leads us to a file of our own.
     return _locked(_in_temporary_folder(lock_file).with_suffix(".lock"), getattr(os, "O_NOFOLLOW", 0))
@@ -170,18 +193,17 @@ def paths_in(line: bytes) -> tuple[str, ...] | None:
     return tuple(paths)
 
 
-def socket_address(lock_file: Path) -> str:
-    """Beside the lock; where that path is too long for a socket, a name of its own in the temporary folder."""
-    beside = lock_file.with_suffix(".socket")
-    if len(os.fsencode(beside)) <= _MAX_SOCKET_PATH_BYTES:
-        return str(beside)
-    return str(_in_temporary_folder(lock_file))
+def socket_address(socket_file: Path) -> str:
+    """Itself; where that path is too long for a socket, a name of its own in the temporary folder."""
+    if len(os.fsencode(socket_file)) <= _MAX_SOCKET_PATH_BYTES:
+        return str(socket_file)
+    return str(_in_temporary_folder(socket_file))
 
 
-def _in_temporary_folder(lock_file: Path) -> Path:
-    """A name that belongs to this lock alone."""
+def _in_temporary_folder(file: Path) -> Path:
+    """A name that belongs to this file alone."""
     import hashlib
     import tempfile
 
-    digest = hashlib.sha256(os.fsencode(lock_file.with_suffix(".socket"))).hexdigest()[:24]
+    digest = hashlib.sha256(os.fsencode(file.with_suffix(".socket"))).hexdigest()[:24]
     return Path(tempfile.gettempdir()) / f"ragdoll-{digest}"

@@ -17,7 +17,7 @@ from PySide6.QtCore import QObject, Qt, QTimer
 
 log = logging.getLogger(__name__)
 STALL_S = 0.1
-# The figures that are told may be wrong by this much.
+# The error of the reported times.
 BEAT_S = 0.05
 _STACK_LINES = 24
 

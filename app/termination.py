@@ -1,6 +1,6 @@
-"""A signal to end closes the window as if by its button: nothing is lost, the engine is ended in order.
+"""A signal to end closes the window as if by its button: nothing is lost, and the engine shuts down in order.
 
-Such are Ctrl+C, SIGTERM, and that the terminal is closed from which the window was started.
+Such signals are Ctrl+C, SIGTERM, and the closing of the terminal that started the window.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Termination(QObject):
             self._on_wanted()
 
     def _ignore(self, number: int, frame: FrameType | None) -> None:
-        """The byte in the socket pair says it; a handler is needed all the same, or the process would end."""
+        """The byte in the socket pair reports the signal; without a handler, the process would end."""
 
 
 def _heard() -> tuple[signal.Signals, ...]:
-    """What ends us; nohup has the end of a terminal ignored, and it stays so."""
+    """The signals that end us; nohup ignores the end of a terminal, and that stays so."""
     if sys.platform == "win32" or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         return signal.SIGINT, signal.SIGTERM
     return signal.SIGINT, signal.SIGTERM, signal.SIGHUP

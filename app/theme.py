@@ -153,7 +153,7 @@ class Appearance(QObject):
     def __init__(
         self, app: QApplication, choice: ThemeChoice = "system", font_scale: float = 1.0, *, has_sheet: bool = True
     ) -> None:
-        """Without `has_sheet` there is no style sheet until `put_sheet`: for who makes a whole window first."""
+        """Without `has_sheet` there is no style sheet until `put_sheet`: a caller may build a whole window first."""
         super().__init__(app)
         self._app = app
         app.setProperty(_APPEARANCE, self)
@@ -167,7 +167,7 @@ class Appearance(QObject):
         self._apply()
 
     def choose(self, choice: ThemeChoice, font_scale: float = 1.0) -> None:
-        """Takes the user's wish; "system" follows the desktop. `font_scale` multiplies every text size."""
+        """Takes the user's choice; "system" follows the desktop. `font_scale` multiplies every text size."""
         self._choice, self._scale = choice, font_scale
         self._apply()
 
@@ -202,10 +202,10 @@ class Appearance(QObject):
 
 @contextmanager
 def _garbage_kept() -> Iterator[None]:
-    """Holds Python's collection of garbage, which deletes widgets that nobody has any more.
+    """Pauses Python's garbage collection, which deletes unreferenced widgets.
 
-    Qt goes through a list of all widgets here, and so do we: the process ends by the first that is gone, or by one that
-    has lost its attributes.
+    Qt iterates over a list of all widgets here, and so do we: a widget that is deleted meanwhile, or has lost its
+    attributes, would crash the process.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -220,7 +220,7 @@ def appearance(choice: ThemeChoice = "system", font_scale: float = 1.0, *, has_s
     """The application's one Appearance, made at the first call, to which alone the arguments matter."""
     app = QApplication.instance()
     assert isinstance(app, QApplication), "widgets need an application"
-    # Not by findChild: what comes out of Qt unknown to Python makes PySide load every class that it might be.
+    # Not by findChild: PySide would load every class that an object from Qt might be.
     found = app.property(_APPEARANCE)
     return found if isinstance(found, Appearance) else Appearance(app, choice, font_scale, has_sheet=has_sheet)
 
@@ -251,7 +251,7 @@ def style_sheet(theme: Theme, font_scale: float = 1.0) -> str:
     for size, factor in (("tiny", 0.82), ("small", 0.9), ("base", 1.0), ("large", 1.15), ("title", 1.6), ("hero", 2.1)):
         values[f"pt_{size}"] = f"{BASE_POINTS * font_scale * factor:.1f}pt"
     values["check"] = _picture_file("check", theme)
-    # A layout without room goes down to the lowest height that a style sheet names, whatever is written there.
+    # A layout without room shrinks to the lowest height that a style sheet names, whatever the widget needs.
     values["line"] = f"{max(_LEAST_LINE_PX, QFontMetrics(font(font_scale)).height())}px"
     return Template(resources.text("theme/window.qss")).substitute(values)
 
@@ -355,7 +355,7 @@ def _redress(widget: QWidget) -> None:
 
 
 def restyle(widget: QWidget, **properties: str | bool) -> None:
-    """Sets dynamic properties that the style sheet selects by, and has it looked at again."""
+    """Sets dynamic properties that the style sheet selects by, and applies the sheet again."""
     for name, value in properties.items():
         widget.setProperty(name, value)
     widget.style().unpolish(widget)

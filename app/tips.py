@@ -1,7 +1,7 @@
 """Tooltips that show text as it is.
 
-Qt takes what looks like HTML for HTML, also where it is a heading of somebody's document: it would be shown wrongly,
-and the files that it names would be read.
+Qt treats what looks like HTML as HTML, even in a heading of a user's document: it would be shown wrongly, and the files
+that it names would be read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from PySide6.QtGui import Qt
 
 
 def plain_tip(text: str) -> str:
-    """What shows `text` in a tooltip, letter by letter."""
+    """What makes a tooltip show `text` character by character."""
     if not Qt.mightBeRichText(text):
         return text
     return f"<qt>{html.escape(text).replace(chr(10), '<br>')}</qt>"

@@ -1,4 +1,4 @@
-"""An exception that nobody caught is logged and told in the window; the window goes on."""
+"""An uncaught exception is logged and reported in the window; the window continues."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class UncaughtExceptions:
             self._old(kind, error, trace)
             return
         log.error("an exception that nobody caught", exc_info=(kind, error, trace))
-        # What fails while telling must not be told again, and again.
+        # A failure of the report must not be reported again.
         if not self._is_telling:
             self._is_telling = True
             try:
                 words = _tr("Something went wrong inside the window: %1.")
-                self._tell(words.replace("%1", f"{kind.__name__}: {error}"), _tr("It is in the log."))
+                self._tell(words.replace("%1", f"{kind.__name__}: {error}"), _tr("Details are in the log."))
             finally:
                 self._is_telling = False
 

@@ -1,4 +1,4 @@
-"""Accounts: who holds which bytes in memory and on disk, beside what the engine is doing, in figures and words."""
+"""Accounts: who holds which bytes in memory and on disk, and what the engine is doing, in figures and words."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from engine.memory.snapshot import TierNews, take_snapshot
 from engine.memory.wording import reworded
 from engine.protocol import MemoryReply
 
-# Of a model since it was loaded: the difference between two looks says something, and they themselves nothing.
+# The ending of counters since a model was loaded: only differences between two looks are meaningful.
 _TOTAL = "_total"
 
 
 class Accounts:
-    """Tells them, on any thread; remembers totals from look to look, for the rates."""
+    """Computes them, on any thread; keeps totals between two looks for the rates."""
 
     def __init__(self, ledger: Ledger, parts: Parts, chosen: Callable[[], MemorySettings]) -> None:
         """`chosen` are the budgets that the user set."""
@@ -34,12 +34,12 @@ class Accounts:
         self._rates = Rates()
 
     def memory(self, hardware: Hardware, num_waiting: int) -> MemoryReply:
-        """Who holds what, now; `num_waiting` questions have not ended."""
+        """Who holds how many bytes, now; `num_waiting` questions have not ended."""
         parts = self._parts
         loader = parts.models.principal.loader
         placement, decision = loader.placement, loader.decision
         if placement is not None:
-            # What was measured since it was placed counts.
+            # Measurements since the model was placed take precedence.
             expected = self._expected(placement, loader.demand)
             decision = reworded(decision, placement.prediction, expected)
             placement = replace(placement, prediction=expected)
@@ -64,7 +64,7 @@ class Accounts:
 
     def _expected(self, placement: Placement, demand: Demand | None) -> Prediction:
         if demand is None or demand.shape.num_layers != placement.num_layers:
-            # Another model has come meanwhile.
+            # Another model was loaded meanwhile.
             return placement.prediction
         return renewed(placement, self._parts.profile(), self._parts.backlog.now(), demand)
 
@@ -78,14 +78,14 @@ class Accounts:
         return of_questions | rates | _of_placement(parts, placement) | of_index | parts.sweep_costs.counters()
 
     def _totals(self, of_model: dict[str, float]) -> dict[str, float]:
-        """Bytes that passed each link so far; those of the model are told by it, and are no gauge."""
+        """Bytes that passed each link so far; those of the model come from it, and are not shown as gauges."""
         totals = {name: of_model.pop(name) for name in tuple(of_model) if name.endswith(_TOTAL)}
         streamed = totals.get(f"streamed_bytes{_TOTAL}")
         return disk_totals() | ({} if streamed is None else {"streamed": streamed})
 
 
 def _of_placement(parts: Parts, placement: Placement | None) -> dict[str, float]:
-    """How the model lies, and what is expected of that."""
+    """How the model is placed, and the predicted speed."""
     running = {"answers_running": float(parts.backlog.now().running)}
     if placement is None:
         return running
@@ -100,13 +100,13 @@ def _of_placement(parts: Parts, placement: Placement | None) -> dict[str, float]
 
 
 def bytes_below(folder: Path) -> int:
-    """What all files of a folder take on disk."""
-    # os.walk passes over folders that vanish meanwhile; LanceDB replaces its files while it indexes.
+    """The size of all files of a folder on disk."""
+    # os.walk skips folders that vanish meanwhile; LanceDB replaces its files while it indexes.
     return sum(_file_bytes(os.path.join(inside, name)) for inside, _, names in os.walk(folder) for name in names)
 
 
 def _file_bytes(path: str) -> int:
-    """Its size; 0 when it has gone since it was listed."""
+    """The size of a file; 0 if it is gone since it was listed."""
     try:
         return os.stat(path).st_size
     except OSError:

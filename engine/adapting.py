@@ -1,9 +1,9 @@
-"""The loop that keeps memory fitting: it looks at the machine, asks the planner, and has the parts change one by one.
+"""The loop that keeps memory fitting: it looks at the machine, asks the planner, and has parts change one at a time.
 
 A thread of its own, once a second and whenever something changed. It owns what is to be next and what was decided, in
 words. Nothing is moved here: the generation thread takes to a placement between two of its steps, the index to a budget
 between two sweeps (handing_over.py). When memory runs short although everything lies as planned, one thing after the
-other is given up in the order of the ladder, and taken back slowly (memory.md, section 4).
+other is given up in the order of the ladder (`engine/memory/ladder.py`), and taken back slowly.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from engine.core import Tier
 from engine.events import Event, MemoryShort, ModelStateChanged, ModelSwitched, PlacementSettled
@@ -22,7 +22,7 @@ from engine.memory import reasons
 from engine.memory.allowance import Allowance, chosen_of
 from engine.memory.decisions import Decisions
 from engine.memory.demand import Backlog, Budgets, Demand, losing_nothing
-from engine.memory.gangs import Sharing
+from engine.memory.gangs import QueueSharing
 from engine.memory.hardware import Hardware
 from engine.memory.hysteresis import regains
 from engine.memory.ladder import Rung, constrained
@@ -30,30 +30,38 @@ from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
 from engine.memory.pressure import PressureGauge
 from engine.memory.room import Held
+from engine.memory_interfaces import InForce, MemoryActions, MemoryState, Plan, SharingOf, ShouldChange
 from engine.observing import Observer
 from engine.protocol import DecisionKind, PressureLevel
 from engine.shortage import SETTLING_SECONDS, TOLERANCE, Shortage
-from engine.sight import Hands, InForce, Plan, Senses, SharingOf, ShouldChange
 
 log = logging.getLogger(__name__)
 
 # How often it looks: while anything goes on, while nothing does, and at most.
 LOOK_SECONDS, IDLE_LOOK_SECONDS, LEAST_SECONDS = 1.0, 3.0, 0.1
-# A question that is asked at once comes first.
+# A question that is asked right after the start goes first.
 START_SECONDS = 2.0
-# Bounds that cost no pause move so often at most, unless they must.
+# The shortest time between two changes of bounds that need no pause, unless they must change.
 CALM_SECONDS, MAX_CALM_SECONDS = 30.0, 600.0
-# Models that have not taken turns for so long are told of when they do again.
+# Taking turns is reported again after so long a time without.
 TURNS_SECONDS = 300.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Urgency:
+    """Whether the placement must change, worth it or not, and how long after a refusal it is tried again."""
+
+    must_change: bool
+    patience_seconds: float
+
+
 class Adapting:
-    """The loop. `decisions`, `budgets`, `levels` and `given_up` are for other threads too."""
+    """The loop that keeps memory fitting. `decisions`, `budgets`, `levels` and `given_up` may be read on any thread."""
 
     def __init__(
         self,
-        senses: Senses,
-        hands: Hands,
+        senses: MemoryState,
+        hands: MemoryActions,
         ledger: Ledger,
         plan: Plan,
         should_change: ShouldChange,
@@ -67,33 +75,33 @@ class Adapting:
 
         Args:
             senses: What is looked at.
-            hands: Who carries out what is decided.
-            ledger: Says who holds what, and reserves room.
+            hands: Carry out what is decided.
+            ledger: Records who holds what, and reserves room.
             plan: Decides where everything lives; also where no model is loaded, and only the index is to be placed.
             should_change: Whether a placement is worth moving to.
-            gauge: Tells pressure.
+            gauge: Measures pressure.
             clock: Seconds that never go back.
-            observer: Learns from what is done anyway; None: nobody does.
+            observer: Learns from the work that is done anyway; None: nothing is learnt.
             sharing_of: What a backlog's questions gain by sharing steps; None: as many begin as have cells.
-            knows_better: Whether more is known of the machine than `plan` knew last.
+            knows_better: Whether more is known of the machine than at the last `plan`.
         """
         self._sharing_of = sharing_of
-        self._sharing: Sharing | None = None
+        self._sharing: QueueSharing | None = None
         self._senses, self._hands, self._ledger = senses, hands, ledger
         self._plan, self._should_change, self._knows_better = plan, should_change, knows_better
         self._clock, self._observer = clock, observer
         self._over: HandOver | None = None
         self._why: str | None = ""
         self._how, self._changed = "", tuple[str, ...]()
-        # What was in force when another placement was asked for, and the bytes of the model's weights.
+        # What was in force when another placement was requested, and the bytes of the model's weights.
         self._left: tuple[Placement, int] | None = None
-        # What the index might hold, and held, before it gave anything up for what is on its way.
+        # The bytes that the index might hold, and held, before the change in progress.
         self._index_before = 0, 0
         self._planned: tuple[tuple[Demand, Backlog], Placement] | None = None
         self._made_for: tuple[Budgets, Backlog] | None = None
         self._changed_at = self._refused_at = self._keeps_all_until = float("-inf")
         self._may_lose: bool | None = None
-        # What was refused is not tried again before that, unless it must be; longer where trying cost something.
+        # A refused change is not tried again sooner, unless it must be; longer if the attempt made answers pause.
         self._calm_s = CALM_SECONDS
         self._heard: deque[PlacementSettled | MemoryShort | ModelStateChanged | ModelSwitched] = deque()
         self._turns_told_at = float("-inf")
@@ -116,11 +124,11 @@ class Adapting:
             self._thread.join()
 
     def wake(self) -> None:
-        """Something changed that the next look should not be a second late for."""
+        """Has the loop look now, because something changed."""
         self._woken.set()
 
     def note(self, event: Event) -> None:
-        """Hears how a placement went, that an allocation failed, or that another model is there."""
+        """Receives how a placement went, that an allocation failed, or that another model was loaded."""
         if not isinstance(event, PlacementSettled | MemoryShort | ModelStateChanged | ModelSwitched):
             return
         if isinstance(event, ModelStateChanged):
@@ -133,11 +141,11 @@ class Adapting:
 
     @property
     def given_up(self) -> tuple[Rung, ...]:
-        """What is done without just now, the oldest first."""
+        """What has been given up at present, the oldest first."""
         return self._shortage.given_up
 
     def done_without(self, told: tuple[Rung, ...]) -> tuple[Rung, ...]:
-        """The same for a model that was loaded, or has moved, without what was `told`."""
+        """The same for a model that was loaded, or has moved, without what is in `told`."""
         return self._shortage.done_without(told)
 
     @property
@@ -169,7 +177,7 @@ class Adapting:
 
     @property
     def _is_idle(self) -> bool:
-        """Whether nobody asks anything, and nothing is on its way up or down."""
+        """Whether no question is open, and no placement is changing."""
         backlog = self._senses.backlog()
         return self._over is None and self._shortage.is_past and not (backlog.waiting or backlog.running)
 
@@ -178,7 +186,7 @@ class Adapting:
         try:
             self.tick()
         except Exception:
-            # Told once, not every second for as long as it lasts.
+            # Logged once, not every second for as long as it lasts.
             if not self._is_failing:
                 log.exception("memory could not be looked after")
             self._is_failing = True
@@ -186,79 +194,91 @@ class Adapting:
             self._is_failing = False
 
     def tick(self) -> None:
-        """One look, and the next small step of whatever follows from it."""
+        """Looks at the machine once, and takes the next small step that follows from it."""
         now, hardware = self._clock(), self._senses.hardware()
-        self._hear(now)
-        is_told = self._follow_budgets(hardware, now)
-        in_force = self._senses.in_force()
-        self._shortage.adopt(in_force.given_up, now)
-        if self._over is not None and self._over.path != in_force.path:
-            # Planned for another model, or for none.
-            self._over = None
-        demand = replace(in_force.demand, budgets=self._allowance.budgets)
-        in_force = replace(in_force, demand=demand)
-        over = self._shortage.look(hardware, self._changed_at, now)
+        self._process_events(now)
+        is_chosen = self._follow_budgets(hardware, now)
+        in_force = self._in_force(now)
+        short_tiers = self._shortage.look(hardware, self._changed_at, now)
         # What is on its way gives memory back, too.
         may_fall = now - self._refused_at >= SETTLING_SECONDS
         has_moved = self._over is None and self._shortage.climb(in_force, now, may_fall=may_fall)
         wanted = self._wanted(hardware, in_force, now)
         if self._is_loading:
-            # What is given back for a model that is on its way (making_room.py) is nobody else's.
+            # What is given back for a model that is on its way (making_room.py) may not be taken by anything else.
             index_bytes = min(wanted.index_bytes, in_force.here.index_bytes)
             self._over, wanted = None, replace(wanted, index_bytes=index_bytes)
-        # What takes more for having again what was lost is no way out of a shortage.
-        shrinks = not regains(in_force.here.placement, wanted)
-        must = is_told or (shrinks and (has_moved or self._must_shrink(in_force.here, wanted, over)))
-        # As long as it takes, whatever came between; but what answers paused for in vain is not tried all the time.
-        insists = bool(in_force.here.placement.num_concessions) and not (wanted.num_concessions or self._may_lose)
-        # Nothing more is lost before that is.
-        awaits = shrinks and self._shortage.awaits_loss(in_force)
-        patience_s = SETTLING_SECONDS if must or (awaits and self._calm_s <= CALM_SECONDS) else self._calm_s
+        urgency = self._urgency(in_force, wanted, short_tiers, has_moved=has_moved, is_chosen=is_chosen)
         loses_more = wanted.num_concessions > in_force.here.placement.num_concessions
-        is_said = has_moved and not loses_more
-        self._aim(in_force, wanted, now, must=must or insists or awaits, patience_s=patience_s, is_said=is_said)
+        self._aim(in_force, wanted, now, urgency, is_said=has_moved and not loses_more)
         self._hand_over(in_force, now)
         self._limit(in_force)
         if self._observer is not None and not self._is_loading:
-            self._observer.look(demand.shape, in_force.here.placement, self._senses.backlog(), now)
+            self._observer.look(in_force.demand.shape, in_force.here.placement, self._senses.backlog(), now)
 
-    def _hear(self, now: float) -> None:
-        """What the generation thread has told since the last look."""
+    def _in_force(self, now: float) -> InForce:
+        """What is in force, with today's budgets; a change that was planned for another model, or none, is dropped."""
+        in_force = self._senses.in_force()
+        self._shortage.adopt(in_force.given_up, now)
+        if self._over is not None and self._over.path != in_force.path:
+            self._over = None
+        return replace(in_force, demand=replace(in_force.demand, budgets=self._allowance.budgets))
+
+    def _urgency(
+        self, in_force: InForce, wanted: Placement, short_tiers: frozenset[Tier], *, has_moved: bool, is_chosen: bool
+    ) -> _Urgency:
+        here = in_force.here
+        # What takes more memory to have back what was lost is no way out of a shortage.
+        shrinks = not regains(here.placement, wanted)
+        must = is_chosen or (shrinks and (has_moved or self._must_shrink(here, wanted, short_tiers)))
+        # As long as it takes, whatever came between; but what answers paused for in vain is not tried all the time.
+        insists = bool(here.placement.num_concessions) and not (wanted.num_concessions or self._may_lose)
+        # Nothing more is lost before that is.
+        awaits = shrinks and self._shortage.awaits_loss(in_force)
+        is_soon = must or (awaits and self._calm_s <= CALM_SECONDS)
+        return _Urgency(must or insists or awaits, SETTLING_SECONDS if is_soon else self._calm_s)
+
+    def _process_events(self, now: float) -> None:
+        """What the generation thread has reported since the last look."""
         while self._heard:
-            event = self._heard.popleft()
-            if isinstance(event, ModelStateChanged):
-                self._begin_anew(event, now)
-            elif isinstance(event, ModelSwitched):
-                self._note_turn(event, now)
-            elif isinstance(event, MemoryShort):
-                self.decisions.say("failure", event.sentence, event.tier)
-            elif event.cause:
-                # Somebody could not wait for a plan, and what is on its way may not know of it.
-                kind: DecisionKind = "placement" if event.is_in_force else "refused"
-                short = reasons.in_short(event.cause, event.changed) if event.is_in_force else ""
-                self.decisions.say(kind, f"{event.cause} {event.sentence}", short=short)
-                self._over, self._changed_at = None, now
-            elif event.is_in_force:
-                self._how, self._changed, self._calm_s = event.sentence, event.changed, CALM_SECONDS
-                self._note_pause(event.pause_seconds)
-            else:
-                self.decisions.say("refused", event.sentence)
-                if self._over is not None and self._over.wanted.num_concessions:
-                    # Somebody may need the cells to the end of an answer: till then, what else there is.
-                    self._keeps_all_until = now + CALM_SECONDS
-                self._over, self._refused_at = None, now
-                if event.pause_seconds:
-                    self._back_off(now)
+            match self._heard.popleft():
+                case ModelStateChanged() as event:
+                    self._begin_anew(event, now)
+                case ModelSwitched() as event:
+                    self._note_turn(event, now)
+                case MemoryShort() as event:
+                    self.decisions.say("failure", event.sentence, event.tier)
+                case PlacementSettled() as event:
+                    self._note_settled(event, now)
+
+    def _note_settled(self, event: PlacementSettled, now: float) -> None:
+        if event.cause:
+            # A request could not wait for a plan, and what is on its way may not take it into account.
+            kind: DecisionKind = "placement" if event.is_in_force else "refused"
+            short = reasons.in_short(event.cause, event.changed) if event.is_in_force else ""
+            self.decisions.say(kind, f"{event.cause} {event.sentence}", short=short)
+            self._over, self._changed_at = None, now
+        elif event.is_in_force:
+            self._how, self._changed, self._calm_s = event.sentence, event.changed, CALM_SECONDS
+            self._note_pause(event.pause_seconds)
+        else:
+            self.decisions.say("refused", event.sentence)
+            if self._over is not None and self._over.wanted.num_concessions:
+                # An answer may need the cells until it ends: until then, what else there is.
+                self._keeps_all_until = now + CALM_SECONDS
+            self._over, self._refused_at = None, now
+            if event.pause_seconds:
+                self._back_off(now)
 
     def _note_turn(self, event: ModelSwitched, now: float) -> None:
-        """That models take turns is news only where they did not of late."""
+        """Reports that models take turns, unless they have done so recently."""
         if now - self._turns_told_at >= TURNS_SECONDS:
             seconds = event.out_seconds + event.in_seconds
             self.decisions.say("placement", reasons.models_take_turns(event.name, seconds), "ram")
         self._turns_told_at = now
 
     def _back_off(self, now: float) -> None:
-        """What answers paused for could not be had, so it is tried again later each time: it may never be had."""
+        """A change that made answers pause failed: the next attempt waits longer each time, as it may never succeed."""
         if not self._shortage.fail_trial(now):
             self._calm_s = min(MAX_CALM_SECONDS, self._calm_s * 2)
 
@@ -270,7 +290,7 @@ class Adapting:
         self._left = None
 
     def _begin_anew(self, event: ModelStateChanged, now: float) -> None:
-        """A model that was loaded begins with everything; if there is still too little, that shows soon."""
+        """A newly loaded model begins with nothing given up; if memory is still short, that shows soon."""
         self._over = self._planned = None
         if event.state == "loaded":
             self._shortage.begin_anew()
@@ -282,7 +302,7 @@ class Adapting:
     # --- budgets ---
 
     def _follow_budgets(self, hardware: Hardware, now: float) -> bool:
-        """Whether the user has changed one, or what may be lost, and then waits for it to happen."""
+        """Whether the user has changed a budget, or what may be lost: such a change must take effect."""
         chosen = self._senses.settings().memory
         changed = self._allowance.follow(hardware, Held.by(self._ledger), chosen, now)
         for tier in changed:
@@ -296,20 +316,20 @@ class Adapting:
     # --- the plan ---
 
     def _wanted(self, hardware: Hardware, in_force: InForce, now: float) -> Placement:
-        """The plan of somebody who does without what was given up; made anew only where what it rests on differs."""
+        """The plan without what was given up; it is computed again only when its inputs have changed."""
         backlog, demand = self._senses.backlog(), in_force.demand
         if now < self._keeps_all_until:
             demand = losing_nothing(demand)
         made_from = constrained(demand, self.given_up), backlog
-        # What was measured while nobody asked is acted on before somebody does, who would wait for it.
+        # What was measured while idle takes effect before the next question, which would have to wait for it.
         if self._planned is None or self._planned[0] != made_from or self._knows_better():
             self._planned = made_from, self._placed(hardware, backlog, demand)
         return self._planned[1]
 
     def _placed(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
-        """The plan with what was given up, but for bounds that leave the model no room at all, not even for a ring.
+        """The plan without what was given up, except for bounds that leave the model no room, not even for a ring.
 
-        Such a bound is of the time when it was given up: what lies beside the model may have grown since.
+        Such a bound dates from when it was given up: what is in memory beside the model may have grown since.
         """
         placement = self._plan(hardware, backlog, constrained(demand, self.given_up))
         others = [rung for rung in self.given_up if rung.kind != "more_streamed"]
@@ -318,10 +338,9 @@ class Adapting:
         unbound = self._plan(hardware, backlog, constrained(demand, others))
         return placement if unbound.is_starved else unbound
 
-    def _aim(
-        self, in_force: InForce, wanted: Placement, now: float, *, must: bool, patience_s: float, is_said: bool
-    ) -> None:
-        """Begins to hand `wanted` over, where it must be or is worth it; what is on its way goes on otherwise."""
+    def _aim(self, in_force: InForce, wanted: Placement, now: float, urgency: _Urgency, *, is_said: bool) -> None:
+        """Starts the change to `wanted` if it must be or is worth it; otherwise a change in progress continues."""
+        must = urgency.must_change
         if self._over is not None and (self._over.wanted == wanted or not must):
             return
         here = in_force.here
@@ -330,7 +349,7 @@ class Adapting:
         if is_there(here, wanted):
             self._over = None
             self._shortage.pass_trial()
-        elif now - self._refused_at >= patience_s:
+        elif now - self._refused_at >= urgency.patience_seconds:
             aim = wanted if self._is_worth_it(here, wanted, now, must=must) else self._with_more_index(here, wanted)
             if aim is None:
                 return
@@ -339,14 +358,14 @@ class Adapting:
             self._why = None if is_said else self._cause()
 
     def _with_more_index(self, here: Here, wanted: Placement) -> Placement | None:
-        """Of a change that is not worth its pause, what costs none: the index grows, where there is room beside all."""
+        """The part of a change that needs no pause: the index grows if there is room for it."""
         growth = wanted.index_bytes - here.index_bytes
         if growth <= 0 or here.ram_bytes + growth > self._allowance.of("ram"):
             return None
         return replace(here.placement, index_bytes=wanted.index_bytes, embedder_on_gpu=here.embedder_on_gpu)
 
     def _lose_nothing(self, here: Here, now: float) -> None:
-        """Staying costs nothing now; what it cost before, with another load or model, says nothing of what comes."""
+        """Resets what staying has cost: that was with another load or model, and says nothing about what follows."""
         self._should_change(here.placement, here.placement, now)
 
     def _cause(self) -> str:
@@ -354,14 +373,14 @@ class Adapting:
 
     def _is_worth_it(self, here: Here, wanted: Placement, now: float, *, must: bool) -> bool:
         if is_free(here, wanted):
-            # Nothing pauses for it, and an index that has grown is read from the disk until then.
+            # Nothing pauses for it; until then an index that has grown is read from the disk.
             is_calm = now - self._changed_at >= CALM_SECONDS
             return must or is_calm or wanted.index_bytes > here.index_bytes
         current = replace(here.placement, index_bytes=here.index_bytes)
         return self._should_change(current, wanted, now, must=must)
 
     def _must_shrink(self, here: Here, wanted: Placement, over: frozenset[Tier]) -> bool:
-        """Whether what is in force is more than may be held, by the plan or in truth, and `wanted` is less."""
+        """Whether the placement in force exceeds a budget, by plan or by measurement, and `wanted` takes less."""
         planned: dict[Tier, tuple[int, int]] = {
             "gpu": (here.gpu_bytes, wanted.gpu_bytes),
             "ram": (here.ram_bytes, wanted.ram_bytes),
@@ -373,7 +392,7 @@ class Adapting:
         )
 
     def _limit(self, in_force: InForce) -> None:
-        """Of a backlog as many are under way as have all wait least; that costs nobody a pause."""
+        """Sets how many questions of a backlog run at once, so that the mean wait is shortest; this causes no pause."""
         if self._sharing_of is None:
             return
         sharing = self._sharing_of(in_force.here.placement, self._senses.backlog(), in_force.demand)
@@ -397,7 +416,7 @@ class Adapting:
             self._over, self._refused_at = None, now
 
     def _arrive(self, wanted: Placement, in_force: InForce, now: float) -> None:
-        """Everything lies where it was to be."""
+        """Records that the change is complete."""
         was_asked = self._over is not None and self._over.is_asked
         self._over, self._made_for = None, (self._allowance.budgets, self._senses.backlog())
         self._shortage.pass_trial()
@@ -405,7 +424,7 @@ class Adapting:
             self._changed_at = now
         moved = self._index_told(wanted, in_force.demand.partition_bytes, tells_growth=was_asked)
         if self._why is None:
-            # What was given up or taken back has been told already.
+            # What was given up or taken back has been reported already.
             pass
         elif was_asked:
             told = (self._why, self._how or wanted.sentence, moved)
@@ -416,7 +435,7 @@ class Adapting:
         self._how, self._changed = "", ()
 
     def _index_told(self, wanted: Placement, partition_bytes: int, *, tells_growth: bool) -> str:
-        """That less of the index is in memory than was, or more may be; "" of bounds that nothing comes near."""
+        """A sentence if less of the index is in memory than before, or more may be; "" if no bound is reached."""
         bound, held_bytes = self._index_before
         resident_bytes = min(bound, held_bytes)
         was_full = resident_bytes + partition_bytes > bound

@@ -1,4 +1,4 @@
-"""What can be asked at all: a question, what it is confined to, and how many passages it wants; all else is refused."""
+"""Checks of a question: its text, sampling, filters and number of passages; everything invalid is refused."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def check_question(text: str, sampling: SamplingParams) -> None:
 
 def check_unfinished(unfinished: Unfinished | None) -> None:
     if unfinished is not None and not unfinished.text.strip():
-        raise BadRequest("This answer has no words yet that it could go on from.", "Ask again.")
+        raise BadRequest("This answer has no text yet to continue from.", "Ask again.")
 
 
 def check_top_k(top_k: int | None) -> None:
     if top_k is not None and not 1 <= top_k <= MAX_TOP_K:
-        raise BadRequest(f"{top_k} passages cannot be had, only from 1 to {MAX_TOP_K}.")
+        raise BadRequest(f"`top_k` must be between 1 and {MAX_TOP_K}.")
 
 
 def check_scope(catalog: ScopeReader, collection: str | None, filters: Filters) -> None:

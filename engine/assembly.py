@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -11,12 +12,12 @@ from engine.adapting import Adapting
 from engine.catalog import Catalog
 from engine.closing import close_all
 from engine.competing import Competitors
-from engine.config import GenerationSettings, Home, LibrarySettings, Settings
+from engine.config import Home, Settings
 from engine.core import Evidence, ModelShape, Scope
 from engine.cores import Cores
 from engine.embedding import Embedding
 from engine.errors import RagdollError
-from engine.events import LibraryChanged
+from engine.events import Event, LibraryChanged, ProblemFound
 from engine.foreseen import Foreseen
 from engine.generation.commands import UseModel
 from engine.generation.goodput import GoodputWatch
@@ -25,11 +26,11 @@ from engine.generation.load_trials import LoadTrials
 from engine.generation.loader import ModelLoader
 from engine.generation.offloading import tell_backends
 from engine.generation.pool import ModelPool
-from engine.generation.premises import Premises
 from engine.generation.refresh_policy import RefreshPolicy
 from engine.generation.refreshes import EvidenceSource
-from engine.generation.rounds import Targets
+from engine.generation.shared_resources import SharedResources
 from engine.generation.spare_power import has_power_to_spare
+from engine.generation.time_slices import Targets
 from engine.generation.worker import GenerationWorker
 from engine.giving_way import GivingWay, share_beside
 from engine.inflight import QuestionInFlight
@@ -41,6 +42,7 @@ from engine.listeners import Listeners
 from engine.making_room import RoomMaker
 from engine.memory.backlog import BacklogWatch
 from engine.memory.demand import Demand
+from engine.memory.free_memory import FreeMemory
 from engine.memory.hardware import ram_capacity_bytes
 from engine.memory.known_profile import KnownProfile, measuring
 from engine.memory.ledger import Ledger
@@ -49,6 +51,8 @@ from engine.memory.profile_file import profile_file
 from engine.memory.runtime import Runtime
 from engine.memory.sharing import UNMEASURED, Sharing, chosen, ways
 from engine.memory.terms import split_of
+from engine.memory_adapters import EngineMemoryActions, EngineMemoryState
+from engine.memory_interfaces import MemoryState
 from engine.models.gguf import read_shape
 from engine.observing import Observer
 from engine.own_cores import available_cores
@@ -62,9 +66,7 @@ from engine.retrieval.reader import extractive_answer
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
 from engine.searching import SearcherOpener
-from engine.senses import EngineHands, EngineSenses
-from engine.sight import Senses
-from engine.stores import StoresOpener
+from engine.stores import LOADING, StoresOpener
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,215 +147,368 @@ def assemble(
     settings: Callable[[], Settings],
     ledger: Ledger,
     runtime: Runtime,
-    told: Listeners,
+    listeners: Listeners,
 ) -> Parts:
-    """The parts, joined but not started; `told` hears what they do."""
-    recognised = home.cache / "ocr"
-    # A long job reads as many files at once as are set; one place more is for a small one that cuts in on it.
-    pool = ParserPool(lambda: _pool_limits(settings().library, settings().library.parser_processes + 1), recognised)
-    phases = Phases(told.publish)
-    giving_way = GivingWay(lambda: share_of_documents())
-    stores = StoresOpener(home, catalog, settings, ledger, phases, giving_way)
-    backlog = BacklogWatch(lambda: adapting.wake())
-    goodput = GoodputWatch(lambda: _targets(settings().generation))
-    # Nobody is asked how long measuring takes: it begins when nobody has asked anything for a while.
-    chosen_file = measuring(lambda: Path(settings().models.current) if settings().models.current else None)
-    profile = KnownProfile(profile_file(home.data), chosen_file, delay_seconds=0.0)
-    planner = ProfiledPlanner(profile)
-    trials = LoadTrials(home.data / "model-on-trial.json")
-    loader = ModelLoader(
-        LoadPlanner(
-            settings,
-            home.data,
-            Premises(
-                home.cache / "kv",
-                ledger,
-                trials,
-                tell_backends=lambda: profile.offloads_from(
-                    tell_backends(profile(), _shape_of(settings().models.current))
-                ),
-                measure_card=profile.measure_card,
-            ),
-            planning=lambda hardware, demand: planner.placed(hardware, backlog.now(), demand),
-            beside=lambda demand: beside(demand),
-            done_without=lambda told_of_it: adapting.done_without(told_of_it),
-        ),
-        told.publish,
-        phases=phases,
-        make_room=RoomMaker(stores, lambda: competitors.resident_index_bytes, lambda: hands.leave_card()),
-    )
-    before = profile()
-    sweep_costs = SweepCosts(CostModel(before.retrieval_s, before.retrieval_load_s, before.retrieval_query_s))
-    look_costs = LookCosts(sweep_costs.predict)
-    cores = Cores(lambda: sharing())
-    generation = GenerationWorker(
-        loader,
-        lambda document_ids: catalog.paths_of(document_ids).keys(),
-        extractive_answer,
-        told.publish,
-        lambda: settings().generation.reorder_loss,
-        has_power_to_spare,
-        EvidenceSource(
-            lambda: _refresh_policy(settings().generation.refresh),
-            lambda look: retrieval.look_again(look),
-            look_costs.expected,
-        ),
-        cores=cores,
-        targets=lambda: _targets(settings().generation),
-    )
-    models = generation.models
+    """The parts, joined but not started; what they do is published to `listeners`."""
+    return _Assembly(home, catalog, reserve, settings, ledger, runtime, listeners).parts()
 
-    def beside(demand: Demand) -> Demand:
-        return senses.beside(demand, adapting.budgets_to_plan_by())
 
-    def sharing() -> Sharing:
-        loaded = models.principal.loaded
-        if loaded is None:
-            return UNMEASURED
-        return chosen(
-            profile().table(table_key(loaded.plan.demand.shape)), split_of(loaded.plan.placement), ways(*threads())
+class _Assembly:
+    """Builds each part the first time it is asked for, so that parts which need each other may refer to `self`.
+
+    A part that is only used later is passed as a lambda: evaluating it in a constructor would build it too early.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        catalog: Catalog,
+        reserve: Reserve,
+        settings: Callable[[], Settings],
+        ledger: Ledger,
+        runtime: Runtime,
+        listeners: Listeners,
+    ) -> None:
+        self._home, self._catalog, self._reserve, self._settings = home, catalog, reserve, settings
+        self._ledger, self._runtime, self._listeners = ledger, runtime, listeners
+
+    def parts(self) -> Parts:
+        """All parts; they hear of events in the order in which they are subscribed here."""
+        publish_to = self._listeners.subscribe
+        publish_to(self._backlog.note)
+        publish_to(self._goodput.note)
+        publish_to(self._adapting.note)
+        publish_to(self._forget_what_left_the_library)
+        publish_to(self._retrieval.note)
+        self._ledger.measure("parsers", "processes that read files", "ram", self._parser_bytes)
+        return Parts(
+            catalog=self._catalog,
+            reserve=self._reserve,
+            pool=self._pool,
+            viewer=self._viewer,
+            stores=self._stores,
+            models=self._models,
+            trials=self._trials,
+            generation=self._generation,
+            sweep_costs=self._sweep_costs,
+            searching=self._searching,
+            retrieval=self._retrieval,
+            embedding=Embedding(self._stores),
+            indexer=self._indexer,
+            watcher=self._watcher,
+            backlog=self._backlog,
+            goodput=self._goodput,
+            adapting=self._adapting,
+            profile=self._profile,
+            rehearsing=self._rehearsing,
+            beside=self._demand_beside,
         )
 
-    def threads() -> tuple[int, int]:
-        loaded, num_cores = models.principal.loaded, available_cores()
-        return (loaded.plan.spec.num_threads if loaded is not None else num_cores), num_cores
+    # --- documents ---
 
-    def share_of_documents() -> float:
-        if not told.has_somebody_waiting or indexer.is_awaited:
+    @cached_property
+    def _pool(self) -> ParserPool:
+        # A long job reads as many files at once as are set; one place more is for a small one that cuts in on it.
+        return ParserPool(lambda: self._pool_limits(self._settings().library.parser_processes + 1), self._recognised)
+
+    @cached_property
+    def _viewer(self) -> ParserPool:
+        return ParserPool(lambda: self._pool_limits(1), self._recognised)
+
+    @cached_property
+    def _stores(self) -> StoresOpener:
+        return StoresOpener(self._home, self._catalog, self._settings, self._ledger, self._phases, self._giving_way)
+
+    @cached_property
+    def _indexer(self) -> IndexWorker:
+        return IndexWorker(
+            self._catalog,
+            self._pool,
+            self._stores,
+            self._settings,
+            self._listeners.publish,
+            moving=self._stores,
+            reserve=self._reserve,
+            giving_way=self._giving_way,
+            can_spare=has_power_to_spare,
+        )
+
+    @cached_property
+    def _watcher(self) -> Watcher:
+        return Watcher(
+            self._catalog.roots,
+            lambda: self._settings().library,
+            self._indexer.refresh,
+            lambda: self._indexer.rescan(is_unasked=True),
+            every_second=self._look_after_index,
+        )
+
+    @cached_property
+    def _giving_way(self) -> GivingWay:
+        return GivingWay(self._share_of_documents)
+
+    @cached_property
+    def _phases(self) -> Phases:
+        return Phases(self._listeners.publish)
+
+    # --- retrieval ---
+
+    @cached_property
+    def _sweep_costs(self) -> SweepCosts:
+        known = self._profile()
+        return SweepCosts(CostModel(known.retrieval_s, known.retrieval_load_s, known.retrieval_query_s))
+
+    @cached_property
+    def _look_costs(self) -> LookCosts:
+        return LookCosts(self._sweep_costs.predict)
+
+    @cached_property
+    def _searching(self) -> SearcherOpener:
+        return SearcherOpener(
+            self._stores,
+            self._catalog,
+            self._settings,
+            self._ledger,
+            self._sweep_costs,
+            FreeMemory(
+                self._ledger,
+                self._senses.hardware,
+                lambda: self._adapting.budgets_to_plan_by().ram_bytes,
+                lambda: self._adapting.levels,
+            ),
+            lambda sentence: self._listeners.publish(ProblemFound(sentence)),
+            lambda: self._phases.during(LOADING),
+        )
+
+    @cached_property
+    def _retrieval(self) -> RetrievalWorker:
+        return RetrievalWorker(
+            self._searching,
+            self._generation.submit,
+            self._listeners.publish,
+            self._listeners.cancelled,
+            self._listeners.failed,
+            SentenceVectors(self._ledger),
+            self._sweep_costs.batch_size,
+            expect=self._generation.expect,
+            reads_ahead=self._generation.reads_ahead,
+            look_costs=self._look_costs,
+            found_again=self._generation.found_again,
+            cores=self._cores,
+        )
+
+    # --- generation ---
+
+    @cached_property
+    def _loader(self) -> ModelLoader:
+        return ModelLoader(
+            self._load_planner,
+            self._listeners.publish,
+            phases=self._phases,
+            make_room=RoomMaker(
+                self._stores, lambda: self._competitors.resident_index_bytes, lambda: self._hands.leave_card()
+            ),
+        )
+
+    @cached_property
+    def _load_planner(self) -> LoadPlanner:
+        return LoadPlanner(
+            self._settings,
+            self._home.data,
+            SharedResources(
+                self._home.cache / "kv",
+                self._ledger,
+                self._trials,
+                tell_backends=self._tell_backends,
+                measure_card=self._profile.measure_card,
+            ),
+            planning=lambda hardware, demand: self._planner.placed(hardware, self._backlog.now(), demand),
+            beside=self._demand_beside,
+            done_without=lambda rungs: self._adapting.done_without(rungs),
+        )
+
+    @cached_property
+    def _trials(self) -> LoadTrials:
+        return LoadTrials(self._home.data / "model-on-trial.json")
+
+    @cached_property
+    def _generation(self) -> GenerationWorker:
+        return GenerationWorker(
+            self._loader,
+            lambda document_ids: self._catalog.paths_of(document_ids).keys(),
+            extractive_answer,
+            self._listeners.publish,
+            lambda: self._settings().generation.reorder_loss,
+            has_power_to_spare,
+            EvidenceSource(
+                lambda: _refresh_policy(self._settings().generation.refresh),
+                lambda look: self._retrieval.look_again(look),
+                self._look_costs.expected,
+            ),
+            cores=self._cores,
+            targets=self._targets,
+        )
+
+    @property
+    def _models(self) -> ModelPool:
+        return self._generation.models
+
+    @cached_property
+    def _cores(self) -> Cores:
+        return Cores(self._sharing)
+
+    @cached_property
+    def _goodput(self) -> GoodputWatch:
+        return GoodputWatch(self._targets)
+
+    # --- memory ---
+
+    @cached_property
+    def _profile(self) -> KnownProfile:
+        # No request waits for measuring: it begins when nothing has been asked for a while.
+        return KnownProfile(profile_file(self._home.data), measuring(self._model_file), delay_seconds=0.0)
+
+    @cached_property
+    def _planner(self) -> ProfiledPlanner:
+        return ProfiledPlanner(self._profile)
+
+    @cached_property
+    def _backlog(self) -> BacklogWatch:
+        return BacklogWatch(lambda: self._adapting.wake())
+
+    @cached_property
+    def _competitors(self) -> Competitors:
+        return Competitors(
+            self._stores,
+            self._ledger,
+            self._settings,
+            Foreseen(self._home.data / "libraries-take.json"),
+            self._runtime,
+            ram_capacity=ram_capacity_bytes,
+            reranker_bytes=lambda: self._searching.coming_bytes,
+        )
+
+    @cached_property
+    def _senses(self) -> EngineMemoryState:
+        return EngineMemoryState(
+            self._home.data, self._models, self._generation, self._stores, self._competitors, self._backlog
+        )
+
+    @cached_property
+    def _hands(self) -> EngineMemoryActions:
+        return EngineMemoryActions(self._models, self._generation, self._stores)
+
+    @cached_property
+    def _adapting(self) -> Adapting:
+        senses = self._senses
+        return Adapting(
+            MemoryState(senses.hardware, self._settings, self._backlog.now, senses.in_force, senses.use),
+            self._hands,
+            self._ledger,
+            self._planner.plan,
+            self._planner.should_change,
+            observer=self._observer,
+            sharing_of=self._planner.sharing,
+            # With half of its sizes measured a model would be moved in the middle of it, and all be measured again.
+            knows_better=lambda: not self._rehearsing.is_under_way and self._planner.knows_better(),
+        )
+
+    @cached_property
+    def _observer(self) -> Observer:
+        return Observer(
+            self._profile,
+            self._profile.note,
+            lambda: self._generation.counters,
+            lambda: self._sweep_costs.model,
+            self._measure,
+            is_free=lambda: self._indexer.is_idle,
+        )
+
+    @cached_property
+    def _rehearsing(self) -> Rehearsing:
+        return Rehearsing(
+            self._profile,
+            self._generation,
+            self._retrieval,
+            self._senses.in_force,
+            self._threads,
+            self._listeners.publish,
+            is_busy=lambda: bool(self._backlog.now().waiting or self._backlog.now().running),
+            can_spare=has_power_to_spare,
+            tell=lambda sentence: self._adapting.decisions.say("measured", sentence),
+        )
+
+    # --- what parts ask of several others, once they run ---
+
+    @property
+    def _recognised(self) -> Path:
+        return self._home.cache / "ocr"
+
+    def _pool_limits(self, num_processes: int) -> PoolLimits:
+        chosen = self._settings().library
+        return PoolLimits(num_processes, chosen.parse_seconds, chosen.parse_memory_bytes)
+
+    def _parser_bytes(self) -> int:
+        return self._pool.memory_bytes() + self._viewer.memory_bytes()
+
+    def _look_after_index(self) -> None:
+        """Called by the watcher every second."""
+        self._indexer.go_on_if_there_is_room()
+        self._indexer.forget_when_idle()
+
+    def _share_of_documents(self) -> float:
+        """What documents may take of the time now."""
+        if not self._listeners.has_somebody_waiting or self._indexer.is_awaited:
             return 1.0
-        loaded = models.front.loaded or models.principal.loaded
+        loaded = self._models.front.loaded or self._models.principal.loaded
         return share_beside(loaded.plan.placement if loaded is not None else None)
 
-    competitors = Competitors(
-        stores,
-        ledger,
-        settings,
-        Foreseen(home.data / "libraries-take.json"),
-        runtime,
-        ram_capacity=ram_capacity_bytes,
-    )
-    senses = EngineSenses(home.data, models, generation, stores, competitors, backlog)
-    hands = EngineHands(models, generation, stores)
-    adapting = Adapting(
-        Senses(senses.hardware, settings, backlog.now, senses.in_force, senses.use),
-        hands,
-        ledger,
-        planner.plan,
-        planner.should_change,
-        observer=Observer(
-            profile,
-            profile.note,
-            lambda: generation.counters,
-            lambda: sweep_costs.model,
-            lambda: measure(),
-            is_free=lambda: indexer.is_idle,
-        ),
-        sharing_of=planner.sharing,
-        # With half of its sizes measured a model would be moved in the midst of it, and all be measured again.
-        knows_better=lambda: not rehearsing.is_under_way and planner.knows_better(),
-    )
+    def _forget_what_left_the_library(self, event: Event) -> None:
+        if isinstance(event, LibraryChanged):
+            self._generation.forget_removed()
 
-    def measure() -> None:
-        """Once nobody has asked anything for a while: bandwidths first, the model after them."""
-        if not rehearsing.is_under_way:
-            profile.start(next(iter(models.principal.loader.devices), None))
-        if not profile.is_measuring:
-            rehearsing.start()
+    def _targets(self) -> Targets:
+        chosen = self._settings().generation
+        return Targets(chosen.ttft_target_seconds, chosen.tpot_target_seconds)
 
-    told.subscribe(backlog.note)
-    told.subscribe(goodput.note)
-    told.subscribe(adapting.note)
-    told.subscribe(lambda event: generation.forget_removed() if isinstance(event, LibraryChanged) else None)
-    searching = SearcherOpener(stores, catalog, settings, ledger, sweep_costs)
-    retrieval = RetrievalWorker(
-        searching,
-        generation.submit,
-        told.publish,
-        told.cancelled,
-        told.failed,
-        SentenceVectors(ledger),
-        sweep_costs.batch_size,
-        expect=generation.expect,
-        reads_ahead=generation.reads_ahead,
-        look_costs=look_costs,
-        found_again=generation.found_again,
-        cores=cores,
-    )
-    rehearsing = Rehearsing(
-        profile,
-        generation,
-        retrieval,
-        senses.in_force,
-        threads,
-        told.publish,
-        is_busy=lambda: bool(backlog.now().waiting or backlog.now().running),
-        can_spare=has_power_to_spare,
-        tell=lambda sentence: adapting.decisions.say("measured", sentence),
-    )
-    told.subscribe(retrieval.note)
-    indexer = IndexWorker(
-        catalog,
-        pool,
-        stores,
-        settings,
-        told.publish,
-        moving=stores,
-        reserve=reserve,
-        giving_way=giving_way,
-        can_spare=has_power_to_spare,
-    )
-    viewer = ParserPool(lambda: _pool_limits(settings().library, 1), recognised)
-    ledger.measure("parsers", "processes that read files", "ram", lambda: pool.memory_bytes() + viewer.memory_bytes())
+    def _model_file(self) -> Path | None:
+        current = self._settings().models.current
+        return Path(current) if current else None
 
-    def every_second() -> None:
-        indexer.go_on_if_there_is_room()
-        indexer.forget_when_idle()
+    def _tell_backends(self) -> None:
+        current = self._settings().models.current
+        self._profile.offloads_from(tell_backends(self._profile(), _shape_of(current)))
 
-    watcher = Watcher(
-        catalog.roots,
-        lambda: settings().library,
-        indexer.refresh,
-        lambda: indexer.rescan(is_unasked=True),
-        every_second=every_second,
-    )
-    return Parts(
-        catalog=catalog,
-        reserve=reserve,
-        pool=pool,
-        viewer=viewer,
-        stores=stores,
-        models=models,
-        trials=trials,
-        generation=generation,
-        sweep_costs=sweep_costs,
-        searching=searching,
-        retrieval=retrieval,
-        embedding=Embedding(stores),
-        indexer=indexer,
-        watcher=watcher,
-        backlog=backlog,
-        goodput=goodput,
-        adapting=adapting,
-        profile=profile,
-        rehearsing=rehearsing,
-        beside=beside,
-    )
+    def _demand_beside(self, demand: Demand) -> Demand:
+        return self._senses.beside(demand, self._adapting.budgets_to_plan_by())
+
+    def _threads(self) -> tuple[int, int]:
+        """Those of a step, and the processor's cores."""
+        loaded, num_cores = self._models.principal.loaded, available_cores()
+        return (loaded.plan.spec.num_threads if loaded is not None else num_cores), num_cores
+
+    def _sharing(self) -> Sharing:
+        """How steps and searches share the cores."""
+        loaded = self._models.principal.loaded
+        if loaded is None:
+            return UNMEASURED
+        table = self._profile().table(table_key(loaded.plan.demand.shape))
+        return chosen(table, split_of(loaded.plan.placement), ways(*self._threads()))
+
+    def _measure(self) -> None:
+        """Once nothing has been asked for a while: bandwidths first, the model after them."""
+        if not self._rehearsing.is_under_way:
+            self._profile.start(next(iter(self._models.principal.loader.devices), None))
+        if not self._profile.is_measuring:
+            self._rehearsing.start()
 
 
 def _shape_of(model: str) -> ModelShape | None:
-    """Of a model that can be read; a wrong file is told of where it is loaded."""
+    """Of a model that can be read; a file that cannot be read is reported where it is loaded."""
     try:
         return read_shape(Path(model)) if model else None
     except (RagdollError, OSError):
         return None
-
-
-def _pool_limits(chosen: LibrarySettings, processes: int) -> PoolLimits:
-    return PoolLimits(processes, chosen.parse_seconds, chosen.parse_memory_bytes)
-
-
-def _targets(chosen: GenerationSettings) -> Targets:
-    return Targets(chosen.ttft_target_seconds, chosen.tpot_target_seconds)
 
 
 def _refresh_policy(wish: Literal["off", "auto", "always"]) -> RefreshPolicy | None:

@@ -1,4 +1,4 @@
-"""The choice of a model: which are on the shelf, and which one answers; settings and loaded model change together."""
+"""The choice of a model: which are on the list, and which one answers; settings and loaded model change together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.protocol import FoundModel, ModelEntry
 
 
 class ModelChoice:
-    """Keeps the shelf in the settings, and hands the chosen model to whoever answers with it. From any thread."""
+    """Keeps the list of models in the settings, and hands the chosen one to the generation thread. From any thread."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class ModelChoice:
         Args:
             settings: Those in force.
             change_settings: Changes and saves some by their dotted names.
-            hand_over: Tells whoever answers which model it is.
-            hardware: What the machine has, and what of it is free.
-            planning: Says how a model would be placed.
+            hand_over: Passes the chosen model to the generation thread.
+            hardware: Measures the machine, and how much of it is free.
+            planning: Computes how a model would be placed.
             beside: Adds to a model's demand what competes with it.
         """
         self._planning, self._beside = planning, beside
@@ -56,7 +56,7 @@ class ModelChoice:
         return tuple(self._entry(Path(path), settings, hardware) for path in settings.models.known)
 
     def elsewhere(self, ours: Iterable[Path]) -> tuple[FoundModel, ...]:
-        """Models on this computer that are not on the shelf, and can be used; `ours` are our folders of models."""
+        """Usable models on this computer that are not on the list; `ours` are our folders of models."""
         settings, hardware = self._settings(), self._hardware()
         among = places(Path.home(), os.environ, ours)
         found = (
@@ -73,14 +73,14 @@ class ModelChoice:
         return self._entry(path, self._settings(), self._hardware())
 
     def take_in(self, path: Path) -> None:
-        """Puts a model on the shelf that was got for it; the first one of all is used, as nobody chose another."""
+        """Adds a downloaded model to the list; it is chosen if it is the first one."""
         before = self._settings().models
         self.add(path)
         if not before.known and not before.current:
             self.use(path)
 
     def to_be_had(self, known: Iterable[tuple[KnownModel, Path]]) -> list[ModelEntry]:
-        """How models would run here whose files are not looked at: about."""
+        """How models would run here, estimated without their files."""
         machine = self._settings(), self._hardware(), self._planning, self._beside
         return [shelf.to_be_had(model, path, *machine) for model, path in known]
 
@@ -100,7 +100,7 @@ class ModelChoice:
     ) -> None:
         if path is not None:
             path = _told_by(_writable(path.expanduser().absolute()))
-            # On a share that hangs that takes minutes, in which another may be chosen.
+            # This takes minutes on a share that hangs; meanwhile another model may be chosen.
             read_shape(path)
         with self._lock:
             if not is_wanted():
@@ -124,26 +124,26 @@ class ModelChoice:
             return name
         path = _told_by((self.named(name) or Path(name)).expanduser().absolute())
         # A script's thousands of questions name the same one, and reading a header takes milliseconds. A file that
-        # has gone since is found missing by whoever loads it.
+        # has gone since is reported by the loader.
         if path not in self._checked:
             read_shape(path)
             self._checked.add(path)
         return str(path)
 
     def named(self, name: str) -> Path | None:
-        """The file that a file's name, a known model's name or "none" stands for."""
+        """The file for a file's name, a known model's name or "none"."""
         if name == QUOTES_ONLY:
             return None
         return named(self._settings().models.known, name) or Path(name)
 
 
 def _told_by(path: Path) -> Path:
-    """The file that a model goes by: of one in several files the first, whichever was named."""
+    """The file that identifies a model: the first of several, whichever was named."""
     return path.with_name(pieces_of(path.name)[0])
 
 
 def _writable(path: Path) -> Path:
-    """The path, which can be written into the settings.
+    """The path, if it can be written into the settings.
 
     Raises:
         ModelError: It is no text.

@@ -1,4 +1,4 @@
-"""Closing: all that was opened is given back, also when giving back something before it failed."""
+"""Closing several things: each is closed even if closing one before it failed."""
 
 from __future__ import annotations
 

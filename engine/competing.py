@@ -18,11 +18,11 @@ from engine.embedder.model import BATCHES
 from engine.foreseen import Foreseen
 from engine.generation.model_leases import SET_ASIDE
 from engine.memory.amounts import in_words
-from engine.memory.demand import Demand, Wishes, undecided
+from engine.memory.demand import BOUND_TO_COME, Demand, Wishes, undecided, without_what_comes
 from engine.memory.ledger import Ledger
 from engine.memory.ledger_share import is_named
 from engine.memory.placement import Placement
-from engine.memory.recent import OfLate
+from engine.memory.recent_extreme import RecentExtreme
 from engine.memory.room import LOOK_SECONDS
 from engine.memory.runtime import FREED, LIBRARIES, OWNER
 from engine.stores import INDEX_SHARE_OF_RAM, StoresOpener
@@ -34,7 +34,7 @@ GRAIN_BYTES, GRAIN_SHARE = 16 * MIB, 1 / 256
 MOST_SLOTS_OF_DEVICE, MOST_SLOTS_OF_PROCESSOR = 64, 16
 # Of the runtime, what the process gives back by itself.
 _PASSING = frozenset({LIBRARIES, FREED})
-NO_MODEL = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False)
+NO_MODEL = ModelShape("", "", 0, (), 0, 0, (), 0, 0)
 
 
 class Measured(Protocol):
@@ -61,6 +61,7 @@ class Competitors:
         measured: Measured,
         clock: Callable[[], float] = time.monotonic,
         ram_capacity: Callable[[], int] = lambda: 2**40,
+        reranker_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         """Prepares.
 
@@ -72,10 +73,12 @@ class Competitors:
             measured: Knows what the process holds.
             clock: Seconds that never go back.
             ram_capacity: How many bytes of memory there are.
+            reranker_bytes: What a reranker that is not loaded yet will take with the next question.
         """
         self._stores, self._ledger, self._settings, self._foreseen = stores, ledger, settings, foreseen
         self._measured, self._clock, self._ram_capacity = measured, clock, ram_capacity
-        self._passing, self._unnamed = OfLate(max), OfLate(min)
+        self._reranker_bytes = reranker_bytes
+        self._passing, self._unnamed = RecentExtreme(max), RecentExtreme(min)
         self._lock = threading.Lock()
 
     def beside(self, demand: Demand, *, num_questions: int, has_device: bool) -> Demand:
@@ -122,6 +125,14 @@ class Competitors:
         return _rounded_up(stores.embedder.movable_bytes, GRAIN_BYTES) if stores is not None else 0
 
     def _fixed(self, *, without_embedder: bool = False) -> tuple[Span, ...]:
+        """What no plan decides, and a reranker that comes with the next question: what room it has is nobody else's."""
+        fixed, reranker_bytes = self._fixed_now(without_embedder), self._reranker_bytes()
+        if not reranker_bytes:
+            return fixed
+        grain_bytes = grain_of(self._ram_capacity())
+        return (*fixed, Span("reranker", BOUND_TO_COME, "ram", _rounded_up(reranker_bytes, grain_bytes)))
+
+    def _fixed_now(self, without_embedder: bool) -> tuple[Span, ...]:
         """What no plan decides, also what is not there yet but bound to come; the weights of an embedder if wanted."""
         # Those that came while a model was being loaded have no name until it is there.
         are_entered = self._measured.settle()
@@ -182,8 +193,11 @@ def place_index(demand: Demand, ram_capacity_bytes: int) -> Placement:
     """Where nothing but the index is to be placed: within a share of memory, the budget, and what was given up."""
     if demand.mode == "on_disk":
         return nothing_but_index(0, demand)
-    fixed_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "ram")
-    left_bytes = max(0, (demand.budgets.ram_bytes or 0) - fixed_bytes)
+    budget_bytes = demand.budgets.ram_bytes or 0
+    if _fixed_bytes(demand) > budget_bytes:
+        # What finds no room is no reason to keep nothing.
+        demand = without_what_comes(demand)
+    left_bytes = max(0, budget_bytes - _fixed_bytes(demand))
     wish = demand.wishes.index_bytes
     most = int(ram_capacity_bytes * INDEX_SHARE_OF_RAM) if wish is None else wish
     return nothing_but_index(min(most, left_bytes), demand)
@@ -191,9 +205,13 @@ def place_index(demand: Demand, ram_capacity_bytes: int) -> Placement:
 
 def nothing_but_index(index_bytes: int, demand: Demand) -> Placement:
     """The placement of an index that may hold so much."""
-    fixed_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "ram")
+    fixed_bytes = _fixed_bytes(demand)
     sentence = f"The index may keep {in_words(index_bytes)} in memory; no model is loaded."
     return Placement(0, 0, 0, fixed_bytes + index_bytes, sentence, num_slots=0, index_bytes=index_bytes)
+
+
+def _fixed_bytes(demand: Demand) -> int:
+    return sum(span.num_bytes for span in demand.fixed if span.tier == "ram")
 
 
 def grain_of(ram_capacity_bytes: int) -> int:

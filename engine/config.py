@@ -1,4 +1,4 @@
-"""Every knob of the engine, once, with its unit; and where our files live."""
+"""Every setting of the engine, declared once, with its unit; and where our files are."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class _Table(BaseModel):
 
 
 class LibrarySettings(_Table):
-    """How linked folders are kept in step, and limits that keep one awful file from spoiling the rest.
+    """How linked folders are kept in step, and limits that keep one huge file from delaying the rest.
 
-    `watch`: changes are noticed as they happen. Every `rescan_minutes` all folders are looked at besides; 0 is never.
+    `watch`: changes are noticed as they happen. All folders are also scanned every `rescan_minutes`; 0 is never.
     """
 
     watch: bool = True
@@ -51,10 +51,10 @@ class LibrarySettings(_Table):
 
 
 class EmbedderSettings(_Table):
-    """`model` is a sentence-transformers name or folder; "" is the one that comes with Ragdoll.
+    """`model` is a sentence-transformers name or folder; "" is the built-in one.
 
-    How it is run is measured at the first start; `batch_size` (in texts), `num_threads`, `backend` and
-    `number_format` say it instead where they are not 0 or "".
+    How to run it is measured at the first start; `batch_size` (in texts), `num_threads`, `backend` and
+    `number_format` override that where they are not 0 or "".
     """
 
     model: str = ""
@@ -65,15 +65,15 @@ class EmbedderSettings(_Table):
 
 
 class RetrievalSettings(_Table):
-    """`words_weight` is the share of a passage's score that its words have, the rest has its meaning.
+    """`words_weight` is the share of a passage's score that comes from its words, the rest comes from its meaning.
 
-    `reads_filters`: what a question says of files, types and dates confines it. `diversity` 0 takes the best
-    passages, 1 the most different ones. A document of at most `whole_document_chunks` is given whole; so is a small one
-    that the search is confined to, unless that is 0. `reranker` is a cross-encoder's name or folder on this machine, ""
+    `reads_filters`: files, types and dates in a question's words filter the search. `diversity` 0 takes the best
+    passages, 1 the most different ones. A document of at most `whole_document_chunks` is read whole; so is a small one
+    that the search is limited to, unless that is 0. `reranker` is a cross-encoder's name or folder on this machine, ""
     for none.
 
     `index_mode` "on_disk" searches LanceDB's own index and holds nothing in memory. `cold_slack` lets a single
-    question pass over parts of the index that are not in memory and unlikely to hold the answer; None: over none.
+    question skip parts of the index that are not in memory and unlikely to contain the answer; None skips none.
     """
 
     candidates: int = Field(50, ge=1, le=1000)
@@ -88,25 +88,25 @@ class RetrievalSettings(_Table):
 
 
 class GenerationSettings(_Table):
-    """`n_gpu_layers` None lets the plan choose; `num_threads` 0 means all physical cores there are for us.
+    """`n_gpu_layers` None lets the plan choose; `num_threads` 0 means all physical cores available to us.
 
-    `max_context` tokens are the most of one prompt and its answer; cells are there for `parallel_answers` of them,
-    where memory allows, and for more while more questions wait. Where it does not, there are as many as were needed of
-    late, and more once they are. A step computes at most `n_batch` tokens, and at most
+    `max_context` tokens are the most of one prompt and its answer; there are cells for `parallel_answers` of them,
+    where memory allows, and for more while more questions wait. Where it does not, there are as many as were needed
+    lately, and more when more are needed. A step computes at most `n_batch` tokens, and at most
     `n_ubatch` of prompts (0: what suits the machine), before anything can be cancelled.
 
-    What was read is kept, so that it need not be read again: as numbers of `kv_type`, in memory up to `kv_ram_bytes`
-    and on the disk up to `kv_disk_bytes` (None: by what the machine has). Passages are read in the order that is kept
+    Keys and values are kept, so that prompts need not be read again: as `kv_type`, in memory up to `kv_ram_bytes`
+    and on the disk up to `kv_disk_bytes` (None: by what the machine has). Passages are read in the order that is cached
     where that costs at most `reorder_loss` of the best order's worth. `read_ahead`: a prompt is read while the search
-    for its passages goes on (None: where the model runs on the processor that searches, only if that takes long).
-    `refresh` has long answers searched for again while they are written, so that they go on from what fits them by
-    then: "auto" as far as reading that costs little beside writing, "always" whatever it costs.
+    for its passages is running (None: if the model runs on the processor that searches, only for slow searches).
+    `refresh` searches again for long answers while they are written, so that they continue from what fits them by
+    then: "auto" if reading these costs little compared with writing, "always" at any cost.
     """
 
-    # Far beyond, llama.cpp stops the process instead of saying that there is no room.
+    # Far beyond this, llama.cpp aborts the process instead of reporting that there is no room.
     max_context: int = Field(8192, ge=128, le=2**22)
     max_answer_tokens: int = Field(1024, ge=1, le=2**31 - 1)
-    # Before an answer, of models that think first; those that can be told whether to do if `thinks`.
+    # For models that reason before they answer; those whose reasoning can be switched do so if `thinks`.
     max_thought_tokens: int = Field(1024, ge=0, le=2**31 - 1)
     thinks: bool = False
     n_batch: int = Field(512, ge=32, le=2**16)
@@ -118,20 +118,20 @@ class GenerationSettings(_Table):
     reorder_loss: float = Field(0.1, ge=0, le=1)
     read_ahead: bool | None = None
     refresh: Literal["off", "auto", "always"] = "off"
-    # What readers are promised: how soon an answer begins, and how fast it is written. Models that take turns do so by
-    # it, and answers are told by it to have come in time.
+    # Targets: how soon an answer begins, and how fast it is written. Models that take turns are scheduled by them,
+    # and goodput counts the answers that meet them.
     ttft_target_seconds: float = Field(10.0, gt=0)
     tpot_target_seconds: float = Field(0.25, gt=0)
-    # A process that asks the system for tens of thousands is ended.
+    # Tens of thousands would exceed the system's limits, which ends the process.
     num_threads: int = Field(0, ge=0, le=512)
     n_gpu_layers: int | None = Field(None, ge=0)
     temperature: float = Field(0.2, ge=0, le=5)
     top_k: int = Field(40, ge=0, le=2**31 - 1)
     top_p: float = Field(0.95, gt=0, le=1)
     min_p: float = Field(0.05, ge=0, le=1)
-    # 1 leaves out none; less leaves out both what is too expected and what is too surprising.
+    # 1 removes no tokens; less removes both those that are too expected and those that are too surprising.
     typical_p: float = Field(1.0, gt=0, le=1)
-    # Of tokens that were written lately: their logits are divided by the first, and lessened by the others.
+    # For recent tokens: their logits are divided by the first, and reduced by the others.
     repeat_penalty: float = Field(1.1, ge=0.01, le=3)
     presence_penalty: float = Field(0.0, ge=-2, le=2)
     frequency_penalty: float = Field(0.0, ge=-2, le=2)
@@ -139,14 +139,14 @@ class GenerationSettings(_Table):
     # 0 is without: what was said before made costlier to say again, and the obvious left out, with this probability.
     dry_multiplier: float = Field(0.0, ge=0, le=5)
     xtc_probability: float = Field(0.0, ge=0, le=1)
-    # What the user wants of every answer, beside what models are told anyway.
+    # The user's instructions for every answer, in addition to our own.
     instructions: str = Field("", max_length=MAX_INSTRUCTIONS)
-    # An answer ends before the first of these that it would write.
+    # An answer ends before the first of these strings.
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = Field((), max_length=16)
     seed: int | None = Field(None, ge=0, le=2**63 - 1)
 
     def sampling(self) -> SamplingParams:
-        """All that is called here as it is there."""
+        """The sampling parameters of these settings, by the same names."""
         same = (field.name for field in fields(SamplingParams) if field.name in GenerationSettings.model_fields)
         return SamplingParams(max_tokens=self.max_answer_tokens, **{name: getattr(self, name) for name in same})
 
@@ -155,14 +155,14 @@ HUGGING_FACE = "https://huggingface.co"
 
 
 def hub_address(typed: object) -> object:
-    """The address of a hub as a person types it, in full; "" is the usual one. Raises what pydantic tells on."""
+    """The full address of a hub from what a user typed; "" is the usual one. Raises ValueError for pydantic."""
     if not isinstance(typed, str):
         return typed
     address = typed.strip() or HUGGING_FACE
     address = address if "://" in address else f"https://{address}"
     with suppress(ValueError):
         there = urlsplit(address)
-        # Asked for, because it is checked only then.
+        # Accessed because it is only validated then.
         _ = there.port
         is_plain = not (there.query or there.fragment) and address.split() == [address]
         if there.scheme in ("http", "https") and there.hostname and is_plain:
@@ -173,8 +173,8 @@ def hub_address(typed: object) -> object:
 class ModelsSettings(_Table):
     """`current` is the GGUF that answers, "" for extractive answers only; `known` is what the picker offers.
 
-    Models that the user wants to get are fetched from `hub`, the address of the Hugging Face hub or of a mirror, into
-    `folder`; "" is one among our data. Nothing else is ever asked of it. What came to `earlier_folders` stays there.
+    Models are downloaded from `hub`, the address of the Hugging Face hub or of a mirror, into
+    `folder`; "" is one in our data folder. The hub is used for nothing else. Models in `earlier_folders` stay there.
     """
 
     current: str = ""
@@ -184,7 +184,7 @@ class ModelsSettings(_Table):
     earlier_folders: tuple[str, ...] = ()
 
     def changes_to(self, folder: str) -> dict[str, object]:
-        """What is to be changed by name, so that models are fetched to another folder and those here are found."""
+        """The changes by name that make `folder` the folder of models, with those in the present one still found."""
         earlier = dict.fromkeys((self.folder, *self.earlier_folders))
         return {
             "models.folder": folder,
@@ -193,30 +193,30 @@ class ModelsSettings(_Table):
 
 
 class MemorySettings(_Table):
-    """How much of the machine we may hold, and caches that would else grow to their libraries' defaults (6 + 1 GiB).
+    """How much of the machine we may use, and caches that would otherwise grow to their defaults (6 + 1 GiB).
 
-    `gpu_budget_bytes`, `ram_budget_bytes` and `disk_budget_bytes` are the most that we hold in all of a graphics
-    card, of memory and of the disk; None is what the machine has, less what others need. They are followed while
-    answers are being written: what has no room any more is given up, as far as one can do without it.
-    `may_lose`: keys and values may be kept as 8-bit numbers, and the context be made smaller, where nothing else helps.
+    `gpu_budget_bytes`, `ram_budget_bytes` and `disk_budget_bytes` are the most that we use in total of a graphics
+    card, of memory and of the disk; None is what the machine has, less what others need. They are enforced while
+    answers are being written: what no longer fits is given up, as far as it is dispensable.
+    `may_lose`: keys and values may be kept as 8-bit numbers, and the context reduced, where nothing else helps.
     """
 
     gpu_budget_bytes: int | None = Field(None, ge=0)
-    # Less than the libraries themselves take would only ever be missed.
+    # A budget below what the libraries themselves take could never be met.
     ram_budget_bytes: int | None = Field(None, ge=256 * MIB)
     disk_budget_bytes: int | None = Field(None, ge=256 * MIB)
     may_lose: bool = False
     lance_index_cache_bytes: int = Field(128 * MIB, ge=0)
     lance_metadata_cache_bytes: int = Field(64 * MIB, ge=0)
     device_reserve_bytes: int = Field(512 * MIB, ge=0)
-    # What the index may take in memory; None is as much as it needs, up to a quarter of the machine's.
+    # The most that the index uses in memory; None is as much as it needs, up to a quarter of the machine's.
     index_budget_bytes: int | None = Field(None, ge=0)
 
 
 class ServerSettings(_Table):
-    """Whether other applications on this computer can ask, as they would ask OpenAI, and at which port.
+    """The HTTP API for other applications on this computer: whether it is on, and its port.
 
-    Unless `needs_key` is false, they have to bring the `key`, which is made when it is first needed.
+    Unless `needs_key` is false, requests need the `key`, which is created when it is first needed.
     """
 
     enabled: bool = False
@@ -226,7 +226,7 @@ class ServerSettings(_Table):
 
     @property
     def key_needed(self) -> str:
-        """What a request has to bring, "" for nothing."""
+        """The key that a request needs, "" for none."""
         return self.key if self.needs_key else ""
 
 
@@ -240,14 +240,14 @@ class Settings(_Table):
     server: ServerSettings = ServerSettings()
 
 
-# In any folder: what below it is no document, in the words of `.gitignore`.
+# In any folder: what below it is not a document, in the syntax of `.gitignore`.
 IGNORE_FILE = ".ragdollignore"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Our folders. `RAGDOLL_HOME` moves all of them; else they are the platform's."""
+    """Our folders. `RAGDOLL_HOME` moves all of them; otherwise they are the platform's."""
 
     data: Path
     config: Path
@@ -279,11 +279,11 @@ class Home:
         return self.data / "library"
 
     def models(self, settings: ModelsSettings) -> Path:
-        """Where models are fetched to."""
+        """The folder into which models are downloaded."""
         return self._models(settings.folder)
 
     def model_folders(self, settings: ModelsSettings) -> tuple[Path, ...]:
-        """That one, and behind it those where models may lie that were fetched before; each once, links or not."""
+        """That folder, followed by earlier ones that may contain models; each once, links resolved."""
         known: dict[str, Path] = {}
         for folder in map(self._models, (settings.folder, *settings.earlier_folders, "")):
             known.setdefault(os.path.realpath(folder), folder)
@@ -297,7 +297,7 @@ class Home:
         return self.config / "engine.toml"
 
     def create(self) -> None:
-        """Makes our folders, for us alone. Raises DiskFull, or HomeUnusable where we may not.
+        """Creates our folders, readable by the user only. Raises DiskFull, or HomeUnusable without permission.
 
         That of the data is not so by itself: models may lie there for all who use this computer. What lies in ours is
         no document, should they lie in a linked folder: reading it would write more of it.
@@ -309,14 +309,14 @@ class Home:
             for folder in (self.config, self.cache, self.logs):
                 _make_private(folder)
                 _leave_out(folder)
-        # It goes with the session; without it, sockets lie in the system's temporary folder.
+        # It ends with the session; without it, sockets are in the system's temporary folder.
         with suppress(OSError):
             _make_private(self.runtime)
             _leave_out(self.runtime)
 
 
 def _runtime(dirs: platformdirs.PlatformDirs) -> Path:
-    """The platform's; one below our data where it says that there is none which is safe."""
+    """The platform's folder; one in our data folder where the platform has no safe one."""
     with warnings.catch_warnings(), suppress(PermissionError):
         # Sessions without XDG_RUNTIME_DIR (ssh, cron) get a folder in /tmp, which is fine.
         warnings.simplefilter("ignore")
@@ -325,9 +325,9 @@ def _runtime(dirs: platformdirs.PlatformDirs) -> Path:
 
 
 def _make_private(folder: Path) -> None:
-    """Makes a folder for us alone, and takes one that is there already from others, as far as its disk knows owners.
+    """Creates a folder for the user only, and restricts an existing one, as far as its file system has owners.
 
-    A link stays as it is: it leads where somebody has chosen.
+    A link stays as it is: it leads where the user has chosen.
     """
     folder.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
     with suppress(OSError):
@@ -341,7 +341,7 @@ def _leave_out(folder: Path) -> None:
         if not (folder / IGNORE_FILE).exists():
             write_atomically(folder / IGNORE_FILE, b"*\n")
     except OSError as error:
-        # One where we may not write has to do as it is.
+        # Without permission to change it, the folder is used as it is.
         if is_disk_full(error):
             raise
 
@@ -363,7 +363,7 @@ def write_atomically(file: Path, content: bytes) -> None:
 
 @contextmanager
 def in_our_folder(folder: Path) -> Iterator[None]:
-    """Says in a sentence that the disk is full, or that a folder of ours cannot be used."""
+    """Turns an OSError into a sentence: the disk is full, or a folder of ours cannot be used."""
     try:
         yield
     except OSError as error:

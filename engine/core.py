@@ -1,4 +1,4 @@
-"""The nouns of Ragdoll as frozen values: what flows between the parts, and belongs to none of them.
+"""The values that flow between the parts of Ragdoll; frozen, and owned by none of them.
 
 A file becomes a `ParsedDocument` (pages of text with blocks marked in it), that becomes `Chunk`s,
 a chunk found for a question becomes a `Passage`, and a question ends as an `Answer`.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterable
 
     from pydantic_core.core_schema import CoreSchema
 
@@ -21,7 +21,7 @@ BlockKind = Literal["heading", "paragraph", "list_item", "table_row", "code"]
 LineWord = Literal["", "line", "row", "cell"]
 Need = Literal["", "password", "ocr"]
 FinishReason = Literal["stop", "length"]
-# Who waits for an answer: somebody at the window, a script with many questions, or nobody (KV computed ahead).
+# Who waits for an answer: a user at the window, a script with many questions, or nobody (KV is computed ahead).
 Priority = Literal["interactive", "batch", "idle"]
 KVType = Literal["f16", "q8_0"]
 Tier = Literal["gpu", "ram", "disk"]
@@ -31,7 +31,7 @@ DEFAULT_COLLECTION = "Documents"
 
 
 class _AnyText:
-    """Lets pydantic pass a str with surrogate escapes, which its own string check refuses.
+    """Lets pydantic accept a str with surrogate escapes, which its own string check refuses.
 
     Imports pydantic only when a message is built from this type, so that parser children stay light.
     """
@@ -39,7 +39,7 @@ class _AnyText:
     def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
         from pydantic_core import core_schema
 
-        # What pydantic itself reads as JSON holds no escapes of the kind, and cannot be looked at as an instance.
+        # JSON that pydantic parses itself holds no such escapes, and has no instance to check.
         return core_schema.json_or_python_schema(core_schema.str_schema(), core_schema.is_instance_schema(str))
 
 
@@ -49,11 +49,11 @@ PathText = Annotated[str, _AnyText()]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One structural unit, `page.text[start:end]`; the chunker never cuts a table row or a list item if it can help it.
+    """One structural unit, `page.text[start:end]`; the chunker avoids cutting a table row or a list item.
 
-    `level` is the heading's depth (1 = top) and 0 for every other kind. `label` is what a heading says where
-    its span holds markup as well ("## Using `Arc`" says "Using Arc"); "" means that the span says it. `line` is the
-    1-based line or row of the file where the block begins, 0 where the format has none to tell of.
+    `level` is the heading's depth (1 = top) and 0 for every other kind. `label` is the plain text of a heading whose
+    span contains markup ("Using Arc" for "## Using `Arc`"); "" means that the span itself is plain. `line` is the
+    1-based line or row of the file where the block begins, 0 where the format has no lines.
     """
 
     kind: BlockKind
@@ -66,13 +66,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class ParsedPage:
-    """The text of one page, or of a whole document that has none (`number` is None, else 1-based).
+    """The text of one page, or of a whole document without pages (`number` is None, else 1-based).
 
     Pages are whatever a format is divided into: pages, slides, sheets, chapters, the members of an archive.
-    `place` names this one for people ("slide 3", "sheet “Budget”", "chapter “Loomings”", "notes/a.txt"); "" means
-    "page N". Blocks are in order, do not overlap, and leave out nothing but white space and markup that is never shown.
-    `line_word` is given where it is another than the document's (a workbook attached to a mail). `has_line_blocks`:
-    each block is one line of the file, on however many it is shown.
+    `place` is the label shown to users ("slide 3", "sheet “Budget”", "chapter “Loomings”", "notes/a.txt"); "" means
+    "page N". Blocks are in order, do not overlap, and omit only white space and markup that is never shown.
+    `line_word` is set where it differs from the document's (a workbook attached to a mail). `has_line_blocks`: each
+    block is one line of the file, however many lines it is shown on.
     """
 
     number: int | None
@@ -85,12 +85,12 @@ class ParsedPage:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """What a parser made of a file: `format` is the family by content (pdf, docx, markdown, html, text, code …).
+    """The result of parsing a file; `format` is its family by content (pdf, docx, markdown, html, text, code …).
 
-    `title` is the document's own, "" where it has none; a file's name is no title. `line_word` says what
-    `Block.line` counts, and so what a citation says: "lines 10–24", "rows 3–9"; "" where it counts nothing.
-    `remark` is a sentence about what could not be read of it ("3 of its 20 pages are pictures …"), `needs` what
-    would help; both are "" when it is whole.
+    `title` is the document's own title, "" where it has none; the file's name does not count. `line_word` says what
+    `Block.line` counts, and so what a citation shows: "lines 10–24", "rows 3–9"; "" where it counts nothing.
+    `remark` is a sentence about what could not be read ("3 of its 20 pages are pictures …"), `needs` what would help;
+    both are "" when everything was read.
     """
 
     format: str
@@ -105,8 +105,8 @@ class ParsedDocument:
 class Chunk:
     """A passage-sized piece of one page: `text == page.text[start:end]`, under `heading` ("Book › Chapter").
 
-    `place` says where it stands, for people: "page 3", "slide 4", "sheet “Budget”, rows 12–18", "lines 10–24";
-    "" where a document has no places.
+    `place` is its position as shown to users: "page 3", "slide 4", "sheet “Budget”, rows 12–18", "lines 10–24"; ""
+    where a document has no places.
     """
 
     ordinal: int
@@ -120,7 +120,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ReadDocument:
-    """What the parser process hands to the indexer: a file's chunks in order; `num_pages` is 0 where there are none.
+    """A file's chunks in order, as the parser process hands them to the indexer; `num_pages` is 0 without pages.
 
     `remark` and `needs` as in `ParsedDocument`.
     """
@@ -166,10 +166,10 @@ class FoundFile:
 class Document:
     """One file as the catalogue knows it; `path` is for showing and opening (surrogate escapes where not UTF-8).
 
-    Size, time and `content_hash` are of the content that was read last ("": never read). `num_pages` is 0 where
-    there are none. `embedder` is the identity of the model whose vectors are stored, "" where none are.
-    `needs` is what the user can give so that a skipped file can be read after all, or the rest of an indexed one;
-    then `reason` says what was left out.
+    Size, time and `content_hash` describe the content that was read last ("": never read). `num_pages` is 0 for a
+    document without pages. `embedder` is the identity of the model whose vectors are stored, "" where none are.
+    `needs` is what the user can provide so that a skipped file, or the rest of an indexed one, can be read; `reason`
+    then says what was left out.
     """
 
     document_id: int
@@ -190,12 +190,13 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a search is confined to besides a collection; an empty field confines nothing.
+    """What a search is limited to in addition to a collection; an empty field sets no limit.
 
-    `paths` are folders or files, `formats` as in `Document.format`; the dates are ISO days ("2026-03-31") of a
-    file's last change, both inclusive. `reads_question` False searches for the question's own words, without
-    what they would confine ("in the PDFs …") and without the questions before it. `document_ids` are documents
-    wherever they lie by now: a renamed file keeps its id.
+    `paths` are folders or files, `formats` as in `Document.format`; the dates are ISO dates ("2026-03-31") of a
+    file's last change, both inclusive. With `reads_question` False the question is searched for literally: words such
+    as "in the PDFs" do not filter, and earlier questions are ignored. `document_ids` select documents wherever they
+    are now: a renamed file keeps its id. `collections` are several that are searched together, by present or former
+    name; a single collection is given separately from the filters.
     """
 
     paths: tuple[PathText, ...] = ()
@@ -204,11 +205,20 @@ class Filters:
     changed_until: str = ""
     reads_question: bool = True
     document_ids: tuple[int, ...] = ()
+    # A name that is not valid text matches no collection; it is accepted here so that the error can say so.
+    collections: tuple[PathText, ...] = ()
+
+    def asked_of(self, names: Iterable[str]) -> tuple[str | None, Filters]:
+        """The collection and the filters of a question to the named collections; without a name all are searched."""
+        several = tuple(dict.fromkeys(names))
+        if len(several) == 1:
+            return several[0], self
+        return None, replace(self, collections=several)
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A named set of folders and files, with its counts; `former_names` lead to it as well."""
+    """A named set of folders and files, with its counts; it can also be addressed by its `former_names`."""
 
     name: str
     folders: tuple[PathText, ...]
@@ -219,9 +229,9 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk chosen for a question, where it stands, and how well it fits (higher is better).
+    """A chunk chosen for a question, with its position and score (higher is better).
 
-    `place` as in `Chunk`. `is_offline`: its file is out of reach just now, so it can be read here but not opened.
+    `place` as in `Chunk`. `is_offline`: the file is out of reach, so the text can be shown but the file not opened.
     """
 
     row_id: str
@@ -240,7 +250,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A sentence the reader lifts out of a passage: `passages[passage].text[start:end] == text`."""
+    """A sentence that the reader extracts from a passage: `passages[passage].text[start:end] == text`."""
 
     text: str
     passage: int
@@ -263,13 +273,12 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """How much of the library an answer rests on: "from 6 of 212 passages in 3 files".
+    """How much of the library an answer is based on: "from 6 of 212 passages in 3 files".
 
-    `chunks_searched` and `files_searched` count what the filters left to search; `recognised` are the filters
-    that were read out of the question's own words, for people ("only PDF files", "changed since 2025-01-01").
-    `unread` are the places of the answer's passages that found no room in what the model read.
-    `reads_through`: one document was read in the order of its text, as much of it as fits, and `passages_found` are all
-    that it has.
+    `chunks_searched` and `files_searched` count what remained after filtering; `recognised` are the filters found in
+    the question's own words, as shown to users ("only PDF files", "changed since 2025-01-01"). `unread` are the
+    indices of the answer's passages that did not fit into the prompt. `reads_through`: one document was read from the
+    beginning, as much of it as fits, and `passages_found` counts all its passages.
     """
 
     passages_used: int
@@ -286,9 +295,9 @@ class Scope:
 class Evidence:
     """What retrieval hands to generation for one question: its passages, and the reader's quotes from them.
 
-    Passages come best first; those of a document that is read through, in the order of its text.
-    `has_given_up`: what the question's words confine it to had nothing to say, so that the passages are from elsewhere.
-    `stands_above`: it is what an earlier answer rests on, and nothing was searched for.
+    Passages come best first; those of a document that is read through come in the order of its text.
+    `has_given_up`: nothing was found within the filters of the question's words, so the search ran without them.
+    `stands_above`: these are the passages of an earlier answer, and nothing was searched for.
     """
 
     passages: tuple[Passage, ...]
@@ -298,7 +307,7 @@ class Evidence:
     stands_above: bool = False
 
     def of_documents(self, document_ids: Container[int]) -> Evidence:
-        """What of it comes from these documents."""
+        """The part of it that comes from these documents."""
         places = [place for place, passage in enumerate(self.passages) if passage.document_id in document_ids]
         passages = tuple(self.passages[place] for place in places)
         quotes = tuple(
@@ -313,21 +322,20 @@ class Evidence:
 class SamplingParams:
     """How the next token is chosen. temperature 0 is greedy; seed None is a fresh one each time.
 
-    Where it is not said otherwise, the default is llama.cpp's value that changes nothing. `repeat_penalty` divides,
-    `presence_penalty` and `frequency_penalty` subtract (once, or for each time), all over what was written within
-    `repeat_window` tokens. DRY makes going on with what was said before costlier with each token beyond
-    `dry_allowed_length`, by `dry_multiplier` × `dry_base`^excess, within `dry_window` tokens (None: all); a breaker
-    ends a repetition. XTC leaves out, with `xtc_probability`, all but the least likely of the tokens above
-    `xtc_threshold`. `mirostat` (version 2) aims at a surprise of `mirostat_tau` bits a token, learning at the rate
-    `mirostat_eta`, and takes the place of top-k, top-p, typical-p, min-p and XTC. `logit_bias` are token ids and
-    what is added to their logits (−inf: never).
+    Unless noted, the default is llama.cpp's neutral value. `repeat_penalty` divides, `presence_penalty` and
+    `frequency_penalty` subtract (once, or per occurrence), all over the last `repeat_window` tokens. DRY penalises
+    repeating an earlier sequence with each token beyond `dry_allowed_length`, by `dry_multiplier` ×
+    `dry_base`^excess, within `dry_window` tokens (None: all); a breaker ends a repetition. XTC removes, with
+    `xtc_probability`, all but the least likely of the tokens above `xtc_threshold`. `mirostat` (version 2) aims at a
+    surprise of `mirostat_tau` bits per token, with learning rate `mirostat_eta`, and replaces top-k, top-p,
+    typical-p, min-p and XTC. `logit_bias` are pairs of a token id and the value added to its logit (−inf: never).
 
-    A model that thinks before it answers may do so for `max_thought_tokens`, which are none of `max_tokens`; one that
-    can be told whether to does if `thinks`. An answer that `is_open_ended` may be longer than `max_tokens`, as far as
-    the context has room; that is what is kept free for it.
-    `grammar` is GBNF text that forces the answer's form, `json_schema` a JSON schema that does (not both); `stop`
-    ends the answer before the string appears in it. `num_answers` are sampled apart; with `beam_width` > 1
-    the likeliest of as many beams is the answer, its log-probability divided by length^`length_penalty`.
+    A model that reasons before it answers may use `max_thought_tokens` for that, which do not count towards
+    `max_tokens`; a model whose reasoning can be switched reasons if `thinks`. An answer that `is_open_ended` may be
+    longer than `max_tokens` if the context has room; `max_tokens` is what is reserved for it.
+    `grammar` is GBNF text that constrains the answer, `json_schema` a JSON schema that does (not both); `stop`
+    ends the answer before the string appears in it. `num_answers` are sampled independently; with `beam_width` > 1
+    the answer is the likeliest of that many beams, its log-probability divided by length^`length_penalty`.
     """
 
     max_tokens: int = 1024
@@ -363,23 +371,23 @@ class SamplingParams:
     is_open_ended: bool = False
 
 
-# The model of questions that are answered by quotes.
+# The `model` of questions that are answered by quotes.
 QUOTES_ONLY = "none"
-# Of what the user wants of answers, beside what models are told anyway; in characters.
+# The longest instructions of a user, in characters; our own instructions do not count.
 MAX_INSTRUCTIONS = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the user asked.
+    """A question as it was asked.
 
-    `transcript` is what earlier answers of the same conversation returned, opaque to all but the prompt and the search.
+    `transcript` is what earlier answers of the same conversation returned; only the prompt and the search read it.
     `priority` says who waits for the answer. `model` is the file of the model that is to answer, "" for the chosen one,
-    "none" for quotes. `instructions` are what the user wants of every answer, beside what the model is told anyway.
-    With `unfinished`, an answer to it that broke off goes on, and nothing is searched for.
-    Unless it `searches`, it is put to the model alone, without the user's files; one that `is_verbatim` with nothing of
-    ours: its `instructions` are all that the model is told beside it. One that `is_raw` is all that the model reads, as
-    it stands, and what is written goes on from there.
+    "none" for quotes. `instructions` are the user's instructions for every answer, in addition to our own.
+    With `unfinished`, an interrupted answer to it is continued, and nothing is searched for.
+    Unless it `searches`, the model answers alone, without the user's files. A question that `is_verbatim` is sent
+    without our own instructions, only with `instructions`. One that `is_raw` is the whole prompt, unchanged, and the
+    model continues from there.
     """
 
     question_id: str
@@ -401,7 +409,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another answer to the same question, from the same passages; a conversation goes on from it by its `segments`."""
+    """Another answer to the same question, from the same passages; `segments` let a conversation continue from it."""
 
     text: str
     citations: tuple[Citation, ...]
@@ -412,10 +420,9 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """Passages that joined the evidence while an answer was being written, when `offset` characters of it were told.
+    """Passages that were added to the evidence while an answer was being written, after `offset` of its characters.
 
-    Of the answer's `passages` they are those from `first_passage` on, `num_passages` of them; citations of them come
-    behind `offset`.
+    They are `num_passages` of the answer's `passages`, from `first_passage` on; they are cited only after `offset`.
     """
 
     offset: int
@@ -425,10 +432,10 @@ class Refresh:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """An answer that broke off, as people see it: it was cut off by its length, stopped, or lost with the engine.
+    """An interrupted answer as it is shown: its length limit was reached, it was stopped, or the engine ended.
 
-    `segments` are what was returned of it: () where nothing was, and of its beginning alone where `text` has grown
-    since. The other fields are as in `Answer`.
+    `segments` are those that were returned: () if none were, and only those of its beginning if `text` has grown since.
+    The other fields are as in `Answer`.
     """
 
     text: str
@@ -444,10 +451,10 @@ class Unfinished:
 class Answer:
     """A finished answer. `model` is None when the answer is extractive: then the quotes are the answer.
 
-    `alternatives` are the others, where several were asked for (`SamplingParams.num_answers`). `passages` are those
-    that were found for the question, and behind them what `refreshes` brought, in the order in which it came.
-    `thoughts` are what the model thought before, "" where it did not. So many of the oldest turns of its conversation
-    as `turns_left_out` found no room in what the model read.
+    `alternatives` are the others, if several were requested (`SamplingParams.num_answers`). `passages` are those
+    found for the question, followed by those that `refreshes` added, in order of arrival. `thoughts` is the model's
+    reasoning, "" without any. `turns_left_out` counts the oldest turns of the conversation that did not fit into the
+    prompt.
     """
 
     text: str
@@ -466,16 +473,16 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """What a GGUF header says about the bytes of a model; exact, read before anything is loaded.
+    """The sizes of a model according to its GGUF header; exact, and read before anything is loaded.
 
     `layer_bytes[i]` are the weights of block i, `other_bytes` those outside the blocks (embeddings, norms and
-    the output head), of which `output_bytes` follow the last layer to a device. `kv_cell_bytes[i]` is what one
-    token's f16 keys and values take in layer i. Of a mixture of experts, `expert_share` of the layers' bytes are the
-    experts', of which a token uses the share `expert_use`. `width` is the length of a token's vector, 0 where it is not
-    known. `stage_bytes` is the largest part of a layer that is streamed by itself, 0 where that is all of it.
-    `state_bytes[i]` is what layer i keeps of each sequence whatever its length; none where there is no such layer.
-    `row_bytes` of `other_bytes` are tables of which a token touches one row, in main memory always. The planner
-    computes with nothing else.
+    the output head), of which `output_bytes` follow the last layer to a device. `kv_cell_bytes[i]` is the size of one
+    token's f16 keys and values in layer i. In a mixture of experts, `expert_share` of the layers' bytes belong to
+    experts, of which a token uses the share `expert_use`. `width` is the length of a token's vector, 0 if unknown.
+    `stage_bytes` is the largest part of a layer that is streamed separately, 0 if a layer is streamed whole.
+    `state_bytes[i]` is what layer i keeps per sequence, independent of its length; () without such layers.
+    `row_bytes` of `other_bytes` are tables of which a token reads one row; they are always in main memory. The planner
+    uses nothing else.
     """
 
     name: str
@@ -487,7 +494,6 @@ class ModelShape:
     kv_cell_bytes: tuple[int, ...]
     vocabulary_size: int
     file_bytes: int
-    has_chat_template: bool
     expert_share: float = 0.0
     expert_use: float = 1.0
     width: int = 0
@@ -501,7 +507,7 @@ class ModelShape:
 
     @property
     def slot_bytes(self) -> int:
-        """What a slot of the ring must hold."""
+        """The size of a slot of the ring."""
         return self.stage_bytes or max(self.layer_bytes, default=0)
 
     @property
@@ -511,7 +517,7 @@ class ModelShape:
 
     @property
     def head_bytes(self) -> int:
-        """What is read to choose a token; on a device it is a copy where it is the token embeddings."""
+        """Bytes that are read to choose a token; with tied embeddings a device holds a copy of them."""
         return self.other_bytes - self.row_bytes if self.ties_embeddings else self.output_bytes
 
     @property
@@ -525,11 +531,11 @@ class ModelShape:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """How far a file of the hub is on its way here: `num_bytes` of `total_bytes` (0: not known yet) are there.
+    """The progress of a file from the hub: `num_bytes` of `total_bytes` (0: not known yet) are downloaded.
 
-    `source` is OWNER/NAME/FILE. One that waits for others is `waiting`; one whose part of an earlier try is looked
-    through is `checking`; one that was `cut` goes on by itself, at `again_at` (seconds of the epoch; None: it tries
-    just now). `problem` says why it stopped, and `way_out` what can be done.
+    `source` is OWNER/NAME/FILE. `waiting`: other downloads go first. `checking`: the part from an earlier attempt is
+    verified. `cut`: it is retried automatically at `again_at` (seconds since the epoch; None: now). `problem` says why
+    it stopped, and `way_out` what can be done.
     """
 
     source: str
@@ -544,7 +550,7 @@ class Download:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether it comes, or will without anybody's doing."""
+        """Whether it is being downloaded, or will be without further action."""
         return self.state in ("waiting", "checking", "fetching", "cut")
 
 
@@ -552,7 +558,7 @@ class Download:
 class Span:
     """Bytes that one owner holds in one tier, and what for ("layers 0–27", "cells of 'Lease questions'").
 
-    `is_mapped`: pages of a file, which the system can take back when it is short of memory, and has to read again.
+    `is_mapped`: they are pages of a file, which the system can drop when memory is short and read again later.
     """
 
     owner: str

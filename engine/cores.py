@@ -1,4 +1,4 @@
-"""The cores, shared between answers that are written and questions that are searched for, as sharing.py decided.
+"""Sharing the cores between answers that are written and searches, as sharing.py decided.
 
 The retrieval thread says when it searches; the generation thread asks before each step whether it may compute now, and
 before each pass with how many threads. Usable from any thread.

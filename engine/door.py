@@ -1,7 +1,7 @@
-"""The door: where other Ragdoll processes of this user find the engine that holds a library, and are let in.
+"""The door: where other Ragdoll processes of this user find the engine that holds a library, and how they are let in.
 
-A file in the library, which only the user can read, names the address and a key that was made for this one engine. Both
-sides prove that they know the key, and neither says it: a stranger is told nothing, and nothing is told to a stranger
+A file in the library, which only the user can read, contains the address and a key created for this one engine. Both
+sides prove that they know the key without sending it: a stranger learns nothing, and neither does a stranger
 who has the address of an engine that was killed.
 """
 
@@ -25,7 +25,7 @@ from engine.config import Home, write_atomically
 
 log = logging.getLogger(__name__)
 FILE = "engine.door"
-# For who proves nothing; and for those inside to go, once they are sent away.
+# The time to prove the key; and the time for guests to leave once they are sent away.
 HANDSHAKE_S, LEAVING_S = 5.0, 1.0
 _LOCALHOST = "127.0.0.1"
 _BACKLOG = 64
@@ -34,18 +34,18 @@ _FOLDER, _SOCKET = "ragdoll-", "engine"
 # sockaddr_un.sun_path holds 108 bytes on Linux, 104 on others; the folder's name is made longer by eight.
 _MAX_FOLDER_BYTES = 100 - len(f"/{_FOLDER}12345678/{_SOCKET}")
 
-# The path of a socket, or a port of this machine where sockets have no path.
+# The path of a socket, or a local port where sockets have no path.
 Address = str | int
 
 
 class Door:
-    """Listens from when it is made until it is closed; made by who holds the library."""
+    """Listens from its creation until it is closed; created by the process that holds the library."""
 
     def __init__(self, home: Home, receive: Callable[[socket.socket], None]) -> None:
-        """`receive` is called for each who is let in, on a thread of its own, and may take as long as they stay.
+        """`receive` is called for each guest, on a thread of its own, and may take as long as the guest stays.
 
         Raises:
-            OSError: Nobody can be heard here.
+            OSError: No socket can be opened here.
         """
         self._home, self._receive = home, receive
         self._key = secrets.token_bytes(32)
@@ -66,11 +66,11 @@ class Door:
         self._thread.start()
 
     def close(self) -> None:
-        """Lets nobody in any more, and sends away who is inside; they are waited for a moment."""
+        """Stops listening, and disconnects all guests; waits a moment for them."""
         self._is_closed.set()
         with suppress(OSError):
             (self._home.library / FILE).unlink()
-        # It waits for somebody to come; not everywhere does it notice the first of these.
+        # This wakes the thread that accepts; on systems where it does not, the connection below does.
         hang_up(self._listening)
         with suppress(OSError):
             _connected(self._address).close()
@@ -93,7 +93,7 @@ class Door:
             except (OSError, RuntimeError) as error:
                 if self._is_closed.is_set():
                     return
-                # As when the process has no room for another file, or another thread.
+                # For example when the process cannot open another file or start another thread.
                 log.warning("nobody could be let in: %s", error)
                 self._is_closed.wait(1.0)
 
@@ -118,7 +118,7 @@ class Door:
 
 
 def knock(home: Home) -> socket.socket | None:
-    """A connection to the engine that holds the library; None where none that is ours listens."""
+    """A connection to the engine that holds the library; None if no engine of ours listens."""
     try:
         told = json.loads((home.library / FILE).read_bytes())
         address, key = told["address"], bytes.fromhex(told["key"])
@@ -132,16 +132,16 @@ def knock(home: Home) -> socket.socket | None:
 
 
 def hang_up(connection: socket.socket) -> None:
-    """Ends a connection for both sides, also for who waits for a line of it just now."""
+    """Ends a connection for both sides, also for a thread that is reading from it."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
 
-# --- who is there ---
+# --- proving the key ---
 
 
 def _is_known(connection: socket.socket, key: bytes) -> bool:
-    """The engine's side: whether a guest has the key, to whom it is proven then that we have it as well."""
+    """The engine's side: whether a guest has the key; proves to it then that we have it as well."""
     ours = secrets.token_bytes(_NONCE_BYTES)
     try:
         connection.settimeout(HANDSHAKE_S)
@@ -157,7 +157,7 @@ def _is_known(connection: socket.socket, key: bytes) -> bool:
 
 
 def _knows_us(connection: socket.socket, key: bytes) -> bool:
-    """The guest's side of the same."""
+    """The guest's side of the same exchange."""
     ours = secrets.token_bytes(_NONCE_BYTES)
     try:
         connection.settimeout(HANDSHAKE_S)
@@ -184,7 +184,7 @@ def _received(connection: socket.socket, num_bytes: int) -> bytes:
     return bytes(received)
 
 
-# --- where ---
+# --- the address ---
 
 
 def _listening(home: Home) -> tuple[socket.socket, Address]:
@@ -199,10 +199,10 @@ def _listening(home: Home) -> tuple[socket.socket, Address]:
 
 
 def _listening_in(folder: Path) -> tuple[socket.socket, str]:
-    """At a socket in a new folder below this one, which only the user may enter.
+    """Listens at a socket in a new folder below this one, which only the user may enter.
 
     Raises:
-        OSError: Its path is too long for a socket, or sockets cannot lie there, as on some sticks.
+        OSError: Its path is too long for a socket, or the file system has no sockets.
     """
     if len(os.fsencode(folder)) > _MAX_FOLDER_BYTES:
         raise OSError(f"the path of {folder} is too long")

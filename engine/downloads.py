@@ -1,4 +1,4 @@
-"""Downloads: models on their way here, one at a time, on a thread that is there as long as there are any."""
+"""Downloads: models are fetched one at a time, on a thread that exists only while there are any."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from engine.models.fetched import Fetched
 from engine.models.source import Folder, Source
 
 log = logging.getLogger(__name__)
-# So often it is told how far they are.
+# How often progress is published.
 TELL_SECONDS = 0.25
-# The rate is that of the last seconds; before that many of them it would be a guess.
+# The rate is that of the last seconds; earlier it would be a guess.
 WINDOW_SECONDS, JUDGE_SECONDS = 10.0, 1.0
-# A connection that is silent is not waited for when the engine ends: what came of it is on the disk.
+# The engine's end does not wait for a silent connection: what was downloaded is on the disk.
 STOP_SECONDS = 1.0
-# One that gave up for want of a connection is tried again after these, the last of them again and again.
+# A download whose connection failed is retried after these seconds; the last one is repeated.
 AGAIN_SECONDS = (60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0)
-# However long a pause the hub asks for, by a clock that may be wrong.
+# The longest pause, whatever the hub asks for: a clock may be wrong.
 LONGEST_PAUSE_SECONDS = 6 * 3600.0
-# So often it is looked whether the time has come: a machine that slept does not count its sleep as waiting.
+# How often to check whether a pause is over: on a machine that slept, the monotonic clock may have stood still.
 LOOK_SECONDS = 30.0
-# A clock that is put right by less is let be.
+# Smaller corrections of the clock are ignored.
 _TELL_SHIFT_SECONDS = 1.0
 
-# What is fetched: a file, or all that is needed of a repository.
+# What is downloaded: a file, or the needed files of a repository.
 Wanted = TypeVar("Wanted", Source, Folder)
 Pause = Callable[[float], object]
 Fetch = Callable[[Wanted, Pause], Generator[Fetched, None, None]]
 
 
 class Speed:
-    """How fast bytes come, by the last seconds."""
+    """The download rate over the last seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._samples: deque[tuple[float, int]] = deque()
 
     def note(self, num_bytes: int) -> float | None:
-        """Bytes a second, by how many are there now; None where that cannot be told yet."""
+        """Bytes per second, given how many there are now; None while it is unknown."""
         now, samples = self._clock(), self._samples
         if samples and num_bytes < samples[-1][1]:
             samples.clear()
@@ -62,10 +62,10 @@ class Speed:
 
 @dataclass(slots=True, eq=False)
 class _Job(Generic[Wanted]):
-    """`num_cuts` of its tries ended since `num_bytes` were there, and the next is not before `due` or `due_at`.
+    """`num_cuts` attempts failed since `num_bytes` were there, and the next is not before `due` or `due_at`.
 
-    `due` is of the clock that only goes on, and stands still while the machine sleeps; `due_at` of the epoch, by a
-    clock that goes on then, and may be set.
+    `due` is by the monotonic clock, which may stand still while the machine sleeps; `due_at` is by the wall
+    clock, which continues then, but may be set.
     """
 
     source: Wanted
@@ -76,12 +76,12 @@ class _Job(Generic[Wanted]):
     num_bytes: int = 0
 
     def wait_s(self, now: float, now_at: float) -> float:
-        """How long it is to wait, by whichever clock says less: one that was set back holds nothing up."""
+        """How long it is to wait, by the clock that says less: a clock that was set back delays nothing."""
         return min(self.due - now, self.due_at - now_at)
 
 
 class Downloads(Generic[Wanted]):
-    """Carries out what is asked of it from any thread; `publish` hears how all of them stand."""
+    """Downloads in the background, one at a time; usable from any thread. `publish` receives the state of all."""
 
     def __init__(
         self,
@@ -96,28 +96,28 @@ class Downloads(Generic[Wanted]):
         """Prepares.
 
         Args:
-            fetch: Brings a file here and does all that makes it one of ours; its pauses end when it is cancelled.
-            publish: Hears how they stand.
+            fetch: Downloads a file and puts it to use; its pauses end when it is cancelled.
+            publish: Receives the state of all downloads.
             clock: Seconds, for rates and pauses.
-            again_s: What is waited before one that was cut is tried again, the first time, the second, and so on.
-            told_as: Makes the event of how they stand.
-            wall_clock: Seconds of the epoch, by a clock that may be set.
-            look_s: So often it is looked whether a pause is over.
+            again_s: The pauses before the first retry of a failed connection, the second, and so on.
+            told_as: Makes the event from the state of all downloads.
+            wall_clock: Seconds since the epoch, by a clock that may be set.
+            look_s: How often to check whether a pause is over.
         """
         self._fetch: Fetch[Wanted] = fetch
         self._wall_clock, self._look_s = wall_clock, look_s
         self._publish, self._told_as, self._clock, self._again_s = publish, told_as, clock, again_s
         self._lock, self._telling = threading.Lock(), threading.Lock()
-        # Something waits, or need not be waited for any more.
+        # Set when a download was added, or cancelled.
         self._changed = threading.Condition(self._lock)
         self._waiting: deque[_Job[Wanted]] = deque()
-        # Those that are wanted: waiting, or on their way.
+        # Those that wait or are being downloaded.
         self._jobs: dict[Wanted, _Job[Wanted]] = {}
         self._told: dict[Wanted, Download] = {}
         self._thread: threading.Thread | None = None
 
     def start(self, source: Wanted) -> None:
-        """Fetches it behind those that were asked for before; one under way goes on, at once if it was cut."""
+        """Queues a download; one in progress continues, at once if its connection had failed."""
         with self._lock:
             before = self._told.get(source, Download(str(source)))
             if source in self._jobs:
@@ -128,7 +128,7 @@ class Downloads(Generic[Wanted]):
             else:
                 self._jobs[source] = job = _Job(source)
                 self._waiting.append(job)
-            # Whoever asked hears nothing of what went wrong before.
+            # Earlier problems are forgotten.
             self._told[source] = _in_line(before)
             self._changed.notify()
             if self._thread is None:
@@ -137,7 +137,7 @@ class Downloads(Generic[Wanted]):
         self._tell()
 
     def cancel(self, source: Wanted) -> None:
-        """Stops it, and waits for nothing; what was fetched is kept. Harmless where it has ended."""
+        """Stops it soon, and returns at once; what was downloaded is kept. Harmless if it has ended."""
         with self._lock:
             job = self._jobs.pop(source, None)
             if job is None:
@@ -148,7 +148,7 @@ class Downloads(Generic[Wanted]):
         self._tell()
 
     def forget(self, source: Wanted) -> None:
-        """Stops it likewise, and tells of it no more."""
+        """Stops it likewise, and removes it from the list."""
         self.cancel(source)
         with self._lock:
             if source not in self._jobs:
@@ -156,7 +156,7 @@ class Downloads(Generic[Wanted]):
         self._tell()
 
     def now(self) -> dict[str, Download]:
-        """How those stand that were asked for since the start, by their sources."""
+        """The state of all downloads since the start, by source."""
         with self._lock:
             return {str(source): download for source, download in self._told.items()}
 
@@ -183,11 +183,11 @@ class Downloads(Generic[Wanted]):
                 self._end(job, partial(_failed, error))
             except Exception as error:
                 log.exception("getting %s failed", job.source)
-                failure = RagdollError(f"Getting the model failed: {error}.", "Look into the log, and try again.")
+                failure = RagdollError(f"The download of the model failed: {error}.", "See the log, and try again.")
                 self._end(job, partial(_failed, failure))
 
     def _next(self) -> _Job[Wanted] | None:
-        """The first whose time has come; None when nothing waits any more."""
+        """The first one that is due; None when none waits any more."""
         while True:
             with self._changed:
                 waiting = [job for job in self._waiting if not job.is_cancelled.is_set()]
@@ -209,7 +209,7 @@ class Downloads(Generic[Wanted]):
                 self._tell()
 
     def _follow_clock(self, waiting: Sequence[_Job[Wanted]], now: float, now_at: float) -> bool:
-        """Has those that wait say when they are tried by a clock that was set back; whether any says so now."""
+        """Corrects the announced times of retries after the clock was set; whether any has changed."""
         were_late = [job for job in waiting if job.due_at - now_at > job.due - now + _TELL_SHIFT_SECONDS]
         for job in were_late:
             job.due_at = now_at + job.due - now
@@ -235,7 +235,7 @@ class Downloads(Generic[Wanted]):
         self._tell()
 
     def _put_off(self, job: _Job[Wanted], cut: DownloadCut) -> None:
-        """Has it wait, the longer the more often it was cut without having brought anything."""
+        """Schedules a retry, later after each attempt that downloaded nothing."""
         with self._lock:
             if self._jobs.get(job.source) is not job:
                 return
@@ -252,18 +252,18 @@ class Downloads(Generic[Wanted]):
     def _end(self, job: _Job[Wanted], ended: Callable[[Download], Download]) -> None:
         with self._lock:
             if self._jobs.get(job.source, job) is not job:
-                # It was cancelled and asked for again.
+                # It was cancelled and queued again.
                 return
             download = ended(self._told.get(job.source, Download(str(job.source))))
             if job.is_cancelled.is_set() and download.state != "there":
-                # Nobody wants to hear what was wrong with it.
+                # It was cancelled, so its problem is not reported.
                 return
             self._jobs.pop(job.source, None)
             self._told[job.source] = download
         self._tell()
 
     def _tell(self) -> None:
-        # One after the other, so that the last that is told is how they stand.
+        # Under a lock, so that the state published last is the newest.
         with self._telling:
             self._publish(self._told_as(tuple(self.now().values())))
 
@@ -294,7 +294,7 @@ def _arrived(told: Download) -> Download:
 
 
 def _cut(cut: DownloadCut, told: Download, again_at: float) -> Download:
-    way_out = "It goes on by itself once that is over; what was fetched is kept."
+    way_out = "The download continues by itself after that; what was downloaded is kept."
     return replace(_at_rest(told), state="cut", problem=cut.sentence, way_out=way_out, again_at=again_at)
 
 

@@ -1,7 +1,7 @@
-"""Vectors for whoever brings texts of their own: made as documents' are, on a thread that nobody else waits for.
+"""Vectors for texts that callers supply: made as those of documents are, on a thread that no other work waits for.
 
-They give way to questions as indexing does, so one who gives way rests for seconds; on a thread of searches, or among
-those that requests share, others would rest with it.
+They give way to questions as indexing does, which means pauses of seconds; on a thread of searches, or among
+those that requests share, other work would pause with them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.stores import Stores
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModel:
-    """What there is to know of one before anything is embedded."""
+    """What is known of a model before anything is embedded."""
 
     name: str
     dimensions: int
@@ -39,14 +39,14 @@ class Embedded:
 
 
 class Embedding:
-    """One thread, which begins with the first texts; who asks first has them first. From any thread."""
+    """One thread, which starts with the first texts and serves requests in order. From any thread."""
 
     def __init__(self, open_stores: Callable[[], Stores]) -> None:
         self._open_stores = open_stores
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="embedding")
 
     def embed(self, texts: Sequence[str]) -> Future[Embedded]:
-        """Vectors of texts of any length, to be had later; cancelled before it is their turn, they are not made.
+        """A future of the vectors of texts of any length; cancelled before their turn, they are not computed.
 
         The future raises EmbedderUnavailable where the model cannot be loaded.
 
@@ -59,11 +59,11 @@ class Embedding:
             raise RagdollError("Ragdoll is closing.") from error
 
     def stop(self) -> None:
-        """Ends the thread after the texts that it is at; those that wait are cancelled. A second call does nothing."""
+        """Ends the thread after the current texts; waiting ones are cancelled. A second call does nothing."""
         self._thread.shutdown(cancel_futures=True)
 
     def _embedded(self, texts: Sequence[str]) -> Embedded:
-        # Kept until the end: what nobody uses any more is closed after a move to another model.
+        # Kept until the end: what is no longer used is closed after a move to another model.
         stores = self._open_stores()
         vectors = stores.embedder.embed_whole(texts)
         embedder = stores.embedder

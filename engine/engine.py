@@ -1,4 +1,4 @@
-"""Engine: what one can ask of a library, and the parts that do it; every question is answered for until it has ended.
+"""Engine: the public interface of a library. Every question ends exactly once: finished, cancelled or failed.
 
     with Engine.open() as engine:
         engine.add(["~/Documents"])
@@ -6,8 +6,8 @@
 
 One engine holds a data folder at a time. Calls are safe from any thread; events come on the engine's threads.
 
-How it begins and ends, and what is of all of it (settings, memory), is its life cycle; each kind of call goes on from
-that: files come into the library, questions are asked of it, and models answer them.
+`LifeCycle` starts and closes it and holds what concerns all of it (settings, memory); three classes add the calls:
+reading files into the library, asking questions, and managing models.
 """
 
 from __future__ import annotations
@@ -18,4 +18,4 @@ from engine.question_calls import QuestionCalls
 
 
 class Engine(LibraryCalls, QuestionCalls, ModelCalls):
-    """The library and its answers. Make it with `open` (or hand in a listener, as the host does) and close it."""
+    """The library and its answers. Create it with `open` (or with a listener, as the host does) and close it."""

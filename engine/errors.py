@@ -1,7 +1,7 @@
 """Everything that can go wrong in the engine, named once; each error is a sentence and a way out.
 
 RagdollError
-├── ProtocolError            a line on the pipe that is no message of ours
+├── ProtocolError            a line that is not a message of ours
 ├── BadRequest               a request whose arguments cannot be carried out as given
 ├── Cancelled                the work was stopped because its asker no longer wants it
 ├── EngineGone               the running engine that a command had called ended before it was done
@@ -12,7 +12,7 @@ RagdollError
 │   ├── HomeUnusable         our own folders, or a file in them, cannot be used
 │   ├── DiskFull             no room to write what must be durable
 │   ├── EmbedderUnavailable  the embedding model cannot be loaded
-│   ├── EmbedderUntried      nobody knows yet whether it can be: the trial was ended, or a file could not be read
+│   ├── EmbedderUntried      whether it can be loaded is unknown: the trial was ended, or a file could not be read
 │   ├── EmbedderMismatch     the library's vectors come from another embedding model
 │   └── DocumentUnreadable   one file cannot be indexed; all others are
 │       ├── DocumentEmpty
@@ -23,23 +23,23 @@ RagdollError
 │       └── ParserGaveUp     the parser ran out of time or memory, or crashed
 ├── ModelError
 │   ├── ModelFileInvalid     not a GGUF file, cut short, or of an unknown architecture
-│   ├── ModelUnreadable      the system did not let us read it; nothing is known of what is in it
+│   ├── ModelUnreadable      the system did not let us read it; its content is unknown
 │   ├── ModelNotFound
-│   ├── DownloadFailed       it could not be fetched from the hub; what was fetched of it is kept
-│   │   └── DownloadCut      the connection failed or the hub is busy: it may go on by itself
+│   ├── DownloadFailed       it could not be downloaded; what was downloaded of it is kept
+│   │   └── DownloadCut      the connection failed or the hub is busy: it may be retried automatically
 │   ├── NotStreamable        its layers cannot be read one by one; it has to fit into memory
 │   └── ModelLoadFailed
-│       ├── NoRoomToLoad     there is not enough memory for it as it was to be loaded
+│       ├── NoRoomToLoad     there is not enough memory to load it as planned
 │       └── LoadAbandoned    another model was chosen while this one was being loaded
 └── GenerationError
     ├── PromptTooLong        question and instructions alone do not fit the context
     ├── NoCells              no KV cell is free
-    ├── WeightsChanged       the file that layers are read from is another by now, or gone; the model is loaded anew
+    ├── WeightsChanged       the file that layers are read from was replaced or is gone; the model is loaded again
     └── DecodeFailed
         ├── NoRoomToCompute  an allocation failed in the middle of it; with less it may succeed
         └── WeightsNotRead   a layer could not be read from the disk in time; the step can be repeated
 
-A document that is *skipped* (empty, unsupported, encrypted: nothing is wrong with us) and one that
+A document that is *skipped* (empty, unsupported, encrypted: not a fault of ours) and one that
 *failed* (broken, timed out, crashed) differ in `DocumentUnreadable.state`.
 """
 
@@ -77,7 +77,7 @@ class RagdollError(Exception):
 
 
 class ProtocolError(RagdollError):
-    """A line on the pipe is no message of ours, or speaks another protocol version."""
+    """A line is not a message of ours, or is of another protocol version."""
 
 
 class BadRequest(RagdollError):
@@ -89,7 +89,7 @@ class Cancelled(RagdollError):
 
 
 class EngineGone(RagdollError):
-    """A command had called the engine of the open window, and that ended in the middle of it."""
+    """The engine of the open window ended while it carried out a command."""
 
 
 class LibraryError(RagdollError):
@@ -105,7 +105,7 @@ class NothingThere(LibraryError):
 
     @classmethod
     def any_more(cls) -> NothingThere:
-        """Of a document that was there."""
+        """For a document that has been removed."""
         return cls("The document is not in the library any more.", "The library page lists what is.")
 
 
@@ -118,10 +118,10 @@ class HomeUnusable(LibraryError):
 
     @classmethod
     def by(cls, error: OSError, path: Path) -> HomeUnusable:
-        """`path` is named where the system's error names none."""
+        """`path` is named if the system's error names no file."""
         return cls(
             f"Ragdoll cannot use {error.filename or path}: {error.strerror or error}.",
-            "Make it yours or move it away, or name another folder in RAGDOLL_HOME.",
+            "Make it writable or move it away, or set RAGDOLL_HOME to another folder.",
         )
 
 
@@ -134,7 +134,7 @@ class EmbedderUnavailable(LibraryError):
 
 
 class EmbedderUntried(LibraryError):
-    """Whether an embedding model can be loaded is not known: its trial was ended, or the system had no file for it."""
+    """Whether an embedding model can be loaded is unknown: its trial was ended, or a file could not be read."""
 
 
 class EmbedderMismatch(LibraryError):
@@ -142,7 +142,7 @@ class EmbedderMismatch(LibraryError):
 
 
 class DocumentUnreadable(LibraryError):
-    """The file is there but its text cannot be had; the rest of the folder is indexed."""
+    """The file exists but its text cannot be read; the rest of the folder is indexed."""
 
     state: ClassVar[Literal["skipped", "failed"]] = "failed"
     need: ClassVar[Literal["", "password", "ocr"]] = ""
@@ -193,7 +193,7 @@ class ModelFileInvalid(ModelError):
 
 
 class ModelUnreadable(ModelError):
-    """The system did not let us read a model file, now at least; what is in it may be all right."""
+    """The system did not let us read a model file, at least now; its content may be valid."""
 
 
 class ModelNotFound(ModelError):
@@ -201,11 +201,11 @@ class ModelNotFound(ModelError):
 
 
 class DownloadFailed(ModelError):
-    """A model could not be fetched from the hub."""
+    """A model could not be downloaded from the hub."""
 
 
 class DownloadCut(DownloadFailed):
-    """The connection failed, or the hub is busy; after `wait_s` seconds (None: it did not say) it may go on."""
+    """The connection failed, or the hub is busy; it may be retried after `wait_s` seconds (None: unknown)."""
 
     def __init__(self, sentence: str, way_out: str = "", wait_s: float | None = None) -> None:
         super().__init__(sentence, way_out)
@@ -215,7 +215,7 @@ class DownloadCut(DownloadFailed):
 class NotStreamable(ModelError):
     """The layers of a model cannot be read from the disk one by one, so all of it has to fit into memory.
 
-    `may_pass`: that is for what the disk did just now, and has nothing to do with the model.
+    `may_pass`: the cause is a temporary state of the disk, not the model.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class ModelLoadFailed(ModelError):
 
 
 class NoRoomToLoad(ModelLoadFailed):
-    """A device or the memory has less free than the weights or the context were to take; `is_in_memory`: the latter."""
+    """A device has less free memory than weights or context need; `is_in_memory`: main memory has."""
 
     def __init__(self, sentence: str, way_out: str = "", *, is_in_memory: bool = False) -> None:
         super().__init__(sentence, way_out)
@@ -262,17 +262,17 @@ class DecodeFailed(GenerationError):
 
 
 class WeightsChanged(GenerationError):
-    """The file that layers are read from is another by now, or its drive has gone: the model has to be loaded anew."""
+    """The file that layers are read from was replaced, or its drive is gone: the model has to be loaded again."""
 
 
 class NoRoomToCompute(DecodeFailed):
-    """Memory or a device had no room for what a pass computes (`llama_decode` returned -2); less of it may have."""
+    """An allocation failed in a pass (`llama_decode` returned -2); a smaller pass may succeed."""
 
 
 class WeightsNotRead(DecodeFailed):
-    """A layer was not there when it was to be computed; what was computed means nothing, and may be tried again.
+    """A layer was missing when it was needed; the result of the pass is invalid, and the pass may be repeated.
 
-    `drive_failed`: where that fails as well, it always will with the file as it was opened, also once it is back.
+    `drive_failed`: if the repetition fails too, it always will with the open file, even once the drive is back.
     """
 
     def __init__(self, sentence: str, way_out: str = "", *, drive_failed: bool = False) -> None:

@@ -1,7 +1,7 @@
-"""What the engine says while it works: frozen values handed to whoever subscribed, inside the process.
+"""Events: frozen values that the engine publishes to its subscribers while it works, inside the process.
 
-The wire's notifications (protocol/notices.py) are these, mapped in notices.py; the command line and the tests
-listen to them directly. A listener is called on the thread that publishes, so it only queues and returns.
+Notifications on the wire (protocol/notices.py) are made from them in notices.py; the command line and the tests
+subscribe to them directly. A listener is called on the thread that publishes, so it only queues and returns.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ class PhaseChanged:
 
 @dataclass(frozen=True, slots=True)
 class ProblemFound:
-    """Something that people had better know, in a sentence; the engine works on."""
+    """A problem that the user should know about, in a sentence; the engine continues."""
 
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsChanged:
-    """Some setting is another than before, whoever changed it."""
+    """A setting was changed, in the window, by a command or in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexProgressed:
     """Where the indexing job stands; rate and ETA are None until they are known.
 
-    `gives_way`: it is slow because somebody waits for an answer.
+    `gives_way`: it is slowed down because a user waits for an answer.
     """
 
     documents_done: int
@@ -50,13 +50,12 @@ class IndexProgressed:
     is_paused: bool = False
     bytes_done: int = 0
     bytes_total: int = 0
-    documents_per_second: float | None = None
     gives_way: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class IndexFinished:
-    """What a job did. `skipped` and `failed` hold (path, reason); `in_part` too, of what was left out when indexed."""
+    """What a job did. `skipped`, `failed` and `in_part` (indexed, but not all of it) hold pairs of path and reason."""
 
     indexed: int
     unchanged: int
@@ -90,7 +89,7 @@ class AnswerStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class PassagesFound:
-    """Retrieval is done: the passages, the reader's quotes, and how much of the library they are."""
+    """Retrieval has ended: the passages, the reader's quotes, and how much of the library they come from."""
 
     question_id: str
     passages: tuple[Passage, ...]
@@ -100,7 +99,7 @@ class PassagesFound:
 
 @dataclass(frozen=True, slots=True)
 class PromptMade:
-    """A model is going to read so many tokens for a question, kept ones among them; a later one takes its place."""
+    """The prompt of a question has `num_tokens` tokens, cached ones included; a later event replaces this one."""
 
     question_id: str
     num_tokens: int
@@ -116,7 +115,7 @@ class TokensGenerated:
 
 @dataclass(frozen=True, slots=True)
 class ThoughtsGenerated:
-    """The next piece of what a model thinks before it answers; whole characters only."""
+    """The next piece of a model's reasoning before the answer; whole characters only."""
 
     question_id: str
     text: str
@@ -124,10 +123,10 @@ class ThoughtsGenerated:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRefreshed:
-    """A long answer goes on from more passages than it began with (PipeRAG): they were searched for as it was written.
+    """A long answer continues with more passages than it began with (PipeRAG), found while it was being written.
 
-    `passages` are the new ones, to be put behind those that are known; see `Refresh`. Of the `retrieval_s` seconds
-    that finding them took, `hidden_s` went by while the answer was being written as fast as before.
+    `passages` are the new ones, which follow those published before; see `Refresh`. Finding them took `retrieval_s`
+    seconds, of which `hidden_s` overlapped with writing at full speed.
     """
 
     question_id: str
@@ -139,7 +138,7 @@ class EvidenceRefreshed:
 
 @dataclass(frozen=True, slots=True)
 class PassagesRecalled:
-    """An answer cites passages of earlier turns that were not found for it again: they go behind the known ones."""
+    """An answer cites passages of earlier turns that were not found for it: they follow those published before."""
 
     question_id: str
     passages: tuple[Passage, ...]
@@ -154,7 +153,7 @@ class AnswerFinished:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCancelled:
-    """`segments` are for the next prompt of the conversation, as `Answer.segments`; () where nothing was written."""
+    """`segments` are for the next prompt of the conversation, as `Answer.segments`; () if nothing was written."""
 
     question_id: str
     segments: tuple[dict[str, Any], ...] = ()
@@ -177,10 +176,10 @@ class ModelStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class ModelSwitched:
-    """Between two tokens, the weights of one model came into memory where those of another had been.
+    """Between two tokens, the weights of one model replaced those of another in memory.
 
-    `path` and `name` are of the one that came, `left` is the path of the one that computed before. To make room took
-    `out_seconds`; what came, of `moved_bytes`, held its first steps up for `in_seconds`.
+    `path` and `name` are of the model that was loaded, `left` is the path of the one that it replaced. Making room took
+    `out_seconds`; loading `moved_bytes` delayed its first steps by `in_seconds`.
     """
 
     path: str
@@ -193,11 +192,10 @@ class ModelSwitched:
 
 @dataclass(frozen=True, slots=True)
 class PlacementSettled:
-    """A placement that was asked for is in force, or cannot be: then everything stays as it was, and `sentence` why.
+    """A requested placement is in force, or was refused: then nothing has changed, and `sentence` says why.
 
-    Answers that were being written stood still for `pause_seconds`. The placement in force is the loader's. `changed`
-    are the differences that were wanted, in words. `cause` is why it was asked for by whoever answers; "" where it was
-    planned.
+    Answers in progress paused for `pause_seconds`. The placement in force is the loader's. `changed` describes the
+    requested differences. `cause` says why the generation thread requested it; "" for a planned one.
     """
 
     is_in_force: bool
@@ -209,7 +207,7 @@ class PlacementSettled:
 
 @dataclass(frozen=True, slots=True)
 class MemoryShort:
-    """An allocation failed, and something was given up so that work goes on; `sentence` says both."""
+    """An allocation failed, and something was given up so that work can continue; `sentence` says both."""
 
     tier: Tier
     sentence: str
@@ -217,12 +215,12 @@ class MemoryShort:
 
 @dataclass(frozen=True, slots=True)
 class MemoryChanged:
-    """Somebody took or gave back bytes; the ledger holds the figures."""
+    """Bytes were reserved or released; the ledger holds the figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuringProgressed:
-    """The loaded model is being measured (rehearsing.py): so many points are done; 0 of 0 once nothing is."""
+    """The loaded model is being measured (rehearsing.py): `done` of `total` points; 0 of 0 when it has ended."""
 
     done: int
     total: int
@@ -230,14 +228,21 @@ class MeasuringProgressed:
 
 @dataclass(frozen=True, slots=True)
 class DownloadsChanged:
-    """How all models stand that were to be got since the start."""
+    """The state of all model downloads since the engine started."""
 
     downloads: tuple[Download, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderDownloadsChanged:
-    """How all embedding models stand that were to be got since the start."""
+    """The state of all downloads of embedding models since the engine started."""
+
+    downloads: tuple[Download, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RerankerDownloadsChanged:
+    """The state of all downloads of rerankers since the engine started."""
 
     downloads: tuple[Download, ...]
 
@@ -269,5 +274,6 @@ Event = (
     | MeasuringProgressed
     | DownloadsChanged
     | EmbedderDownloadsChanged
+    | RerankerDownloadsChanged
 )
 Publish = Callable[[Event], None]

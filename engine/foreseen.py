@@ -1,4 +1,4 @@
-"""What is bound to come: the memory that libraries and the embedding model take once somebody asks for them.
+"""Memory that will be needed: what libraries and the embedding model take once they are used.
 
 A model may be placed before they are there. Were their room given to it, they would find none when they come, and the
 system would end the engine. So what they took the last time is remembered, and counts until they are there again.

@@ -1,6 +1,6 @@
-"""Getting models: the catalogue as it stands here, files of the hub on their way to the shelf, and their end.
+"""Downloading models: the catalogue as it stands here, files of the hub on their way to the list, and deleting them.
 
-The hub is asked for nothing unless somebody wants a model of it, or a list of those in a repository.
+Nothing is sent to the hub unless the user wants a model from it, or a list of those in a repository.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.models.hub_search import Wanted
 from engine.models.source import Folder, Source, meant_by
 from engine.protocol import CatalogueEntry, FoundModel, HubFiles, HubRepository, ModelEntry
 
-# So long a model that is in use is waited for; one that is being loaded may take minutes.
+# How long to wait for a model that is in use; one that is being loaded may take minutes.
 LET_GO_SECONDS = 10.0
 
 
@@ -46,15 +46,15 @@ class Getting:
         Args:
             home: Our folders.
             settings: Those in force.
-            choice: Keeps the shelf.
+            choice: Keeps the list of models.
             publish: Where events go.
-            let_go: Frees a model that nobody waits for, and says whether it is free.
+            let_go: Frees a model that no user waits for, and says whether it is free.
         """
         self._home, self._settings, self._choice, self._let_go = home, settings, choice, let_go
         self._downloads = Downloads(self._fetched, publish)
 
     def catalogue(self) -> tuple[CatalogueEntry, ...]:
-        """The models that are known, about how large each is and how it would run here, and how far it is here."""
+        """The known models: about how large each is, how it would run here, and the progress of its download."""
         told = self._downloads.now()
         stand = [self._standing(Source.parse(known.source), told, known.file) for known in CATALOGUE]
         entries = self._choice.to_be_had([(known, place) for known, (place, _) in zip(CATALOGUE, stand, strict=True)])
@@ -64,16 +64,16 @@ class Getting:
         )
 
     def others(self) -> tuple[CatalogueEntry, ...]:
-        """Models that are not in the catalogue and are on their way here, were stopped on it, or are here in part."""
+        """Models outside the catalogue that are being downloaded, were stopped, or are here in part."""
         told, known = self._downloads.now(), {one.source for one in CATALOGUE}
         begun = {*map(Source.parse, told), *(source for folder in self._folders for source in begun_below(folder))}
         entries = [self._described(Offer(source, 0)) for source in sorted(begun, key=str) if str(source) not in known]
         return tuple(one for one in entries if one.download.problem or one.download.state not in ("absent", "there"))
 
     def look_up(self, name: str) -> HubFiles:
-        """What a person means by the link or the name of a model: one file, or those of a repository to choose from.
+        """What the link or the name of a model refers to: one file, or those of a repository to choose from.
 
-        The hub is asked for these only.
+        The hub is asked only for those of a repository.
 
         Raises:
             BadRequest: Nothing is called so.
@@ -86,7 +86,7 @@ class Getting:
         return HubFiles(folder=str(meant), files=tuple(self._with_fit(map(self._described, offers), meant)))
 
     def search(self, words: str) -> tuple[HubRepository, ...]:
-        """The repositories of the hub that are called like some words, which are sent to it; never none.
+        """The repositories of the hub whose names match some words, which are sent to it; at least one.
 
         Raises:
             BadRequest: There are no words.
@@ -99,14 +99,14 @@ class Getting:
         )
 
     def start(self, name: str) -> None:
-        """Fetches a model in the background. Raises BadRequest where nothing is called so."""
+        """Downloads a model in the background. Raises BadRequest for an invalid name."""
         self._downloads.start(self._source(name))
 
     def cancel(self, name: str) -> None:
         self._downloads.cancel(self._source(name))
 
     def discard(self, name: str) -> None:
-        """Removes what was fetched of a model that is not whole, wherever it lies."""
+        """Deletes what was downloaded of an incomplete model, in any of our folders."""
         source = self._source(name)
         self._downloads.forget(source)
         is_whole = all(place.is_file() for place in self._places_of(source))
@@ -116,24 +116,24 @@ class Getting:
                     part.unlink(missing_ok=True)
 
     def get(self, name: str, pause: Pause) -> Generator[Fetched, None, Path]:
-        """Fetches a model and tells how far it is; closed in between, it keeps what is there.
+        """Downloads a model and yields its progress; if closed, it keeps what was downloaded.
 
         Returns:
             Where it is.
 
         Raises:
             BadRequest: Nothing is called so.
-            DownloadFailed: The hub does not give it, or what came is not what the hub says it has.
+            DownloadFailed: The hub refuses it, or the file does not match its checksum.
             DiskFull: There is no room for it.
-            ModelFileInvalid: It came, and cannot be used.
-            ModelUnreadable, ModelNotFound: It came, and could not be read just now.
+            ModelFileInvalid: It was downloaded, but cannot be used.
+            ModelUnreadable, ModelNotFound: It was downloaded, but could not be read just now.
         """
         source = self._source(name)
         yield from self._fetched(source, pause)
         return self._places_of(source)[0]
 
     def on_shelf(self) -> tuple[ModelEntry, ...]:
-        """The models on the shelf, and what deleting each would free."""
+        """The models on the list, and what deleting each would free."""
         return tuple(
             entry.model_copy(update={"deletable_bytes": found.num_bytes})
             if (found := self._deletable(Path(entry.path))) is not None
@@ -142,24 +142,24 @@ class Getting:
         )
 
     def elsewhere(self) -> tuple[FoundModel, ...]:
-        """Models that are on this computer and not on the shelf; it is looked for them where such files lie."""
+        """Models on this computer that are not on the list, found where applications keep them."""
         return self._choice.elsewhere(self._folders)
 
     def delete(self, path: Path) -> None:
-        """Deletes the files of a model that was got, and takes it off the shelf.
+        """Deletes the files of a downloaded model, and removes it from the list.
 
         Raises:
             ModelNotFound: There is no such model.
-            BadRequest: They lie outside of the folder of models, or somebody waits for what it writes.
-            ModelError: The system does not let us delete them.
+            BadRequest: They are outside the folder of models, or the model is in use.
+            ModelError: The system refuses to delete them.
         """
         found = self._deletable(path)
         if found is None and str(path) not in self._settings().known and not path.exists():
-            raise ModelNotFound(f"There is no model {path.name} here.", "The list of models says what there is.")
+            raise ModelNotFound(f"There is no model {path.name} here.", "See the list of models.")
         if found is None:
             raise BadRequest(
                 f"{path.name} is not in the folder of models, and stays where it is.",
-                "Forget it here, and delete it yourself.",
+                "Remove it from the list here, and delete the file yourself.",
             )
         names = self._names_of(path, found)
         if not all(map(self._is_let_go, names)):
@@ -171,7 +171,7 @@ class Getting:
         except OSError as error:
             raise ModelError(
                 f"{path.name} could not be deleted: {error.strerror or error}.",
-                "Look whether another program uses it, and whether the folder may be written to.",
+                "Check that no other program uses it, and that the folder can be written to.",
             ) from error
         for name in names:
             self._choice.forget(name)
@@ -185,14 +185,14 @@ class Getting:
 
     @property
     def _folders(self) -> tuple[Path, ...]:
-        """That one, and those before it: what was got before the folder was changed stays where it is."""
+        """The folder of models and earlier ones: downloads from before a change of the folder stay where they are."""
         return self._home.model_folders(self._settings())
 
     def _deletable(self, path: Path) -> Deletable | None:
         return deletable(path, self._folders)
 
     def _names_of(self, path: Path, found: Deletable) -> list[Path]:
-        """How it is called here: by links, and by each of its files, one model may have several names."""
+        """All paths of a model on the list: because of links and several files, there may be more than one."""
         models = self._settings()
         others = [Path(one) for one in dict.fromkeys((*models.known, models.current)) if one and Path(one) != path]
         return [path, *(other for other in others if _leads_to(other, found.files))]
@@ -212,11 +212,11 @@ class Getting:
     def _source(self, name: str) -> Source:
         meant = self._meant(name)
         if isinstance(meant, Folder):
-            raise BadRequest(f"{meant} is no single model.", "Name one of its files: OWNER/NAME/FILE.gguf.")
+            raise BadRequest(f"{meant} is not a single model.", "Name one of its files: OWNER/NAME/FILE.gguf.")
         return meant
 
     def _places_of(self, source: Source) -> list[Path]:
-        """Where its files are, or parts of them, or else will be."""
+        """The folder in which its files, or parts of them, are or will be."""
         return [_where_it_lies(places) for places in zip(*map(source.pieces_below, self._folders), strict=True)]
 
     def _fetched(self, source: Source, pause: Pause) -> Generator[Fetched, None, None]:
@@ -232,23 +232,23 @@ class Getting:
         except ModelFileInvalid as error:
             if was_here:
                 raise
-            # On no list, nobody would find it again.
+            # Without being on the list, it could not be found again.
             for place in places:
                 place.unlink(missing_ok=True)
             raise ModelFileInvalid(f"{error.sentence} It was removed again.", error.way_out) from error
         except (ModelUnreadable, ModelNotFound) as error:
-            # A disk that did not answer for a moment says nothing of what is on it.
-            raise type(error)(error.sentence, "Get it again: what came is kept, and is not fetched twice.") from error
+            # A disk that does not answer for a moment says nothing about what is on it.
+            raise type(error)(error.sentence, "Get it again: what was downloaded is kept.") from error
 
     def _tidy(self, source: Source) -> None:
-        """Removes what else was begun of a model that is whole, where the system lets us."""
+        """Deletes unfinished parts of a complete model, as far as the system allows it."""
         for folder in self._folders:
             for part in (part for place in source.pieces_below(folder) for part in parts_of(place)):
                 with suppress(OSError):
                     part.unlink()
 
     def _brought(self, places: Iterable[Path], targets: Iterable[Path]) -> Generator[Fetched, None, None]:
-        """Moves what lies in an earlier folder, where its disk may have no room for the rest."""
+        """Moves a part from an earlier folder, whose disk may have no room for the rest."""
         moves = [
             (file, target.with_name(file.name))
             for place, target in zip(places, targets, strict=True)
@@ -260,9 +260,9 @@ class Getting:
             yield from carry(moves)
 
     def _standing(self, source: Source, told: dict[str, Download], pattern: str) -> tuple[Path, Download]:
-        """Where its file is or will be, and how far it is on its way; `pattern` is how one on the shelf ends."""
+        """Where its file is or will be, and its progress; `pattern` is the ending of paths on the list."""
         listed = (path for path in map(Path, self._settings().known) if path.match(pattern))
-        # One that was removed from its folder is listed still, when another folder has it.
+        # A file that was removed from its folder may still exist in another folder.
         there = next((path for path in listed if path.is_file()), None)
         if there is not None:
             return there, Download(str(source), "there")
@@ -271,14 +271,14 @@ class Getting:
         return places[0], download if download.is_under_way else _as_it_lies(places, download)
 
     def _described(self, offer: Offer) -> CatalogueEntry:
-        """A model of which no more is known than its size, if that."""
+        """A model of which at most the size is known."""
         place, download = self._standing(offer.source, self._downloads.now(), str(offer.source))
         name = offer.source.file.rpartition("/")[2].removesuffix(".gguf")
         model = ModelEntry(path=str(place), name=name, file_bytes=offer.num_bytes or download.total_bytes)
         return CatalogueEntry(source=str(offer.source), model=model, download=download, is_estimate=False)
 
     def _with_fit(self, entries: Iterable[CatalogueEntry], folder: Folder) -> Iterable[CatalogueEntry]:
-        """The same, with how they would run here, where the catalogue knows what model it is."""
+        """The same, with how they would run here, if the catalogue knows the model."""
         known, entries = in_repository(folder.repo), list(entries)
         if known is None:
             return entries
@@ -292,20 +292,20 @@ class Getting:
 
 
 def _leads_to(path: Path, files: Sequence[Path]) -> bool:
-    # One that leads in circles, or has a NUL in it, leads to none of them.
+    # A path that is a cycle of links, or contains a NUL, leads to none of them.
     with suppress(OSError, RuntimeError, ValueError):
         return path.resolve() in files
     return False
 
 
 def _where_it_lies(places: Sequence[Path]) -> Path:
-    """The first of them with the file, or else with a part of it, or else the first."""
+    """The first folder with the file, otherwise with a part of it, otherwise the first."""
     whole = (place for place in places if place.is_file())
     return next(whole, None) or next((place for place in places if parts_of(place)), places[0])
 
 
 def _as_it_lies(places: list[Path], told: Download) -> Download:
-    """How a download that is not under way stands, by what is on the disk."""
+    """The state of a download that is not in progress, by what is on the disk."""
     whole = [place.stat().st_size for place in places if place.is_file()]
     parts = [max((part.stat().st_size for part in parts_of(place)), default=0) for place in places]
     num_bytes = sum((*whole, *parts)) if len(whole) < len(places) else 0

@@ -1,6 +1,6 @@
-"""Giving way: while somebody waits for an answer, documents are embedded in a small share of the time.
+"""Giving way: while a user waits for an answer, documents are embedded in a small share of the time.
 
-The threads of a pass wait for each other some hundred times in it, so one whose core is taken holds up all: beside
+The threads of a pass wait for each other some hundred times in it, so one whose core is busy delays all: alongside
 files that were being indexed, a question to a 1B model on two cores began to be answered after 24 s instead of 4, and a
 token took three times as long. A low priority would not do: a question's own embedding would wait with the documents.
 One taken core does as much harm as all of them, so documents have all of theirs for a moment, and then rest.
@@ -17,9 +17,9 @@ from engine.memory.placement import Placement
 
 # Where answers are computed; and where they wait for layers from a disk, so that cores are idle.
 SHARE_BESIDE_COMPUTING, SHARE_BESIDE_STREAMING = 1 / 6, 1 / 2
-# A batch that something held up says little of how long to rest.
+# A batch that was delayed says little about how long to rest.
 MOST_REST_SECONDS = 10.0
-# Whoever rests looks so often whether somebody still waits.
+# How often a resting thread checks whether a user still waits.
 _LOOK_SECONDS = 0.05
 
 
@@ -39,13 +39,13 @@ class GivingWay:
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody waits, and what is larger than a batch may be done as well."""
+        """Whether no user waits, so that work larger than a batch may be done as well."""
         return self._share() >= 1
 
     def working_seconds(self) -> float:
-        """A clock for how fast documents are embedded and when they will be: it runs as slowly as they may go.
+        """A clock for embedding rates and ETAs: it runs at the speed that documents are allowed.
 
-        How fast that was since it was looked at before, it takes from now: to be looked at often.
+        The present speed counts for the whole time since the last call: to be called often.
         """
         with self._lock:
             now = self._clock()
@@ -55,7 +55,7 @@ class GivingWay:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Around the computing of one batch: waits first for as long as those that were computed last are to rest."""
+        """Surrounds the computing of one batch: first waits until the rest after the last one is over."""
         while not self.is_free and self._clock() < self._free_at:
             self._sleep(_LOOK_SECONDS)
         begun = self._clock()
@@ -68,7 +68,7 @@ class GivingWay:
 
 
 def share_beside(placement: Placement | None) -> float:
-    """What documents may take of the time beside an answer by a model that lies so; None: no model is loaded yet."""
+    """The share of time for documents while a model with this placement answers; None: no model is loaded yet."""
     if placement is None:
         return SHARE_BESIDE_COMPUTING
     if placement.embedder_on_gpu or placement.layers_on_gpu == placement.num_layers:

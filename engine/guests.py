@@ -1,6 +1,6 @@
-"""Guests: other processes of this user that ask an engine beside the window, each in a session until it leaves.
+"""Guests: other processes of this user that use the window's engine, each in a session until it leaves.
 
-A command of the command line is one. It hears what becomes of its own questions and of the library; once it is gone,
+A command of the command line is one. It receives the events of its own questions and of the library; once it leaves,
 its questions are cancelled.
 """
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def listening(desk: Desk, engine: Engine) -> Iterator[None]:
-    """Lets guests in meanwhile, to whom `desk` gives what they ask of `engine`."""
+    """Lets guests in during the block; `desk` carries out their requests to `engine`."""
     try:
         door = Door(engine.home, partial(_attend, desk, engine))
     except OSError as error:
@@ -38,9 +38,9 @@ def listening(desk: Desk, engine: Engine) -> Iterator[None]:
 
 
 def _attend(desk: Desk, engine: Engine, connection: socket.socket) -> None:
-    """Until the guest leaves or is sent away."""
+    """Serves a guest until it leaves or is disconnected."""
     with connection.makefile("rb") as asked, connection.makefile("wb", buffering=0) as told:
-        # A socket lacks what nobody asks of it here, as to be truncated.
+        # A socket file lacks methods that are not used here, such as truncate.
         outlet = Outlet(cast("BinaryIO", told), leave=partial(hang_up, connection))
         outlet.notify(Ready(protocol_version=PROTOCOL_VERSION, pid=os.getpid(), engine_version=__version__))
         session = Session(outlet, desk, is_guest=True)

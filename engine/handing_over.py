@@ -1,8 +1,8 @@
-"""Handing a placement over in two phases: who shrinks goes first, who grows when the ledger has the room for it.
+"""Changing to another placement in two phases: parts that shrink go first, parts that grow follow once there is room.
 
 The generation thread and the index are the two that change. Nobody waits here: each call does what can be done now,
 and what could not be done is tried again at the next; what was refused for some seconds is given up, and everybody
-keeps the size it has (pipeline.md, section 2).
+keeps the size it has.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The engine as a process: one engine, the window that began it and the guests beside that, until stdin ends.
+"""The engine as a process: one engine, the window that started it and its guests, until stdin ends.
 
-The window has a session (session.py) over the pipes of the process, and ends it; guests come by the door (guests.py).
+The window has a session (session.py) over the process's pipes, and ends the process; guests use the door (guests.py).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from engine.library.worker import IndexJob
 from engine.notices import report_of
 from engine.outlet import Outlet
 from engine.protocol import Message, Nothing
+from engine.retrieval.search import MAX_RERANKED
 from engine.session import Awaited, Session, Work
 from engine.wire import Request
 
@@ -43,7 +44,7 @@ class Host:
         self._window = Session(outlet, self._desk)
 
     def open(self, open_engine: Callable[[Callable[[Event], None]], Engine]) -> None:
-        """Opens the engine; if that cannot be, every request is answered with the reason."""
+        """Opens the engine; if that fails, every request is answered with the reason."""
         try:
             self._engine = open_engine(self.publish)
             self._engine.start_ticker(lambda memory: self._outlet.notify(protocol.MemorySnapshot(memory=memory)))
@@ -66,16 +67,16 @@ class Host:
         self._window.publish(event)
 
     def serve(self, stream: BinaryIO) -> None:
-        """Carries out what the window asks, until it goes or asks us to."""
+        """Carries out the window's requests until it disconnects or requests shutdown."""
         self._window.serve(stream)
 
     def leave_questions_open(self) -> None:
-        """Says from now on of no question that it was stopped or failed; see Session."""
+        """Stops reporting questions as stopped or failed; see Session."""
         self._window.leave_questions_open()
 
     def close(self) -> None:
-        """Ends the engine and writes what is still to be said."""
-        # First of all: they are to hear that we end, not that each of their questions was stopped.
+        """Ends the engine and writes the remaining messages."""
+        # First of all: guests shall learn that the engine ends, not that each of their questions was stopped.
         self._guests.close()
         if self._engine is not None:
             # Requests that are being carried out may be waiting for what gives way to questions.
@@ -89,20 +90,20 @@ class Host:
 
 
 class EngineDesk:
-    """Carries out what is asked of one engine and of the server beside it, whoever asks."""
+    """Carries out the requests of all clients to one engine and to its HTTP server."""
 
     def __init__(self, engine: Engine | None = None) -> None:
         self._engine = engine
         self._server: Server | None = None
         self._refusal: RagdollError | None = None
-        # The last request for a model to answer, or none: what is read of another's file by then is too late.
+        # The latest request to choose a model, or none: earlier requests whose file is still being read are void.
         self._choice: Request | None = None
 
     def open(self, engine: Engine, server: Server) -> None:
         self._engine, self._server = engine, server
 
     def refuse(self, error: RagdollError) -> None:
-        """There will be no engine, and that is why."""
+        """Records why there will be no engine."""
         self._refusal = error
 
     def take(self, asked: protocol.Ask) -> Callable[[], None]:
@@ -117,7 +118,7 @@ class EngineDesk:
         return partial(self._chosen, before)
 
     def _chosen(self, before: Request | None, request: Request) -> Message:
-        """A model answers from now on, unless another was chosen while this one's file was looked at."""
+        """Chooses a model, unless another was chosen while this one's file was being checked."""
         try:
             _choose(self._opened(), request.params, lambda: self._choice is request)
         except BaseException:
@@ -135,7 +136,7 @@ class EngineDesk:
         return _HANDLERS[request.method.name](engine, request.params) or Nothing()
 
     def _with_settings(self, engine: Engine, params: protocol.SetSettings) -> Message:
-        """What changes the server is told with the key that it may have got for it."""
+        """Replies to a change of the server's settings with its key, which may have been created for it."""
         engine.change_settings(params.changes)
         if self._server is not None:
             self._server.follow()
@@ -270,6 +271,16 @@ def _models(engine: Engine, params: Nothing) -> Message:
     return protocol.ModelsReply(models=engine.models(), current=engine.settings.models.current)
 
 
+def _rerankers(engine: Engine) -> protocol.RerankersReply:
+    reading = engine.second_reading()
+    return protocol.RerankersReply(
+        rerankers=engine.getting_rerankers.entries(),
+        num_read=MAX_RERANKED,
+        seconds=reading.seconds if reading is not None else 0.0,
+        problem=reading.problem if reading is not None else "",
+    )
+
+
 _HANDLERS: dict[str, Callable[[Engine, Any], Message | Awaited | None]] = {
     protocol.SETTINGS_GET.name: _settings,
     protocol.ADD.name: _add,
@@ -332,5 +343,10 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | Awaited | None]] = {
     protocol.EMBEDDERS_CANCEL_GETTING.name: lambda engine, params: engine.getting_embedders.cancel(params.source),
     protocol.EMBEDDERS_DELETE.name: lambda engine, params: engine.delete_embedder(params.source),
     protocol.EMBEDDERS_DISCARD_PART.name: lambda engine, params: engine.getting_embedders.discard(params.source),
+    protocol.RERANKERS.name: lambda engine, _: _rerankers(engine),
+    protocol.RERANKERS_GET.name: lambda engine, params: engine.getting_rerankers.start(params.source),
+    protocol.RERANKERS_CANCEL_GETTING.name: lambda engine, params: engine.getting_rerankers.cancel(params.source),
+    protocol.RERANKERS_DELETE.name: lambda engine, params: engine.delete_reranker(params.source),
+    protocol.RERANKERS_DISCARD_PART.name: lambda engine, params: engine.getting_rerankers.discard(params.source),
     protocol.MEMORY.name: lambda engine, _: engine.memory(),
 }

@@ -1,4 +1,4 @@
-"""A question under way: the value, its clock and its cancel flag, handed from queue to queue.
+"""A question in progress: the value, its clock and its cancel flag, passed from queue to queue.
 
 Exactly one worker holds it at a time; only the flag may be set from elsewhere.
 """

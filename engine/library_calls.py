@@ -1,6 +1,6 @@
-"""Calls about the library: what is read into it, how it stands, and what is shown of it.
+"""Calls about the library: indexing, its state, and what is shown of it.
 
-A call that `start`s something queues it, and its progress and end come as events; without the word, it is waited for.
+A call whose name begins with `start_` only queues a job, whose progress and end come as events; the others wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.retrieval.text_sample import sample
 class LibraryCalls(LifeCycle):
     """Safe from any thread."""
 
-    # --- reading files in ---
+    # --- indexing ---
 
     def add(self, paths: Sequence[str | Path], collection: str = DEFAULT_COLLECTION) -> IndexFinished:
         """Indexes folders and files and waits for it.
@@ -37,16 +37,16 @@ class LibraryCalls(LifeCycle):
         Raises:
             BadRequest: A path is empty.
             NothingThere: A path does not exist.
-            LibraryError: Something that concerns all files (disk full, embedder missing); what is done stays.
+            LibraryError: Something that concerns all files (disk full, embedder missing); what is indexed so far stays.
         """
         return self.start_adding_all([str(path) for path in paths], collection).wait()
 
     def start_adding_all(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:
-        """Queues the same; all or nothing. Raises as it does."""
+        """Queues the same, for all paths or none. Raises as it does."""
         return self._add([absolute(path) for path in paths], collection)
 
     def start_adding(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:
-        """Queues what of it is there; progress and end come as events, and so does what is not there.
+        """Queues those paths that exist; progress and end come as events, and so do the missing paths.
 
         Raises:
             NothingThere: No path exists.
@@ -54,7 +54,7 @@ class LibraryCalls(LifeCycle):
         wanted = [absolute(path) for path in paths]
         there = [path for path in wanted if os.path.exists(path)]
         if 0 < len(there) < len(wanted):
-            # Of three hundred files that were dropped, one may have vanished: the others are wanted all the same.
+            # Of three hundred dropped files one may have vanished: the others are still wanted.
             self._listeners.publish(ProblemFound(not_added([path for path in wanted if path not in there])))
         return self._add(there or wanted, collection)
 
@@ -72,11 +72,11 @@ class LibraryCalls(LifeCycle):
         return self._parts.indexer.rescan()
 
     def start_reindexing(self, paths: Sequence[str]) -> IndexJob:
-        """Reads these documents again, also failed ones."""
+        """Reads these documents again, including failed ones."""
         return self._parts.indexer.reindex([absolute(path) for path in paths])
 
     def unlock(self, paths: Sequence[str | Path], password: str, *, remember: bool = False) -> IndexFinished:
-        """Reads with a password what needs one at or below these paths, and waits for it.
+        """Reads documents at or below these paths that need a password, and waits for it.
 
         Raises:
             BadRequest: The password is empty.
@@ -86,23 +86,23 @@ class LibraryCalls(LifeCycle):
         return self.start_unlocking([str(path) for path in paths], password, remember=remember).wait()
 
     def start_unlocking(self, paths: Sequence[str], password: str, *, remember: bool = False) -> IndexJob:
-        """Queues the same. Unless it is remembered, the password is held until the engine closes, and not written."""
+        """Queues the same. Unless remembered, the password is kept in memory until the engine closes."""
         return self._parts.indexer.unlock([absolute(path) for path in paths], password, remember=remember)
 
     def prioritise(self, paths: Sequence[str | Path]) -> IndexFinished | None:
-        """Reads what waits at or below these paths before all else, and waits for it.
+        """Reads pending documents at or below these paths before all others, and waits for it.
 
-        None when nothing was left to do here: nothing waits there, or the running job reads it next.
+        None when there is nothing to wait for: nothing is pending there, or the running job reads it next.
 
         Raises:
-            NothingThere: Nothing of the library lies at one of the paths.
+            NothingThere: One of the paths has no documents of the library.
             LibraryError: As `add`.
         """
         job = self.start_prioritising([str(path) for path in paths])
         return job.wait() if job is not None else None
 
     def start_prioritising(self, paths: Sequence[str]) -> IndexJob | None:
-        """Has it read next; the job that does it, or None as above. Raises NothingThere as above."""
+        """Queues the same; returns the job, or None as above. Raises NothingThere as above."""
         return self._parts.indexer.prioritise([absolute(path) for path in paths])
 
     def pause_indexing(self) -> None:
@@ -119,10 +119,10 @@ class LibraryCalls(LifeCycle):
     def cancel_indexing(self) -> None:
         self._parts.indexer.cancel()
 
-    # --- what has changed outside, and what is to go ---
+    # --- missing documents, and removing ---
 
     def settle_gone(self, folder: str, *, remove: bool) -> int:
-        """Decides about the documents of a folder that went missing at once: removed, or kept as they were read.
+        """Decides about documents of a folder that went missing at once: removes them, or keeps what was read.
 
         Returns:
             How many were removed.
@@ -133,7 +133,7 @@ class LibraryCalls(LifeCycle):
         return self._parts.indexer.settle_gone(absolute(folder), remove=remove)
 
     def remove(self, paths: Sequence[str | Path]) -> int:
-        """Takes documents out of the library; returns how many. Raises NothingThere for what is not in it."""
+        """Removes documents from the library; returns how many. Raises NothingThere for a path that is not in it."""
         removed = self._parts.indexer.remove([absolute(str(path)) for path in paths])
         self._parts.watcher.wake()
         return removed
@@ -141,19 +141,19 @@ class LibraryCalls(LifeCycle):
     # --- collections ---
 
     def rename_collection(self, name: str, new_name: str) -> None:
-        """Gives a collection another name; who asks for it by the present one is understood all the same.
+        """Renames a collection; requests with its former name keep working.
 
         Raises:
-            NothingThere: No collection is called `name`.
-            BadRequest: The new name is blank, no text, or another collection's.
+            NothingThere: There is no collection named `name`.
+            BadRequest: The new name is blank, invalid, or another collection's.
         """
         self._parts.indexer.rename_collection(name, new_name)
 
     def delete_collection(self, name: str) -> int:
-        """Deletes a collection, and takes its documents that are in no other out of the library; returns how many.
+        """Deletes a collection and its documents that are in no other; returns how many were removed.
 
         Raises:
-            NothingThere: No collection is called so.
+            NothingThere: There is no such collection.
             LibraryError: The index could not be written.
         """
         removed = self._parts.indexer.remove_collection(name)
@@ -161,25 +161,25 @@ class LibraryCalls(LifeCycle):
         return removed
 
     def only_in_collection(self, name: str) -> int:
-        """How many documents would leave the library with a collection. Raises NothingThere as above."""
+        """How many documents are in no other collection. Raises NothingThere as above."""
         return len(self._catalog.ids_only_in(name))
 
     # --- the embedding model ---
 
     def embedder(self) -> EmbedderState:
-        """The embedding model at work, and how far the library has moved to another one."""
+        """The embedding model in use, and how far the library has moved to another one."""
         return self._parts.stores.state()
 
     def start_moving(self) -> IndexJob:
         """Moves the library to the embedding model that the settings name, when nothing else waits.
 
-        An engine that is not `warm` does so only when it is asked to. It ends at once where there is nothing to move,
-        and where the model is not on this computer; `embedder` says how far it is, an `IndexFailed` why it stopped.
+        An engine that is not `warm` does so only on request. The job ends at once if there is nothing to move, or the
+        model is not on this computer; `embedder` reports its progress, an `IndexFailed` why it stopped.
         """
         return self._parts.indexer.consider_move()
 
     def embedding_model(self) -> EmbeddingModel | None:
-        """The model that `embed` uses now; None where neither the library nor the settings have one here."""
+        """The model that `embed` uses now; None if neither that of the library nor that of the settings is here."""
         if (table := self._catalog.active_table()) is not None:
             return EmbeddingModel(table.name, table.dimensions)
         try:
@@ -189,10 +189,10 @@ class LibraryCalls(LifeCycle):
         return EmbeddingModel(spec.name, spec.dimensions)
 
     def embed(self, texts: Sequence[str]) -> Future[Embedded]:
-        """Vectors of texts by the library's embedding model, to be had later; questions and searches go first.
+        """Vectors of texts by the library's embedding model, as a future; questions and searches go first.
 
-        They are made as those of documents are: a model that has prompts for questions and for documents gets that
-        for documents, and what asks about these texts is embedded alike, as by other local servers, which have none.
+        Texts are embedded as documents: a model with separate prompts for questions and documents gets the prompt for
+        documents, also for queries about these texts, as other local servers without prompts do it.
 
         Raises:
             RagdollError: The engine is closing.
@@ -200,7 +200,7 @@ class LibraryCalls(LifeCycle):
         return self._parts.embedding.embed(list(map(well_formed, texts)))
 
     def language(self) -> LanguageReply:
-        """Whether the embedding model that is in use knows the language of the texts, by a sample of them.
+        """Whether the embedding model in use knows the language of the library, judged by a sample of its texts.
 
         Raises:
             LibraryError: The table cannot be opened or read.
@@ -217,10 +217,10 @@ class LibraryCalls(LifeCycle):
         offered_bytes = next((one.num_bytes for one in CATALOGUE if one.is_multilingual), 0)
         return LanguageReply(language=language, knows_english_only=True, offered_bytes=offered_bytes)
 
-    # --- how it stands ---
+    # --- state ---
 
     def folders(self) -> tuple[Folder, ...]:
-        """The linked folders and files, and how each stands."""
+        """The linked folders and files, and the state of each."""
         return tuple(
             Folder(
                 path=linked.root.path,
@@ -235,19 +235,19 @@ class LibraryCalls(LifeCycle):
         )
 
     def path_states(self, paths: Sequence[str | Path]) -> tuple[PathState, ...]:
-        """Whether what lies at each path can be asked about, is still to be read, or cannot be had."""
+        """Whether each path can be asked about, is still to be read, or is unavailable."""
         return self._parts.indexer.path_states([absolute(str(path)) for path in paths])
 
     @property
     def index_problem(self) -> str:
-        """Why nothing is found though documents were read, in a sentence; "" where it is not so, or not opened yet."""
+        """Why nothing is found although documents were indexed, in a sentence; "" if all is well or not opened yet."""
         return self._parts.stores.index_problem()
 
     def disk_bytes(self) -> int:
-        """What the library takes on disk."""
+        """The size of the library on disk."""
         return bytes_below(self.home.library)
 
-    # --- what is shown of it ---
+    # --- collections, documents and pages ---
 
     def collections(self) -> tuple[Collection, ...]:
         return self._catalog.collections()
@@ -261,13 +261,13 @@ class LibraryCalls(LifeCycle):
         name: str = "",
         document_ids: Sequence[int] | None = None,
     ) -> tuple[tuple[Document, ...], int]:
-        """One page of documents ordered by path, and how many there are in all; `name` is looked for in their paths."""
+        """One page of documents ordered by path, and their total number; `name` is searched for in their paths."""
         return self._catalog.documents(collection, states, offset, limit, name, document_ids)
 
     def documents_by_state(
         self, collection: str | None = None, name: str = "", document_ids: Sequence[int] | None = None
     ) -> dict[str, int]:
-        """How many documents are in each state, of those that `documents` would give."""
+        """How many of the documents that `documents` would return are in each state."""
         return self._catalog.documents_by_state(collection, name, document_ids)
 
     def document(self, document_id: int) -> Document:
@@ -280,9 +280,9 @@ class LibraryCalls(LifeCycle):
     def page(
         self, document_id: int, page: int | None, start: int, end: int, width_px: int = 900, text: str = ""
     ) -> PageView:
-        """A page with a passage marked, for the viewer; read anew from the file.
+        """A page with a passage marked, for the viewer; it is read from the file each time.
 
-        `text` is what was cited: where the file has changed since, it is looked for, and nothing else is marked.
+        `text` is what was cited: if the file has changed since, that text is searched for, and nothing else is marked.
         """
         path = self.document(document_id).path
         passwords = self._catalog.passwords_of(document_id)

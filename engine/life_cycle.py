@@ -1,6 +1,6 @@
-"""The life cycle of an engine: it takes the data folder, has the parts built and started, and gives everything back.
+"""The life cycle of an engine: it locks the data folder, builds and starts the parts, and releases everything.
 
-What is of the whole engine lives here too: its settings, who hears of it, and what it holds of the memory.
+What concerns the whole engine is here as well: settings, listeners, and the memory it holds.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from engine.catalog import Catalog
 from engine.choice import ModelChoice
 from engine.closing import close_all
 from engine.config import EmbedderSettings, Home, Settings
-from engine.embedder import resolve
+from engine.embedder import reranker_spec, resolve
 from engine.errors import BadRequest
 from engine.events import ProblemFound, Publish, SettingsChanged
 from engine.generation.commands import UseModel
 from engine.getting import Getting
 from engine.getting_embedders import GettingEmbedders
+from engine.getting_rerankers import GettingRerankers
 from engine.library.reserve import Reserve
 from engine.listeners import Listeners
 from engine.lock import hold
@@ -30,13 +31,13 @@ from engine.memory.runtime import Runtime
 from engine.memory.snapshot import SnapshotTicker
 from engine.models.shelf import planning_by
 from engine.protocol import MemoryReply
+from engine.question_intake import QuestionIntake
 from engine.questions import OpenQuestions
 from engine.settings_file import SettingsStore
-from engine.taking_in import TakingIn
 
 
 class LifeCycle:
-    """Owns the parts from the constructor to `close`; what can be asked of them is said by those that inherit it."""
+    """Owns the parts from the constructor to `close`; subclasses add the calls."""
 
     def __init__(
         self,
@@ -47,18 +48,18 @@ class LifeCycle:
         watches: bool = False,
         lock_patience_seconds: float = 0.0,
     ) -> None:
-        """Takes the data folder and starts the workers; nothing heavy is loaded yet.
+        """Locks the data folder and starts the workers; nothing heavy is loaded yet.
 
         Args:
             home: Our folders.
             listener: Called with every event, on the thread where it happens.
-            warm: Load libraries and the chosen model in the background now, and go on with interrupted indexing.
+            warm: Load libraries and the chosen model in the background now, and continue interrupted indexing.
             watches: Keep linked folders in step from now on, beginning with what changed since the last time.
-            lock_patience_seconds: So long another process that has the folder is given to end.
+            lock_patience_seconds: How long to wait for another process to release the folder.
 
         Raises:
             LibraryHeld: Another Ragdoll process has the folder.
-            HomeUnusable: It cannot be made, or a file of ours in it cannot be used.
+            HomeUnusable: It cannot be created, or one of our files in it cannot be used.
             CatalogBroken: The catalogue cannot be opened.
             DiskFull: There is no room for the little that a start needs.
         """
@@ -79,34 +80,13 @@ class LifeCycle:
                 home, self._catalog, reserve, lambda: self.settings, self.ledger, self._runtime, self._listeners
             )
             self._accounts = Accounts(self.ledger, self._parts, lambda: self.settings.memory)
-            self._choice = ModelChoice(
-                lambda: self.settings,
-                self._change_settings,
-                self._parts.generation.use,
-                self._hardware,
-                planning_by(self._parts.profile),
-                self._parts.beside,
-            )
-            self._getting = Getting(
-                home,
-                lambda: self.settings.models,
-                self._choice,
-                self._listeners.publish,
-                self._parts.generation.let_go,
-            )
-            self._getting_embedders = GettingEmbedders(
-                home,
-                lambda: self.settings.models,
-                lambda model: self.change_settings({"embedder.model": model}),
-                self._embedders_used,
-                self._listeners.publish,
-            )
-            self._taking_in = TakingIn(self._questions, self._choice, self._parts, self._listeners.publish)
+            self._build_shelves()
+            self._intake = QuestionIntake(self._questions, self._choice, self._parts, self._listeners.publish)
         except BaseException:
             self._lock_file.release()
             raise
-        if self._settings.problem:
-            self._listeners.publish(ProblemFound(self._settings.problem))
+        for problem in filter(None, (self._settings.problem, self._catalog.problem)):
+            self._listeners.publish(ProblemFound(problem))
         self._parts.start(self.settings.models.current, warm=warm, watches=watches)
 
     @classmethod
@@ -115,19 +95,19 @@ class LifeCycle:
         return cls(Home.under(home) if home else Home.find())
 
     def close(self) -> None:
-        """Cancels what runs, stops the workers, gives everything back. A second call does nothing.
+        """Cancels what runs, stops the workers and releases everything. A second call does nothing.
 
-        Whatever goes wrong, nothing is left out; the first error is raised at the end.
+        Every step is carried out even if one fails; the first error is raised at the end.
         """
         self.begin_closing()
         ticker = () if self._ticker is None else (self._ticker.stop,)
-        getting = self._getting_embedders.stop, self._getting.stop
+        getting = self._getting_rerankers.stop, self._getting_embedders.stop, self._getting.stop
         close_all(*getting, self._parts.stop, *ticker, self._parts.close, self._lock_file.release)
 
     def begin_closing(self) -> None:
-        """Cancels what runs and waits for nothing; the load of a model that is under way is ended on purpose by now."""
+        """Cancels what runs without waiting; the load of a model in progress counts as ended on purpose from now on."""
         self._parts.trials.note_closing()
-        self._taking_in.close()
+        self._intake.close()
 
     def __enter__(self) -> Self:
         return self
@@ -147,41 +127,44 @@ class LifeCycle:
 
     @property
     def settings_problem(self) -> str:
-        """What of the settings' file is not used, in a sentence; "" where all of it is."""
+        """Which part of the settings file is not used, in a sentence; "" if all of it is."""
         return self._settings.problem
 
     @property
     def settings_pending(self) -> str:
-        """Which settings were changed and are in force only after a restart, in a sentence; "" where none are."""
+        """Which changed settings take effect only after a restart, in a sentence; "" if none."""
         return self._parts.stores.pending
 
     def change_settings(self, changes: Mapping[str, Any]) -> Settings:
-        """Applies and saves changes by dotted name. Another embedding model begins to move the library to it.
+        """Applies and saves changes by dotted name. Choosing another embedding model starts moving the library to it.
 
         Raises:
-            BadRequest: A name or a value is none, or another model is to answer; then nothing has changed.
-            EmbedderUnavailable: The embedding model is not on this computer; likewise.
+            BadRequest: A name or value is invalid, or the changes name another model; nothing has changed then.
+            EmbedderUnavailable: The embedding model or the reranker is missing or invalid; nothing has changed then.
         """
         current = self.settings.models.current
         if changes.get("models.current", current) != current:
             raise BadRequest(
-                "Which model answers is not changed like other settings, as its file is looked at first.",
+                "The model is not changed like other settings, because its file is checked first.",
                 "Choose it in the window, or with ragdoll models use FILE.",
             )
         return self._change_settings(changes)
 
     def _change_settings(self, changes: Mapping[str, Any]) -> Settings:
-        """The same by those who have looked at the model that answers from now on."""
+        """The same, for callers that have checked the file of the model that is to answer."""
         if isinstance(model := changes.get("embedder.model"), str):
             resolve(EmbedderSettings(model=model))
+        if isinstance(model := changes.get("retrieval.reranker"), str) and model:
+            reranker_spec.resolve(model)
         if isinstance(folder := changes.get("models.folder"), str) and folder != self.settings.models.folder:
             changes = {**self.settings.models.changes_to(folder), **changes}
         before = self._settings.settings
         settings = self._settings.change(changes)
         self._parts.stores.apply_settings()
+        self._parts.searching.apply_settings()
         self._parts.generation.apply_settings()
         self._parts.adapting.wake()
-        # These may have been written into the file by hand.
+        # These may have been edited in the file by hand.
         if "embedder.model" in changes or settings.embedder.model != before.embedder.model:
             self._parts.indexer.consider_move()
         if "models.current" not in changes and settings.models.current != before.models.current:
@@ -193,29 +176,58 @@ class LifeCycle:
     # --- memory ---
 
     def memory(self) -> MemoryReply:
-        """Who holds what, now."""
+        """Who holds how many bytes, now."""
         self.ledger.look()
         return self._picture()
 
     def start_ticker(self, publish: Callable[[MemoryReply], None]) -> None:
-        """Hands a snapshot to `publish` when something changed (at most ten a second), and once a second."""
+        """Passes a snapshot to `publish` on changes (at most ten times a second), and at least once a second."""
         self._ticker = SnapshotTicker(self._picture, publish)
         self._ticker.start()
 
     # --- inside ---
 
+    def _build_shelves(self) -> None:
+        """What chooses, downloads and deletes models of each kind."""
+        publish = self._listeners.publish
+        self._choice = ModelChoice(
+            lambda: self.settings,
+            self._change_settings,
+            self._parts.generation.use,
+            self._hardware,
+            planning_by(self._parts.profile),
+            self._parts.beside,
+        )
+        self._getting = Getting(
+            self.home, lambda: self.settings.models, self._choice, publish, self._parts.generation.let_go
+        )
+        self._getting_embedders = GettingEmbedders(
+            self.home,
+            lambda: self.settings.models,
+            lambda model: self.change_settings({"embedder.model": model}),
+            self._embedders_used,
+            publish,
+        )
+        self._getting_rerankers = GettingRerankers(
+            self.home,
+            lambda: self.settings.models,
+            lambda model: self.change_settings({"retrieval.reranker": model}),
+            lambda: (self.settings.retrieval.reranker,),
+            publish,
+        )
+
     def _keep_embedder(self) -> None:
-        """Where the settings could not be read, the library stays with the embedding model that it has."""
+        """Keeps the library's embedding model if the settings could not be read."""
         if not self._settings.knows("embedder.model") and (table := self._catalog.active_table()) is not None:
             self._settings.assume({"embedder.model": table.model})
 
     def _embedders_used(self) -> tuple[str, ...]:
-        """As the settings name them: the one that they name now, and what the library is searched with or moves to."""
+        """As settings name them: the one chosen now, and those that the library is searched with or moves to."""
         tables = self._catalog.active_table(), self._catalog.next_table()
         return (self.settings.embedder.model, *(table.model for table in tables if table is not None))
 
     def _picture(self) -> MemoryReply:
-        """Who holds what; what has to be measured is a second old at most."""
+        """Who holds what; measured figures are at most a second old."""
         self._runtime.settle()
         return self._accounts.memory(self._hardware(), len(self._questions.all()))
 

@@ -1,4 +1,4 @@
-"""Who hears what happens inside the engine; the end of a question passes here, and only once."""
+"""Listeners: they receive all events of the engine; the end of each question is published here exactly once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class Listeners:
-    """Hands every event to all who subscribed, on the thread where it happens."""
+    """Passes every event to all subscribers, on the thread where it happens."""
 
     def __init__(self, questions: OpenQuestions, first: Publish | None = None) -> None:
         self._questions = questions
@@ -38,7 +38,7 @@ class Listeners:
 
     @property
     def has_somebody_waiting(self) -> bool:
-        """Whether a person waits for an answer."""
+        """Whether a user waits for an answer."""
         return self._questions.has_somebody_waiting
 
     def cancelled(self, in_flight: QuestionInFlight) -> None:

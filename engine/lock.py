@@ -1,4 +1,4 @@
-"""One engine a library: the lock that says which process holds it, and the one by which commands take turns."""
+"""One engine per library: the lock that shows which process holds it, and the one by which commands take turns."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import filelock
 from engine.config import Home
 from engine.errors import HomeUnusable, LibraryHeld
 
-# Longer than an engine that was told to end may take until it gives the library up (see engine/__main__.py).
+# Longer than an engine needs to end and release the library (see engine/__main__.py).
 PATIENCE_S = 4.0
 
 
 def hold(home: Home, patience_seconds: float = 0.0) -> filelock.BaseFileLock:
-    """The lock, taken; whoever releases it gives the library up. One that is about to end is waited for so long.
+    """Acquires the lock of the library, waiting at most so long for a process that is about to end.
 
     Raises:
         LibraryHeld: Another process has it.
@@ -28,9 +28,9 @@ def hold(home: Home, patience_seconds: float = 0.0) -> filelock.BaseFileLock:
 
 
 def take_turn(home: Home) -> filelock.BaseFileLock | None:
-    """The lock of the command that may have an engine of its own; None while another command has one.
+    """The lock of the command that may run an engine of its own; None while another command does.
 
-    Such an engine ends with its command, so that others wait for it; a window's may go on for days.
+    Such an engine ends with its command, so others wait for it; a window's engine may run for days.
 
     Raises:
         HomeUnusable: Its file is not ours.

@@ -1,4 +1,4 @@
-"""Looking again: what the generation thread asks the retrieval thread for while an answer is being written.
+"""Looking again: what the generation thread asks of the retrieval thread while an answer is being written.
 
 Values only: neither thread knows the other. A look that comes late, fails or is cancelled changes nothing.
 """

@@ -1,7 +1,7 @@
-"""Making room for a model before it is loaded: the index shrinks to its plan, and an embedder leaves the card for it.
+"""Making room for a model before it is loaded: the index shrinks to its plan, and the embedder leaves the card.
 
-The plan counts on both, and the loop over memory learns of the model only once it is there: what is given back by then
-was held beside the weights, and the system may have ended the engine over it.
+The plan relies on both, and the loop over memory learns of the model only once it is loaded: until then both would be
+held in addition to the weights, and the system might end the engine for it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from engine.memory.placement import Placement
 
 log = logging.getLogger(__name__)
 
-# A sweep, or a batch that is being embedded, is over sooner; whoever takes longer is not waited for.
+# A sweep, or a batch that is being embedded, ends sooner; anything longer is not waited for.
 PATIENCE_SECONDS, LOOK_SECONDS = 10.0, 0.05
 
 
 class Index(Protocol):
-    """What of the index may be in memory; neither waits."""
+    """The memory bound of the index; neither call waits."""
 
     @property
     def partition_bytes(self) -> int | None:
-        """What partitions may hold in memory by a plan; None as long as there is none."""
+        """What partitions may hold in memory by the plan; None without a plan."""
         ...
 
     def set_partition_bytes(self, num_bytes: int) -> None:
-        """What partitions may hold in memory; what is too much goes once no sweep needs it."""
+        """Sets what partitions may hold in memory; the excess is released once no sweep needs it."""
 
 
 class RoomMaker:
@@ -45,17 +45,17 @@ class RoomMaker:
         """Prepares.
 
         Args:
-            index: Shrinks.
-            resident_bytes: What of it is in memory.
-            leaves_card: Has an embedder that is on the card leave it; whether none is there.
+            index: Is made smaller.
+            resident_bytes: How much of it is in memory.
+            leaves_card: Moves an embedder off the card; returns whether none is there.
             clock: Seconds that never go back.
-            wait: For so many seconds.
+            wait: Sleeps for some seconds.
         """
         self._index, self._resident_bytes, self._leaves_card = index, resident_bytes, leaves_card
         self._clock, self._wait = clock, wait
 
     def __call__(self, placement: Placement, is_given_up: Callable[[], bool]) -> None:
-        """Has others be no larger than this leaves them, and waits a while for it, unless the load is given up."""
+        """Shrinks others to what the placement leaves them, and waits a while for it, unless the load is given up."""
         planned, until = self._index.partition_bytes, self._clock() + PATIENCE_SECONDS
         if planned is None or planned > placement.index_bytes:
             self._index.set_partition_bytes(placement.index_bytes)

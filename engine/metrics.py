@@ -1,4 +1,4 @@
-"""The times of one question, as the user feels them: everything counts from the moment it was asked.
+"""The times of one question as the user experiences them: everything counts from the moment it was asked.
 
 TTFT = asked → first token (queueing and retrieval included). Where no model writes, the first token is
 the moment the quotes appear.
@@ -26,7 +26,7 @@ Mark = Literal[
 class Timings:
     """Durations in seconds, and token counts. Times that did not occur are 0.
 
-    `cached_tokens` of the prompt were not read again: their keys and values were kept. The evidence was refreshed
+    `cached_tokens` of the prompt were not computed again: their keys and values were kept. The evidence was refreshed
     `refreshes` times: the searches for it took `refresh_retrieval_s` (also those that found nothing new), of which
     `refresh_hidden_s` went by while the answer was written as fast as before, and reading it `refresh_prefill_s`.
     `thought_tokens` of the generated ones were written before the answer, in `thinking_s`. Where several answers were
@@ -52,7 +52,7 @@ class Timings:
 
     @property
     def hidden_share(self) -> float | None:
-        """How much of the searching hid behind the writing, 0 to 1; None where nothing was searched for."""
+        """The share of searching that overlapped with writing, 0 to 1; None if nothing was searched for."""
         return self.refresh_hidden_s / self.refresh_retrieval_s if self.refresh_retrieval_s > 0 else None
 
 

@@ -1,4 +1,4 @@
-"""Calls about models: those on the shelf and the one that answers, and those that can be got, which embed or answer."""
+"""Calls about models: the list, the one that answers, and downloading models of every kind."""
 
 from __future__ import annotations
 
@@ -9,37 +9,47 @@ from pathlib import Path
 from engine.errors import BadRequest
 from engine.events import MeasuringProgressed
 from engine.getting_embedders import GettingEmbedders
+from engine.getting_rerankers import GettingRerankers
 from engine.life_cycle import LifeCycle
 from engine.models.fetched import Fetched
-from engine.protocol import CatalogueEntry, EmbedderEntry, FoundModel, HubFiles, HubRepository, ModelEntry
+from engine.protocol import (
+    CatalogueEntry,
+    EmbedderEntry,
+    FoundModel,
+    HubFiles,
+    HubRepository,
+    ModelEntry,
+    RerankerEntry,
+)
+from engine.second_reading import SecondReading
 
 
 class ModelCalls(LifeCycle):
     """Safe from any thread."""
 
-    # --- the shelf, and who answers ---
+    # --- the list, and the model that answers ---
 
     def models(self) -> tuple[ModelEntry, ...]:
         return self._getting.on_shelf()
 
     def models_elsewhere(self) -> tuple[FoundModel, ...]:
-        """Models on this computer that are not on the shelf: other applications' ones, and what lies in our folder."""
+        """Models on this computer that are not on the list: those of other applications, and those in our folder."""
         return self._getting.elsewhere()
 
     def add_model(self, path: Path) -> ModelEntry:
-        """Puts a GGUF file on the shelf. Raises ModelError when it cannot be used."""
+        """Adds a GGUF file to the list. Raises ModelError when it cannot be used."""
         return self._choice.add(path)
 
     def forget_model(self, path: Path) -> None:
-        """Takes it off the shelf; the file stays where it is."""
+        """Removes it from the list; the file stays where it is."""
         self._choice.forget(path)
 
     def delete_model(self, name: str) -> None:
-        """Deletes a model that was got, by its file or its name among the known ones, and takes it off the shelf.
+        """Deletes a downloaded model, by its file or known name, and removes it from the list.
 
         Raises:
-            BadRequest: It lies outside of the folder of models, or somebody waits for what it writes.
-            ModelError: The system does not let us delete it.
+            BadRequest: It is outside the folder of models, or in use.
+            ModelError: The system refuses to delete it.
         """
         self._getting.delete(self._choice.named(name) or Path(name))
 
@@ -53,10 +63,10 @@ class ModelCalls(LifeCycle):
     ) -> None:
         """Answers with this model from the next question on; None means with quotes only.
 
-        Nothing changes where it `is_wanted` no more once its file was looked at.
+        Nothing changes if `is_wanted` is False once its file has been checked.
 
         Raises:
-            ModelError: The file cannot be used (that it also loads comes as ModelStateChanged).
+            ModelError: The file cannot be used (whether it loads comes as ModelStateChanged).
         """
         self._choice.use(path, n_gpu_layers, remember=remember, is_wanted=is_wanted)
 
@@ -65,9 +75,9 @@ class ModelCalls(LifeCycle):
         self._choice.use(self._choice.named(name))
 
     def measure_model(self) -> Iterator[MeasuringProgressed]:
-        """Measures how fast the chosen model is here, as far as that is not known, and tells how far it is.
+        """Measures how fast the chosen model is here, as far as that is not known, and yields its progress.
 
-        It ends sooner where somebody asks something meanwhile; what was measured until then is kept.
+        A question ends it early; what was measured until then is kept.
 
         Raises:
             BadRequest: No model is chosen.
@@ -78,32 +88,32 @@ class ModelCalls(LifeCycle):
         yield from self._parts.rehearsing.points()
 
     def measured(self) -> str:
-        """What is known by measurement of the model that is loaded, in a sentence; "" where nothing is."""
+        """What was measured of the loaded model, in a sentence; "" if nothing was."""
         return self._parts.rehearsing.sentence()
 
-    # --- models of the hub ---
+    # --- models from the hub ---
 
     def catalogue(self) -> tuple[CatalogueEntry, ...]:
-        """Models that can be got from the hub, and how far each is; nothing is asked of the hub for it."""
+        """Models that can be downloaded, with the progress of each; sends nothing to the hub."""
         return self._getting.catalogue()
 
     def models_begun(self) -> tuple[CatalogueEntry, ...]:
-        """Models that are not in the catalogue and are on their way here, were stopped on it, or are here in part."""
+        """Models outside the catalogue that are being downloaded, were stopped, or are here in part."""
         return self._getting.others()
 
     def look_up_model(self, name: str) -> HubFiles:
-        """What a link or a name means of the hub: one file, or those of a repository, which it is asked for.
+        """What a link or a name refers to on the hub: one file, or those of a repository, which the hub is asked for.
 
         Raises:
-            BadRequest: Nothing is called so, or the link leads elsewhere.
+            BadRequest: The name is invalid, or the link leads elsewhere.
             DownloadFailed: The hub has no such repository or no model in it, or cannot be reached.
         """
         return self._getting.look_up(name)
 
     def search_models(self, words: str) -> tuple[HubRepository, ...]:
-        """The repositories of the hub that are called like some words, the most downloaded first; never none.
+        """The repositories of the hub whose names match some words, the most downloaded first; at least one.
 
-        The words are sent to the hub. What a repository has is told by `look_up_model`.
+        The words are sent to the hub. `look_up_model` lists the files of a repository.
 
         Raises:
             BadRequest: There are no words.
@@ -112,47 +122,47 @@ class ModelCalls(LifeCycle):
         return self._getting.search(words)
 
     def get_model(self, name: str, pause: Callable[[float], object] = time.sleep) -> Generator[Fetched, None, Path]:
-        """Fetches a model by its name in the catalogue, OWNER/NAME/FILE.gguf or its link, and tells how far it is.
+        """Downloads a model by its name in the catalogue, OWNER/NAME/FILE.gguf or link, and yields its progress.
 
-        It is put on the shelf, and used if it is the first. Closed in between, what was fetched is kept.
+        It is added to the list, and used if it is the first. If the generator is closed, what was downloaded is kept.
 
         Returns:
             Where its file is.
 
         Raises:
-            BadRequest: Nothing is called so.
-            DownloadFailed: The hub does not give it, or what came is not what the hub says it has.
+            BadRequest: The name is invalid.
+            DownloadFailed: The hub refuses it, or the file does not match its checksum.
             DiskFull: There is no room for it.
-            ModelFileInvalid: It came, and cannot be used.
-            ModelUnreadable, ModelNotFound: It came, and could not be read just now.
+            ModelFileInvalid: It was downloaded, but cannot be used.
+            ModelUnreadable, ModelNotFound: It was downloaded, but could not be read just now.
         """
         return self._getting.get(name, pause)
 
     def start_getting_model(self, name: str) -> None:
-        """Does the same in the background, one at a time; it comes as DownloadsChanged. Raises BadRequest."""
+        """Does the same in the background, one at a time; progress comes as DownloadsChanged. Raises BadRequest."""
         self._getting.start(name)
 
     def cancel_getting_model(self, name: str) -> None:
-        """Stops that soon, and waits for nothing; what was fetched is kept."""
+        """Stops that soon, and returns at once; what was downloaded is kept."""
         self._getting.cancel(name)
 
     def discard_part_of_model(self, name: str) -> None:
-        """Removes what was fetched of a model that is not whole; stops it where it is on its way."""
+        """Deletes what was downloaded of an incomplete model; stops the download first."""
         self._getting.discard(name)
 
-    # --- embedding models of the hub ---
+    # --- embedding models from the hub ---
 
     @property
     def getting_embedders(self) -> GettingEmbedders:
-        """Embedding models of the hub: which there are, and having one fetched and used."""
+        """Embedding models of the hub: listing, downloading and using them."""
         return self._getting_embedders
 
     def embedders(self) -> tuple[EmbedderEntry, ...]:
-        """Embedding models that can be got, or were."""
+        """Embedding models that can be downloaded, or were."""
         return self._getting_embedders.entries()
 
     def get_embedder(self, name: str, pause: Callable[[float], object] = time.sleep) -> Generator[Fetched, None, Path]:
-        """Fetches one and uses it, and tells how far it is; raises as `get_model`, and where it is no embedding model.
+        """Downloads one, uses it, and yields its progress; raises as `get_model`, and where it is no embedding model.
 
         Returns:
             Its folder.
@@ -160,10 +170,37 @@ class ModelCalls(LifeCycle):
         return self._getting_embedders.get(name, pause)
 
     def delete_embedder(self, name: str) -> None:
-        """Deletes the files of one that was got, unless it is in use.
+        """Deletes the files of a downloaded one, unless it is in use.
 
         Raises:
-            BadRequest: Nothing is called so, it is not here, it is in use, or it is none that was got.
-            ModelError: The system does not let us delete them.
+            BadRequest: The name is unknown, it is not here, it is in use, or it was not downloaded by us.
+            ModelError: The system refuses to delete them.
         """
         self._getting_embedders.delete(name)
+
+    # --- rerankers from the hub ---
+
+    @property
+    def getting_rerankers(self) -> GettingRerankers:
+        """Rerankers of the hub: listing, downloading and using them."""
+        return self._getting_rerankers
+
+    def rerankers(self) -> tuple[RerankerEntry, ...]:
+        """Rerankers that can be downloaded, or were."""
+        return self._getting_rerankers.entries()
+
+    def second_reading(self) -> SecondReading | None:
+        """The reranker in use; None without one, and before the first search with it."""
+        return self._parts.searching.second_reading
+
+    def get_reranker(self, name: str, pause: Callable[[float], object] = time.sleep) -> Generator[Fetched, None, Path]:
+        """Downloads one, uses it, and yields its progress; raises as `get_model`, and where it is no reranker.
+
+        Returns:
+            Its folder.
+        """
+        return self._getting_rerankers.get(name, pause)
+
+    def delete_reranker(self, name: str) -> None:
+        """Deletes the files of a downloaded one, unless it is in use. Raises as `delete_embedder`."""
+        self._getting_rerankers.delete(name)

@@ -1,4 +1,4 @@
-"""What the engine says inside the process, as what goes over the wire: a pure mapping, event by event."""
+"""Maps events inside the process to notifications on the wire: a pure mapping, event by event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine import errors, events, protocol
 from engine.errors import RagdollError
 from engine.metrics import Timings
 
-# Files that are named as skipped, and as failed: the library page lists all, and a line has a limit.
+# The most files listed as skipped, and as failed: the library page lists all, and a line has a limit.
 MAX_PROBLEMS = 500
 _Pairs = Sequence[tuple[str, str]]
 
@@ -39,6 +39,8 @@ def notice_of(event: events.Event) -> protocol.Notice | None:
             return protocol.ModelDownloads(downloads=downloads)
         case events.EmbedderDownloadsChanged(downloads):
             return protocol.EmbedderDownloads(downloads=downloads)
+        case events.RerankerDownloadsChanged(downloads):
+            return protocol.RerankerDownloads(downloads=downloads)
         case events.MemoryChanged() | events.PlacementSettled() | events.MemoryShort() | events.ModelSwitched():
             return None
         case events.PromptMade():
@@ -80,7 +82,7 @@ def _answer_notice(event: events.Event) -> protocol.Notice | None:
 
 
 def event_of(notice: protocol.Notice) -> events.Event | None:
-    """The other way round, for commands that follow an engine from outside; None for all that they do not listen to."""
+    """The reverse, for commands that follow an engine from outside; None for notices that they do not need."""
     match notice:
         case protocol.IndexProgress():
             return events.IndexProgressed(**notice.model_dump())
@@ -98,7 +100,7 @@ def event_of(notice: protocol.Notice) -> events.Event | None:
 
 
 def error_of(kind: str, sentence: str, way_out: str) -> RagdollError:
-    """An error as the engine raised it; of a kind that is not known here, the one of which all are."""
+    """An error as the engine raised it; a RagdollError if the kind is unknown here."""
     known = getattr(errors, kind, None)
     if not (isinstance(known, type) and issubclass(known, RagdollError)):
         known = RagdollError
@@ -106,7 +108,7 @@ def error_of(kind: str, sentence: str, way_out: str) -> RagdollError:
 
 
 def report_of(event: events.IndexFinished) -> protocol.IndexReport:
-    """What came of a job, for whoever waits for it: every file."""
+    """The result of a job for the client that waits for it: every file."""
     return protocol.IndexReport(
         indexed=event.indexed,
         unchanged=event.unchanged,
@@ -122,7 +124,7 @@ def report_of(event: events.IndexFinished) -> protocol.IndexReport:
 
 def _index_finished(event: events.IndexFinished) -> protocol.IndexFinished:
     def problems(pairs: _Pairs) -> tuple[protocol.DocumentProblem, ...]:
-        # The same ones whenever all are found again.
+        # Sorted, so that repeated runs list the same files.
         return _problems(sorted(pairs)[:MAX_PROBLEMS])
 
     return protocol.IndexFinished(

@@ -1,4 +1,4 @@
-"""What the profile learns from work that is done anyway: steps of answers, prompts, sweeps of the index, and pauses.
+"""What the profile learns from ordinary work: steps of answers, prompts, sweeps of the index, and pauses.
 
 A step is timed over some seconds in which nothing else happened than that the same answers were written on, without
 drafts: only of such a time it is known what was computed. Passes over prompts are timed by the loop, one by one.
@@ -95,7 +95,7 @@ class Observer:
             note: Teaches it.
             figures: Of the loaded model (`LoadedModel.counters`).
             sweeps: What retrieval has learnt of its own.
-            measure: Has bandwidths measured in the background, unless they have been; when nobody asks anything.
+            measure: Has bandwidths measured in the background, unless they have been; when no question is open.
             is_free: Whether nothing else keeps the machine busy, as indexing does.
         """
         self._profile, self._note, self._figures, self._sweeps = profile, note, figures, sweeps
@@ -168,7 +168,7 @@ class Observer:
             return
         then = before[1]
         count, num_steps = read.num_passes - then.num_passes, read.num_steps - then.num_steps
-        # Counts begin anew with a model.
+        # Counts start again with a model.
         if count <= 0 or num_steps < count:
             return
         num_tokens = round((read.num_tokens - then.num_tokens) / count)

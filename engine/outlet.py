@@ -1,7 +1,7 @@
-"""The one thread that writes to whoever asks: lines in order, of snapshots only the newest, tokens never dropped.
+"""The one thread that writes to a client: lines in order, only the newest of snapshots, tokens never dropped.
 
 The queue is bounded, so a window that stops reading slows the engine down instead of filling its memory.
-A guest that stops reading is left instead, for others wait for the engine, too.
+A guest that stops reading is disconnected instead, because others use the engine as well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Outlet:
     """Queues lines from any thread; `close` writes what is left, and a broken pipe silently ends it."""
 
     def __init__(self, stream: BinaryIO, leave: Callable[[], None] | None = None) -> None:
-        """`leave` ends the connection to one who does not read; without it, that one is waited for."""
+        """`leave` disconnects a client that does not read; without it, that client is waited for."""
         self._stream, self._leave = stream, leave
         self._lines: OrderedDict[object, bytes] = OrderedDict()
         self._changed = threading.Condition()
@@ -34,7 +34,7 @@ class Outlet:
         line = encode_notice(notice)
         if notice.coalesces:
             with self._changed:
-                # At the end of the queue, so that it cannot overtake what was said before it.
+                # At the end of the queue, so that it cannot overtake earlier messages.
                 self._lines.pop(notice.method, None)
                 self._lines[notice.method] = line
                 self._changed.notify_all()
@@ -42,7 +42,7 @@ class Outlet:
             self.send(line)
 
     def send(self, line: bytes) -> None:
-        """Queues a line that must arrive; while the queue is full, it waits, or leaves whoever does not read."""
+        """Queues a line that must arrive; while the queue is full, waits, or disconnects a slow client."""
         with self._changed:
             if self._leave is not None and len(self._lines) >= MAX_WAITING_LINES:
                 self._abandon()

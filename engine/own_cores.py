@@ -1,4 +1,4 @@
-"""The cores that this process may compute on: those that it was given, as far as its control groups let it use them.
+"""The cores that this process may use: its affinity, limited by its control groups.
 
 The machine may have more. A container or a service has some of them, or a share of the time of all; threads beyond that
 wait for each other in each pass. Linux tells all of it, elsewhere the machine counts.

@@ -1,4 +1,4 @@
-"""Modules of ours in a process of their own, which finds this package, and nothing that lies where we were started.
+"""Runs our modules in a process of their own, which finds this package but nothing in the working directory.
 
 Python looks in the working directory first, where people may have a `json.py`; `-P` has it not do so.
 """

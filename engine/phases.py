@@ -10,7 +10,7 @@ from engine.events import PhaseChanged, Publish
 
 
 class Phases:
-    """Tells the newest phase that still runs, and "" once none does. Usable from any thread."""
+    """Publishes the newest phase that is still running, and "" once none is. Usable from any thread."""
 
     def __init__(self, publish: Publish) -> None:
         self._publish = publish

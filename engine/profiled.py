@@ -1,4 +1,4 @@
-"""The planner with what this machine measured: plans, and says whether another placement is worth its pause.
+"""The planner with this machine's measurements: plans, and decides whether another placement is worth its pause.
 
 What is measured is refined with nearly every step, and a plan for each refinement would be for nothing. So it also says
 when so much more is known that another plan may come of it.
@@ -12,8 +12,8 @@ from functools import partial
 
 from engine.competing import place_index
 from engine.memory.concessions import conceding
-from engine.memory.demand import Backlog, Demand, losing_nothing
-from engine.memory.gangs import Sharing
+from engine.memory.demand import Backlog, Demand, losing_nothing, without_what_comes
+from engine.memory.gangs import QueueSharing
 from engine.memory.hardware import Hardware
 from engine.memory.hysteresis import Hysteresis, pause_seconds
 from engine.memory.measured import Measured, table_key
@@ -62,7 +62,7 @@ class ProfiledPlanner:
         """Where everything is to live; without a model, where the index is."""
         return _placed(hardware, self._profile(), backlog, demand)
 
-    def sharing(self, placement: Placement, backlog: Backlog, demand: Demand) -> Sharing | None:
+    def sharing(self, placement: Placement, backlog: Backlog, demand: Demand) -> QueueSharing | None:
         """What scripts' questions gain by sharing steps, with a model placed like this; None where few are there."""
         if backlog.num_answers < 2 or not demand.shape.layer_bytes:
             return None
@@ -122,4 +122,9 @@ def _has_moved(then: float, now: float) -> bool:
 def _placed(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Demand) -> Placement:
     if not demand.shape.layer_bytes:
         return place_index(demand, hardware.ram_capacity_bytes)
-    return conceding(partial(plan, hardware, profile, backlog), demand)
+    lossless = partial(plan, hardware, profile, backlog)
+    placement, without = conceding(lossless, demand), without_what_comes(demand)
+    if without is demand or not (placement.is_starved or placement.num_concessions):
+        return placement
+    # The model is there before the reranker, which then finds no room and is left out: no reason to run badly.
+    return conceding(lossless, without)

@@ -1,4 +1,4 @@
-"""Calls about questions: asked and followed by events, or waited for; and passages alone, which need no answer."""
+"""Calls about questions: submitting them, waiting for answers, and searching for passages only."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from engine.waiting import finished, in_turn
 class QuestionCalls(LifeCycle):
     """Safe from any thread."""
 
-    # --- one by one, followed by events ---
+    # --- submitting; the rest comes as events ---
 
     def submit(self, question: Question) -> None:
-        """Queues a question; its life comes as events and ends in finished, cancelled or failed.
+        """Queues a question; its progress comes as events, the last of which is finished, cancelled or failed.
 
         Raises:
-            BadRequest: Empty text, a date that is none, sampling that cannot be, or the id of a question still open.
+            BadRequest: Empty text, an invalid date or sampling parameter, or the id of a question that is still open.
             NothingThere: There is no such collection.
             ModelError: The question names a model that cannot be used.
         """
         self.take(question)()
 
     def take(self, question: Question) -> Callable[[], None]:
-        """Registers a question, which can be cancelled from now on, and waits for nothing.
+        """Registers a question, which can be cancelled from now on; returns at once.
 
         Returns:
-            What does all else that `submit` does, and raises as it does: looking at a file may take minutes.
+            A function that does the rest of `submit`, and raises as it does; reading a file may take minutes.
 
         Raises:
-            BadRequest: The id is that of a question still open.
+            BadRequest: The id is that of a question that is still open.
         """
-        return self._taking_in.take(question)
+        return self._intake.take(question)
 
     def cancel(self, question_id: str) -> None:
-        """Stops a question soon, and waits for nothing; harmless when it has ended."""
-        self._taking_in.cancel(question_id)
+        """Stops a question soon, and returns at once; harmless when it has ended."""
+        self._intake.cancel(question_id)
 
     def cancel_all(self) -> None:
         """Stops all questions soon."""
-        self._taking_in.cancel_all()
+        self._intake.cancel_all()
 
-    # --- waited for ---
+    # --- waiting for answers ---
 
     def ask(self, text: str, **options: Any) -> Answer:
         """Asks and waits. `options` are fields of Question (collection, transcript, sampling …).
@@ -67,19 +67,19 @@ class QuestionCalls(LifeCycle):
         return [finished(end) for end in self.ask_each(texts, **options)]
 
     def ask_each(self, texts: Sequence[str], models: Sequence[str] | None = None, **options: Any) -> list[AnswerEnded]:
-        """As `ask_many`, but raises nothing: how each question ended, in the order of the texts."""
+        """As `ask_many`, but without raising: how each question ended, in the order of the texts."""
         with closing(self._asked(texts, models, options)) as ends:
             return list(in_turn(ends))
 
     def ask_in_turn(
         self, texts: Sequence[str], models: Sequence[str] | None = None, **options: Any
     ) -> Generator[AnswerEnded, None, None]:
-        """The same, each told once all before it have ended. Closing it cancels what is left.
+        """The same, yielded in order as soon as all earlier ones have ended. Closing it cancels the rest.
 
-        `models`: the one that each names, "" for the chosen one; None: all the same, by `options`.
+        `models` names the model of each question, "" for the chosen one; None: all use that of `options`.
 
         Raises:
-            ModelError: The one that all are for cannot be had. Where some name another, its own have failed instead.
+            ModelError: The one model of all is unavailable. Where `models` names several, their questions fail instead.
         """
         with closing(self._asked(texts, models, options)) as ends:
             yield from in_turn(ends if any(models or ()) else until_model_fails(ends))
@@ -87,14 +87,14 @@ class QuestionCalls(LifeCycle):
     def ask_each_file(
         self, text: str, collection: str | None = None, filters: Filters = ANYWHERE, **options: Any
     ) -> Generator[tuple[Document, AnswerEnded], None, None]:
-        """Puts a question to each document of a collection, or of all, and tells of each how it ended, as it does.
+        """Asks each document of a collection, or of all, and yields how each question ended, as it does.
 
-        Somebody at the window goes before them. `options` are fields of Question. Closing it cancels what is left.
+        Questions from the window go first. `options` are fields of Question. Closing it cancels the rest.
 
         Raises:
-            BadRequest: The question is empty, or sampling or a date of the filters cannot be.
-            NothingThere: There is no such collection, or nothing that was read of the library at a path.
-            ModelError: Later: the model cannot be had.
+            BadRequest: The question is empty, or a sampling parameter or a date of the filters is invalid.
+            NothingThere: There is no such collection, or nothing has been indexed at a path.
+            ModelError: While iterating: the model is unavailable.
         """
         options = self._by_settings(options)
         check_question(text, options["sampling"])
@@ -113,7 +113,7 @@ class QuestionCalls(LifeCycle):
             raise NothingThere("There is no file to ask here.", "Add files first, or ask with fewer filters.")
         return documents
 
-    # --- passages alone ---
+    # --- passages only ---
 
     def search(self, query: str, top_k: int, collection: str | None = None, filters: Filters = ANYWHERE) -> Evidence:
         """Passages for one query. Raises as `search_many` does."""
@@ -126,7 +126,7 @@ class QuestionCalls(LifeCycle):
 
         Raises:
             NothingThere: There is no such collection, or nothing of the library at a path of the filters.
-            BadRequest: A date of the filters is none, or nobody reads so many passages.
+            BadRequest: A date of the filters is invalid, or `top_k` is out of range.
         """
         check_top_k(top_k)
         check_scope(self._catalog, collection, filters)
@@ -137,9 +137,9 @@ class QuestionCalls(LifeCycle):
     def _asked(
         self, texts: Sequence[str], models: Sequence[str] | None, options: dict[str, Any]
     ) -> Generator[tuple[int, AnswerEnded], None, None]:
-        """The numbers of the texts, each with how its question ended, as they do."""
+        """Yields the index of each text and how its question ended, as they end."""
         options = self._by_settings(options)
-        # Many at once are a script's, which can wait for somebody at the window.
+        # Many at once come from a script, which can wait for users at the window.
         options.setdefault("priority", "batch" if len(texts) > 1 else "interactive")
 
         def ask(number: int, question_id: str) -> Question:
@@ -149,6 +149,6 @@ class QuestionCalls(LifeCycle):
         return ask_each(range(len(texts)), ask, self.submit, self.cancel, self.subscribe)
 
     def _by_settings(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Fields of Question, with those that the settings choose where they are not given."""
+        """Fields of Question; those that are not given are taken from the settings."""
         generation = self.settings.generation
         return {"sampling": generation.sampling(), "instructions": generation.instructions, **options}

@@ -1,4 +1,4 @@
-"""The questions that have not ended yet, and the one rule about them: each ends once."""
+"""The questions that have not ended yet, and the one rule about them: each ends exactly once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class OpenQuestions:
 
     def __init__(self) -> None:
         self._open: dict[str, QuestionInFlight] = {}
-        # Those that whoever asks still has in hand: looking at what they name may take minutes, on a share that hangs.
+        # Registered, but not handed over: checking the files that they name may take minutes on a share that hangs.
         self._in_hand: set[str] = set()
         self._lock = threading.Lock()
 
     def add(self, in_flight: QuestionInFlight) -> None:
-        """Registers a question, which is then to be handed over, or withdrawn.
+        """Registers a question, which must then be handed over or withdrawn.
 
         Raises:
             BadRequest: One with this id is still open.
@@ -32,7 +32,7 @@ class OpenQuestions:
             self._in_hand.add(question_id)
 
     def hand_over(self, in_flight: QuestionInFlight) -> bool:
-        """Whether it goes to whoever answers, who will end it; False where it has been cancelled by then."""
+        """Whether it goes to the thread that answers, which will end it; False if it has been cancelled."""
         question_id = in_flight.question.question_id
         with self._lock:
             if self._open.get(question_id) is not in_flight or in_flight.cancelled.is_set():
@@ -41,13 +41,13 @@ class OpenQuestions:
             return True
 
     def withdraw(self, in_flight: QuestionInFlight) -> bool:
-        """It was refused, and has never been asked; False where it has ended as cancelled by then."""
+        """Removes a question that was refused; False if it has already ended as cancelled."""
         question_id = in_flight.question.question_id
         with self._lock:
             return self._open.get(question_id) is in_flight and self._remove(question_id)
 
     def end(self, event: AnswerEnded) -> bool:
-        """Closes the question; False when it had ended before, and the event must not be told."""
+        """Closes the question; False if it had ended before, so that the event must not be published."""
         with self._lock:
             return self._remove(event.question_id)
 
@@ -55,7 +55,7 @@ class OpenQuestions:
         """Sets the flag; harmless when the question has ended or never was.
 
         Returns:
-            Whether nobody has it yet who would end it.
+            Whether the caller must publish its end, because no thread has it yet.
         """
         with self._lock:
             if (in_flight := self._open.get(question_id)) is None:
@@ -69,7 +69,7 @@ class OpenQuestions:
 
     @property
     def has_somebody_waiting(self) -> bool:
-        """Whether a person waits for an answer to one of them."""
+        """Whether a user waits for an answer to one of them."""
         return any(one.question.priority == "interactive" and not one.cancelled.is_set() for one in self.all())
 
     def all(self) -> tuple[QuestionInFlight, ...]:

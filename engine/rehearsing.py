@@ -1,9 +1,9 @@
-"""Rehearsing: the offline profile of the loaded model, measured point by point while nobody asks anything.
+"""Rehearsing: the offline profile of the loaded model, measured point by point while no question is open.
 
 How long a step takes for each number of answers and a pass for each of tokens, what a search costs, and what both do
-to each other when they share the cores (pipeline.md, section 2). Each point is kept as soon as it was measured, so that
-whoever is interrupted goes on behind it; a size that could not be computed bounds all larger ones. What is known for a
-machine, a version of llama.cpp and a shape of model is never measured again, only refined (observing.py).
+to each other when they share the cores. Each point is kept as soon as it was measured, so that an interruption loses
+one at most; a size that could not be computed bounds all larger ones. What is known for a machine, a version of
+llama.cpp and a shape of model is never measured again, only refined (observing.py).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from engine.memory.profile import Profile, computing_in
 from engine.memory.sharing import ways
 from engine.memory.terms import homes_of, split_of
 from engine.memory.work import Work
+from engine.memory_interfaces import InForce
 from engine.retrieval.rehearsal import Searched
-from engine.sight import InForce
 
 log = logging.getLogger(__name__)
 Value = TypeVar("Value")
@@ -146,10 +146,10 @@ class Rehearsing:
             retrieval: Times searches.
             in_force: The model that is loaded, and where it is.
             threads: Those of a step, and the processor's cores.
-            publish: Is told how far it is.
-            is_busy: Whether somebody asks something.
+            publish: Receives the progress.
+            is_busy: Whether a question is open.
             can_spare: Whether the machine has power for it, for what `start` begins.
-            tell: Is told in a sentence what came of it.
+            tell: Receives in a sentence what came of it.
             clock: Seconds.
         """
         self._profile, self._generation, self._retrieval = profile, generation, retrieval
@@ -184,7 +184,7 @@ class Rehearsing:
     def points(self) -> Iterator[MeasuringProgressed]:
         """Measures what is missing; tells before each point how far it is, and at the end that it is over.
 
-        It ends sooner where somebody asks something, the model is placed otherwise meanwhile, or it took too long; it
+        It ends sooner where a question comes, the model is placed otherwise meanwhile, or it took too long; it
         does nothing while somebody else measures.
 
         Raises:
@@ -244,7 +244,7 @@ class Rehearsing:
         except RagdollError as error:
             log.warning("the model could not be measured: %s", error)
         except Exception:
-            # The edge of the thread: nobody waits for it, and rates alone do as well as before.
+            # The edge of the thread: no caller waits for it, and rates alone do as well as before.
             log.exception("the model could not be measured")
         finally:
             self._publish(MeasuringProgressed(0, 0))
@@ -301,7 +301,7 @@ class Rehearsing:
         if rehearsed.seconds is None:
             point = Point(split, kind, size, work)
         else:
-            computing = computing_in(self._profile(), work, rehearsed.seconds, rehearsed.reading_seconds)
+            computing = computing_in(work, rehearsed.seconds, rehearsed.reading_seconds)
             point = Point(split, kind, size, work, computing, is_hidden=computing is None)
         self._profile.note_table(table_key(shape), lambda table: table.with_point(point))
         return True

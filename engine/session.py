@@ -1,9 +1,9 @@
-"""One who asks an engine, by lines: the window over two pipes, or a guest over a socket (see guests.py).
+"""A client of an engine, line by line: the window over two pipes, or a guest over a socket (see guests.py).
 
 The thread that reads only reads and dispatches, so a ping is answered whatever the engine is busy with; requests
 that touch the disk run on a small pool. What changes anything is carried out in the order it was asked for, also
-when the window closes right after it: settings, the library, and what concerns one model each in a lane of its own.
-A file on a share that hangs takes minutes, and whoever clicks on three of its citations, adds it, or asks a model that
+when the window closes right after it: settings, the library, and each model have a lane of their own.
+A file on a share that hangs takes minutes; a user who clicks on three of its citations, adds it, or asks a model that
 lies there, can still pause, stop, ask another model and change settings.
 """
 
@@ -27,23 +27,23 @@ from engine.events import (
     Event,
     PhaseChanged,
 )
-from engine.lane import Lane, end_all
 from engine.notices import notice_of
 from engine.outlet import Outlet
 from engine.protocol import Message, Method, Nothing
+from engine.serial_executor import SerialExecutor, end_all
 from engine.wire import MAX_LINE_BYTES, Request, RequestRefused
 
 log = logging.getLogger(__name__)
 MAX_GARBAGE_LINES = 20
 # The window gives the process three seconds to end.
 LANE_SECONDS = 1.0
-# The lanes, by what is asked for, and what is carried out in them.
+# The lane of a request by its parameters, and the methods that use it.
 _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...] = (
     (lambda _: "settings", (protocol.SETTINGS_SET,)),
     (lambda _: "pace", (protocol.PAUSE, protocol.RESUME, protocol.CANCEL_INDEXING)),
-    # What is added next is for a collection by its new name.
+    # Additions refer to a collection by its new name.
     (lambda _: "additions", (protocol.ADD, protocol.ADD_AND_WAIT, protocol.RENAME_COLLECTION)),
-    # These wait for a step of what is being read.
+    # These wait for the next step of indexing.
     (lambda _: "removals", (protocol.REMOVE, protocol.SETTLE_GONE, protocol.DELETE_COLLECTION)),
     (
         lambda _: "library",
@@ -55,11 +55,12 @@ _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...]
             protocol.PRIORITISE_AND_WAIT,
         ),
     ),
-    # These look at every model's file, of which one may lie on a share that hangs.
+    # These read every model's file, one of which may be on a share that hangs.
     (lambda _: "shelf", (protocol.MODELS, protocol.MODELS_CATALOGUE)),
-    # Nor may that for which folders of other applications are gone through hold up anything else.
+    # Searching the folders of other applications must not delay anything else.
     (lambda _: "elsewhere", (protocol.MODELS_ELSEWHERE,)),
     (lambda _: "embedders", (protocol.EMBEDDERS, protocol.EMBEDDERS_DELETE)),
+    (lambda _: "rerankers", (protocol.RERANKERS, protocol.RERANKERS_DELETE)),
     (lambda params: f"questions to {params.model}", (protocol.ASK,)),
     (
         lambda params: f"model {params.path}",
@@ -73,13 +74,17 @@ _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...]
         lambda _: "downloads of embedders",
         (protocol.EMBEDDERS_GET, protocol.EMBEDDERS_CANCEL_GETTING, protocol.EMBEDDERS_DISCARD_PART),
     ),
+    (
+        lambda _: "downloads of rerankers",
+        (protocol.RERANKERS_GET, protocol.RERANKERS_CANCEL_GETTING, protocol.RERANKERS_DISCARD_PART),
+    ),
 )
 _LANE_OF = {method.name: lane for lane, methods in _IN_ORDER for method in methods}
 
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """An answer for later: `told` makes it of what has `ended` by then."""
+    """A reply for later: `told` makes it from the result of `ended`."""
 
     ended: Future[Any]
     told: Callable[[Any], Message]
@@ -89,27 +94,27 @@ Work = Callable[[Request], Message | Awaited]
 
 
 class Desk(Protocol):
-    """Who carries out what the sessions of one engine ask. From any thread."""
+    """Carries out the requests of all sessions of one engine. From any thread."""
 
     def carried_out(self, request: Request) -> Message | Awaited:
-        """Raises RagdollError where it cannot be."""
+        """Raises RagdollError where the request cannot be carried out."""
         ...
 
     def choosing(self, request: Request) -> Work:
-        """What has a model answer from now on, or none, unless another is chosen before it is carried out."""
+        """The work that chooses a model, or none, unless another is chosen before it is carried out."""
         ...
 
     def take(self, asked: protocol.Ask) -> Callable[[], None]:
-        """A question that can be stopped from now on; what is returned looks at all that it needs, and asks it."""
+        """Registers a question, which can be stopped from now on; the returned function checks and submits it."""
         ...
 
     def cancel(self, question_id: str) -> None: ...
 
 
 class Session:
-    """Hears all that happens in the engine; of the questions of others it hears only that there are some.
+    """Receives all events of the engine; of other clients' questions it only learns that they exist.
 
-    A guest hears nothing of those, and cannot end the engine.
+    A guest learns nothing of them, and cannot end the engine.
     """
 
     def __init__(self, outlet: Outlet, desk: Desk, *, is_guest: bool = False) -> None:
@@ -117,10 +122,10 @@ class Session:
         self._phase = ""
         self._is_stopping = threading.Event()
         self._tells_ends = True
-        # Those that were asked here and have not ended.
+        # Questions that were asked here and have not ended.
         self._questions = set[str]()
         self._pool = ThreadPoolExecutor(max_workers=3, thread_name_prefix="request")
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, SerialExecutor] = {}
         self._viewer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="page")
         self._next_page: tuple[Request, Future[None]] | None = None
 
@@ -132,13 +137,13 @@ class Session:
             self._phase = event.phase
         concerns_us = self._concerns_us(event)
         if isinstance(event, AnswerEnded):
-            # Before anybody hears of it, who could ask under the same id again.
+            # Before the client learns of it, which could ask under the same id again.
             self._questions.discard(event.question_id)
         if concerns_us and (notice := notice_of(event)) is not None:
             self._outlet.notify(notice)
 
     def serve(self, stream: BinaryIO) -> None:
-        """Reads requests until whoever asks closes the pipe, asks for shutdown, or sends nothing but garbage."""
+        """Reads requests until the client closes the pipe, requests shutdown, or sends only garbage."""
         garbage = 0
         while not self._is_stopping.is_set() and (line := stream.readline(MAX_LINE_BYTES + 1)):
             try:
@@ -154,25 +159,25 @@ class Session:
                 self._dispatch(request)
 
     def aside(self, work: Callable[[], object]) -> None:
-        """Has something done that nobody asked for, among the requests that wait for nothing."""
+        """Runs work that no client requested on the pool of requests without an order."""
         self._pool.submit(work)
 
     def leave_questions_open(self) -> None:
-        """Says from now on of no question that it was stopped or failed.
+        """Stops reporting questions as stopped or failed.
 
-        Where we are ended from outside, nobody stopped them: a window that is still there asks the next engine.
+        When the process is ended from outside, the user did not stop them: a window asks the next engine again.
         """
         self._tells_ends = False
 
     def close(self) -> None:
-        """Has all that was asked in an order carried out, and waits for it."""
+        """Completes all requests in lanes, and waits for them."""
         self._is_stopping.set()
         self._viewer.shutdown(wait=False, cancel_futures=True)
         self._pool.shutdown(wait=True, cancel_futures=True)
         end_all(tuple(self._lanes.values()), LANE_SECONDS)
 
     def leave(self) -> None:
-        """Whoever asked is gone: nobody wants their answers. Waits for nothing."""
+        """Cancels everything, because the client has left. Returns at once."""
         self._is_stopping.set()
         for pool in (self._viewer, self._pool):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -187,40 +192,45 @@ class Session:
         return not self._is_guest and isinstance(event, AnswerStateChanged | AnswerEnded)
 
     def _dispatch(self, request: Request) -> None:
-        if request.method is protocol.PING:
-            self._outlet.send(wire.encode_result(request.id, protocol.Pong(phase=self._phase)))
-        elif request.method is protocol.SHUTDOWN:
-            self._shut_down(request)
-        elif request.method is protocol.PAGE:
-            self._turn_to(request)
-        elif request.method is protocol.CANCEL:
-            self._reply(request, self._desk.carried_out)
-        elif (lane_of := _LANE_OF.get(request.method.name)) is not None:
-            if request.method is protocol.ASK:
-                work = self._taken(request)
-            elif request.method in (protocol.MODELS_USE, protocol.MODELS_UNLOAD):
-                work = self._desk.choosing(request)
-            else:
-                work = self._desk.carried_out
-            self._lane(lane_of(request.params)).submit(partial(self._reply, request, work))
-        else:
-            self._pool.submit(self._reply, request, self._desk.carried_out)
+        match request.method:
+            case protocol.PING:
+                self._outlet.send(wire.encode_result(request.id, protocol.Pong(phase=self._phase)))
+            case protocol.SHUTDOWN:
+                self._shut_down(request)
+            case protocol.PAGE:
+                self._turn_to(request)
+            case protocol.CANCEL:
+                self._reply(request, self._desk.carried_out)
+            case _ if (lane_of := _LANE_OF.get(request.method.name)) is not None:
+                self._lane(lane_of(request.params)).submit(partial(self._reply, request, self._work_of(request)))
+            case _:
+                self._pool.submit(self._reply, request, self._desk.carried_out)
+
+    def _work_of(self, request: Request) -> Work:
+        """The work for its lane; what has to happen before that is done now."""
+        match request.method:
+            case protocol.ASK:
+                return self._taken(request)
+            case protocol.MODELS_USE | protocol.MODELS_UNLOAD:
+                return self._desk.choosing(request)
+            case _:
+                return self._desk.carried_out
 
     def _shut_down(self, request: Request) -> None:
         if self._is_guest:
-            refusal = BadRequest("This engine is not a guest's to end.", "Close the window.")
+            refusal = BadRequest("A command cannot end this engine.", "Close the window.")
             self._outlet.send(wire.encode_error(request.id, refusal))
         else:
             self._outlet.send(wire.encode_result(request.id, Nothing()))
             self._is_stopping.set()
 
-    def _lane(self, name: str) -> Lane:
+    def _lane(self, name: str) -> SerialExecutor:
         if name not in self._lanes:
-            self._lanes[name] = Lane(name)
+            self._lanes[name] = SerialExecutor(name)
         return self._lanes[name]
 
     def _turn_to(self, request: Request) -> None:
-        """Shows a page after the one that is being read; of those that wait only the newest is wanted."""
+        """Renders a page after the current one; of waiting requests only the newest is kept."""
         if self._next_page is not None:
             earlier, waiting = self._next_page
             if waiting.cancel():
@@ -229,12 +239,12 @@ class Session:
         self._next_page = request, self._viewer.submit(self._reply, request, self._desk.carried_out)
 
     def _taken(self, request: Request) -> Work:
-        """A question that can be stopped from now on, whatever is looked at for it."""
+        """Registers a question, which can be stopped from now on, however long its checks take."""
         asked = request.params
         assert isinstance(asked, protocol.Ask)
         try:
             hand_over = self._desk.take(asked)
-        except Exception as error:  # noqa: BLE001 - this is the thread that reads; told where it is carried out
+        except Exception as error:  # noqa: BLE001 - this is the thread that reads; reported in the lane
             return partial(_refuse, error)
         self._questions.add(asked.question_id)
         return lambda _: self._handed_over(asked.question_id, hand_over)
@@ -251,17 +261,17 @@ class Session:
         try:
             done = work(request)
             if isinstance(done, Awaited):
-                # On the thread where it ends; nobody waits here.
+                # On the thread where it ends; no thread waits here.
                 done.ended.add_done_callback(lambda ended: self._reply(request, lambda _: done.told(ended.result())))
                 return
             line = wire.encode_result(request.id, done)
             if len(line) > MAX_LINE_BYTES:
-                raise RagdollError("There is too much of this to be shown at once.")
+                raise RagdollError("This is too large to be shown at once.")
         except RagdollError as error:
             line = wire.encode_error(request.id, error)
         except Exception as error:  # the edge of the process: a bug in one request must not end it
             log.exception("request %s failed", request.method.name)
-            failure = RagdollError(f"The engine could not do that: {error}.", "Look into the log, and try again.")
+            failure = RagdollError(f"The engine could not do that: {error}.", "See the log, and try again.")
             line = wire.encode_error(request.id, failure)
         self._outlet.send(line)
 

@@ -1,6 +1,6 @@
-"""The settings' file, `engine.toml`: written only here and only by the engine, and a slip in it costs only itself.
+"""The settings file, `engine.toml`: written only here and only by the engine; an error in it affects one value only.
 
-It is written whole or not at all, and with keys we do not know kept as they are, so that an older Ragdoll does not eat
+It is written whole or not at all, and unknown keys are kept as they are, so that an older Ragdoll does not delete
 a newer one's settings.
 """
 
@@ -25,7 +25,7 @@ class SettingsStore:
     """The settings in force and their file; every change is validated as a whole before it is written."""
 
     def __init__(self, file: Path) -> None:
-        """`problem` is what of the file is not used, in a sentence."""
+        """Reads the file; `problem` says which part of it is not used."""
         self._file = file
         self._stamp = _stamp(file)
         self._document, self._unreadable = _read(file)
@@ -35,28 +35,29 @@ class SettingsStore:
 
     @property
     def problem(self) -> str:
-        """What of the file is not used, in a sentence; "" where all of it is."""
+        """Which part of the file is not used, in a sentence; "" if all of it is."""
         if self._unreadable:
             return f"{self._file} cannot be read {self._unreadable}"
         if self._faults:
-            # The file is left as it is until somebody mends it.
-            return f"{self._file} has a wrong value ({self._faults[0].told}); the default is used until it is mended."
+            # The file is left as it is until the user corrects it.
+            fault = self._faults[0].told
+            return f"{self._file} has a wrong value ({fault}); the default is used until it is corrected."
         return ""
 
     def knows(self, name: str) -> bool:
-        """Whether the file says what a setting is to be, if by saying nothing; False where it could not be read."""
+        """Whether the file determines a setting, also by omitting it; False where it could not be read."""
         table, _, key = name.partition(".")
         return not self._unreadable and not any(fault.place[:2] in ((table,), (table, key)) for fault in self._faults)
 
     def assume(self, changes: Mapping[str, Any]) -> None:
-        """Has settings that could not be read be these, and writes them with the next change."""
+        """Replaces settings that could not be read by these, and writes them with the next change."""
         self.settings = self._changed(changes)
         self._assumed = dict(changes)
 
     def change(self, changes: Mapping[str, Any]) -> Settings:
         """Applies changes by dotted name (`{"generation.temperature": 0.7}`); all of them, or none. From any thread.
 
-        What somebody has written into the file meanwhile comes into force with them.
+        Edits of the file since it was read take effect with them.
 
         Raises:
             BadRequest: A name is unknown or a value out of range; the sentence says which.
@@ -67,7 +68,7 @@ class SettingsStore:
             try:
                 return self._change(changes)
             except BaseException:
-                # What somebody has written into the file waits for a change that can be made.
+                # Edits of the file take effect with the next change that succeeds.
                 self._document, self._unreadable, self._stamp, self.settings, self._faults, self._assumed = before
                 raise
 
@@ -80,7 +81,7 @@ class SettingsStore:
         return settings
 
     def _take_in(self) -> None:
-        """Follows a file that is another than we read or wrote: somebody mended it, or is about to."""
+        """Reads the file again if it changed since we read or wrote it: the user corrected it, or is about to."""
         stamp = _stamp(self._file)
         if stamp in (self._stamp, None):
             return
@@ -105,7 +106,7 @@ class SettingsStore:
             raise BadRequest(f"That setting cannot be used: {first_fault(error)}.") from error
 
     def _write(self, changes: Mapping[str, Any]) -> None:
-        # A copy, so that a change that could not be written does not come along with the next one.
+        # A copy, so that a change that could not be written is not written with the next one.
         document = copy.deepcopy(self._document)
         for name, value in changes.items():
             table, _, key = name.partition(".")
@@ -118,23 +119,23 @@ class SettingsStore:
                 section[key] = list(value) if isinstance(value, tuple) else value
         with in_our_folder(self._file.parent):
             if self._unreadable:
-                # For the user to look at. A copy: without room for what comes in its place, nothing is changed.
+                # Kept for the user. A copy, so that nothing is changed if there is no room for the new file.
                 shutil.copyfile(self._file, _aside(self._file))
             write_atomically(self._file, tomlkit.dumps(document).encode())
         self._document, self._unreadable, self._stamp = document, "", _stamp(self._file)
 
 
 class Fault(NamedTuple):
-    """A value of the file that cannot be: where it is, and what is wrong with it."""
+    """An invalid value of the file: where it is, and what is wrong with it."""
 
     place: tuple[int | str, ...]
     told: str
 
 
 def _without_faults(tables: dict[str, Any]) -> tuple[Settings, list[Fault]]:
-    """Settings without the values that cannot be, and what is wrong with these.
+    """Settings without the invalid values, and what is wrong with these.
 
-    A slip in a hand-edited file, or a bound that a newer Ragdoll draws closer, costs that value only: without the
+    A mistake in a hand-edited file, or a bound that a newer Ragdoll tightened, affects that value only: without the
     others the chosen model would be gone, and the library would begin to move to the default embedder.
     """
     faults: list[Fault] = []
@@ -149,10 +150,10 @@ def _without_faults(tables: dict[str, Any]) -> tuple[Settings, list[Fault]]:
 
 
 def _drop(tables: Any, place: tuple[int | str, ...]) -> bool:
-    """Takes out what lies at a place, or as near to it as there is anything; False where there is nothing."""
+    """Deletes the value at a place, or its nearest existing parent; False if there is none."""
     inner, holders = tables, list[tuple[Any, int | str]]()
     for part in place:
-        # Only keys of tables and places in lists: what else a place names is the type that was tried.
+        # Only keys of tables and indices of lists: other parts of a place name the type that was tried.
         if not (part in inner if isinstance(inner, dict) else isinstance(inner, list) and isinstance(part, int)):
             break
         holders.append((inner, part))
@@ -167,7 +168,7 @@ def _aside(file: Path) -> Path:
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """Differs once somebody has written the file; None where there is none."""
+    """A value that differs once the file was written; None if there is no file."""
     try:
         status = file.stat()
     except OSError:
@@ -176,7 +177,7 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 
 def _read(file: Path) -> tuple[tomlkit.TOMLDocument, str]:
-    """What the file says; and why it cannot be read and what comes of that, "" where it can."""
+    """The content of the file; and why it cannot be read and what follows, "" if it can."""
     try:
         return tomlkit.parse(file.read_text(encoding="utf-8")), ""
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Shortage: how short each tier of memory is, and the ladders on which one thing after the other is given up for it.
+"""Shortage: how short each tier of memory is, and the ladders on which one thing after another is given up.
 
 What the system says counts at once. What we hold beyond a budget counts when no plan has helped for some seconds.
 """
@@ -17,8 +17,8 @@ from engine.memory.ledger import Ledger
 from engine.memory.pressure import PressureGauge
 from engine.memory.runtime import in_other_processes, remainder
 from engine.memory.standing import Move, Standing
+from engine.memory_interfaces import InForce, MemoryActions, MemoryState
 from engine.protocol import PressureLevel
-from engine.sight import Hands, InForce, Senses
 
 # It takes a moment until memory is given back; what is held beyond a budget after that is too much.
 SETTLING_SECONDS = 5.0
@@ -31,8 +31,8 @@ class Shortage:
 
     def __init__(
         self,
-        senses: Senses,
-        hands: Hands,
+        senses: MemoryState,
+        hands: MemoryActions,
         ledger: Ledger,
         allowance: Allowance,
         decisions: Decisions,
@@ -45,7 +45,7 @@ class Shortage:
             hands: Who does what no plan can say.
             ledger: Says what is held.
             allowance: What may be held.
-            decisions: Is told what was given up, and why.
+            decisions: Records what was given up, and why.
             gauge: Tells pressure.
         """
         self._senses, self._hands, self._ledger = senses, hands, ledger

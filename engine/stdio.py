@@ -1,4 +1,4 @@
-"""Keeps standard output for us alone: whatever native code prints goes to stderr instead.
+"""Keeps standard output for ourselves: whatever native code prints goes to stderr instead.
 
 A stray `printf` in llama.cpp, MuPDF or torch would corrupt the protocol, or a script's JSON.
 """

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 LOADING = "loading libraries"
 # Of the machine's memory, for an index that is given no budget: about 16 million chunks in 24 GB.
 INDEX_SHARE_OF_RAM = 0.25
-# What opens them reads these, and nothing does later; each with the words in which people are told of it.
+# Settings that are read only when the stores are opened, each with its name for users.
 _OF_AN_OPENING = {
     "embedder": {
         "batch_size": "how many texts are embedded at once",
@@ -48,13 +48,13 @@ _OF_AN_OPENING = {
         "lance_metadata_cache_bytes": "LanceDB's cache of metadata",
     },
 }
-# How often it is looked whether somebody still uses what answered before a switch.
+# How often to check whether the stores from before a switch are still in use.
 _GRACE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Stores:
-    """Whoever uses one of the three keeps this as well: it is how a user is known who has not ended yet."""
+    """The opened stores. A caller that uses one of them keeps this object as well, which shows that they are in use."""
 
     embedder: Embedder
     table: ChunkTable
@@ -63,7 +63,7 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class NextStores:
-    """What the library moves to: the other model, run as settings said, and the table that is being filled."""
+    """What the library moves to: the other model with its settings, and the table that is being filled."""
 
     embedder: Embedder
     run_as: EmbedderSettings
@@ -72,7 +72,7 @@ class NextStores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Retired:
-    """What answered before a switch; `handle` is dead when nobody uses it any more."""
+    """Stores from before a switch; `handle` is dead when they are no longer used."""
 
     handle: weakref.ref[Stores]
     embedder: Embedder
@@ -88,7 +88,7 @@ class _Retired:
 
 
 class StoresOpener:
-    """Calling it gives the stores, loading them the first time; safe from any thread."""
+    """Calling it returns the stores, and opens them the first time; safe from any thread."""
 
     def __init__(
         self,
@@ -103,16 +103,16 @@ class StoresOpener:
         self._catalog, self._ledger, self._phases, self._giving_way = catalog, ledger, phases, giving_way
         self._tables = Tables(home.library, catalog, settings)
         self._lock = threading.Lock()
-        # Held by who closes what nobody uses any more, and taken before the other: questions do not wait for that.
+        # Held while stores that are no longer used are closed, and taken before the other lock: questions do not wait.
         self._closing = threading.Lock()
         self._stores: Stores | None = None
-        # The settings that they were opened by.
+        # The settings with which they were opened.
         self._opened_by: Settings | None = None
         self._next: NextStores | None = None
         self._retired: list[_Retired] = []
         self._timer: threading.Timer | None = None
         self._partition_bytes: int | None = None
-        # Why the move stopped; "" where it did not.
+        # Why the move stopped; "" if it did not.
         self._fault = ""
 
     def __call__(self) -> Stores:
@@ -143,9 +143,9 @@ class StoresOpener:
     # --- moving to another model ---
 
     def next(self) -> NextStores | None:
-        """What the library is to be moved to, opened; None where the settings name the model that it has.
+        """Opens what the library is to be moved to; None if the settings name its present model.
 
-        A move to a model that is not wanted any more is given up.
+        A move to a model that is no longer wanted is given up.
 
         Raises:
             LibraryError: The table cannot be opened or made.
@@ -164,7 +164,7 @@ class StoresOpener:
             return self._next
 
     def switch(self) -> None:
-        """The next table answers from now on, and the other one is dropped when nobody is searching it any more.
+        """Switches to the next table; the old one is dropped once no search uses it.
 
         Raises:
             EmbedderUnavailable: The next call for the stores tries again.
@@ -187,13 +187,13 @@ class StoresOpener:
             self.apply_settings()
 
     def failed(self, error: EmbedderUnavailable) -> None:
-        """The model to which the library was moving does not load."""
+        """Records that the model to which the library was moving does not load."""
         self._fault = f"{error.sentence} {error.way_out}".strip()
 
     def drop_removed(self) -> None:
-        """Deletes from the table that is being filled what is not in the library any more; its model is not needed.
+        """Deletes removed documents from the table that is being filled; its model is not needed for that.
 
-        On the thread that moves the library: nobody else opens that table or closes it.
+        Called on the thread that moves the library, the only one that opens or closes that table.
 
         Raises:
             LibraryError: Rows are left, or the table cannot be opened.
@@ -208,7 +208,7 @@ class StoresOpener:
                 table.close()
 
     def state(self) -> EmbedderState:
-        """The model at work and how far the library has moved to another; waits for nothing to load."""
+        """The model in use and how far the library has moved to another one; loads nothing."""
         stores, active, following = self._stores, self._catalog.active_table(), self._catalog.next_table()
         moved, to_move = self._catalog.moved() if following is not None else (0, 0)
         problem = " ".join(part for part in (self._tables.problem, self._fault) if part)
@@ -224,7 +224,7 @@ class StoresOpener:
         )
 
     def index_problem(self) -> str:
-        """Why nothing is found though documents were read, in a sentence; "" where that is not so, or not known yet."""
+        """Why nothing is found although documents were indexed, in a sentence; "" if all is well, or not known yet."""
         stores = self._stores
         if stores is None or not self._catalog.num_chunks() or not stores.table.is_empty():
             return ""
@@ -237,7 +237,7 @@ class StoresOpener:
             self._timer.start()
 
     def _close_retired(self) -> None:
-        """On a timer's thread: the end of an index waits for the file that is being written, maybe for minutes."""
+        """Runs on a timer's thread: closing an index waits for the file that is being written, maybe for minutes."""
         with self._closing:
             with self._lock:
                 if self._timer is None:
@@ -261,12 +261,12 @@ class StoresOpener:
             close_all(following.embedder.unload, following.table.close)
 
     def _drop_strays(self) -> None:
-        """Gigabytes take seconds to delete, for which nobody is to wait who has a question."""
+        """Deletes on a thread of its own: gigabytes take seconds, for which no question should wait."""
         if not self._retired and (strays := self._tables.set_strays_aside()):
             threading.Thread(target=delete_all, args=(strays,), name="strays", daemon=True).start()
 
     def apply_settings(self) -> None:
-        """Tells an open index of its budget and mode; one that is being opened hears of them when it is."""
+        """Applies budget and mode to an open index; one that is being opened gets them when it is open."""
         stores = self._stores
         if stores is not None:
             settings = self._settings()
@@ -278,7 +278,7 @@ class StoresOpener:
 
     @property
     def pending(self) -> str:
-        """What has been changed in the settings and waits for a restart, in a sentence; "" where there is nothing."""
+        """Which settings were changed and wait for a restart, in a sentence; "" if none."""
         then, now = self._opened_by, self._settings()
         if then is None:
             return ""
@@ -304,11 +304,11 @@ class StoresOpener:
             stores.index.set_partition_bytes(num_bytes)
 
     def opened(self) -> Stores | None:
-        """The stores if they are open already; waits for nobody."""
+        """The stores if they are open already; never blocks."""
         return self._stores
 
     def _open(self, following: NextStores | None = None) -> Stores:
-        """`following` has a model that is loaded already, if it is the one."""
+        """`following` holds a model that is already loaded, if it is the right one."""
         settings = self._settings()
         active, spec = self._tables.active()
         if following is not None and following.embedder.identity == active.identity:
@@ -356,7 +356,7 @@ class StoresOpener:
         return index
 
     def _index_budget_bytes(self, settings: Settings) -> int:
-        """What the settings say, or a share of the memory that leaves room for a model beside it."""
+        """The budget of the settings, or a share of the memory that leaves room for a model."""
         if settings.memory.index_budget_bytes is not None:
             return settings.memory.index_budget_bytes
         return int(probe(self._library).ram_capacity_bytes * INDEX_SHARE_OF_RAM)

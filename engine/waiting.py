@@ -1,4 +1,4 @@
-"""Waiting for the ends of some questions, for callers who want answers and no events."""
+"""Waiting for the ends of some questions, for callers that want answers and no events."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from engine.events import AnswerEnded, AnswerFailed, AnswerFinished
 
 
 def in_turn(ends: Iterable[tuple[int, AnswerEnded]]) -> Iterator[AnswerEnded]:
-    """The ends of numbered questions in the order of the numbers, each as soon as all before it have come.
+    """Yields the ends of numbered questions in the order of the numbers, each as soon as all before it have ended.
 
-    Where a model fails them all, those that came before their turn are told first, and what lay between has failed.
+    If a model error ends them all, those that ended early are yielded first, and those between count as failed.
 
     Raises:
         ModelError: What `ends` raises.
@@ -33,7 +33,7 @@ def finished(end: AnswerEnded) -> AnswerFinished:
     """The end, if it is an answer.
 
     Raises:
-        RagdollError: Why it is none.
+        RagdollError: Why there is no answer.
     """
     if isinstance(end, AnswerFinished):
         return end

@@ -1,8 +1,8 @@
 """The wire between window and engine: how a message becomes a line, and a line a message again.
 
 One message a line, UTF-8 JSON: requests `{id, method, params}` go down; replies `{id, result | error}`
-and notifications `{method, params}` come up. What the messages are is declared in `engine/protocol`; like those,
-this is imported by both processes, and imports nothing heavy.
+and notifications `{method, params}` come up. The messages are declared in `engine/protocol`; like that package,
+this module is imported by both processes, and imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class WireError:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to request `id`: a result still untyped (the asker knows its type), or an error."""
+    """The answer to request `id`: an untyped result (the caller knows its type), or an error."""
 
     id: int
     result: dict[str, Any] | None = None
@@ -48,7 +48,7 @@ class Reply:
 
 
 class RequestRefused(ProtocolError):
-    """A request could be read far enough to know its id, so the asker can be told."""
+    """A request is invalid, but its id is known, so the client gets an error."""
 
     def __init__(self, request_id: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -77,12 +77,12 @@ def decode_request(line: bytes) -> Request:
 
     Raises:
         RequestRefused: The id is known, but method or params are not ours.
-        ProtocolError: The line is no request at all.
+        ProtocolError: The line is not a request at all.
     """
     body = _body(line)
     request_id, name = body.get("id"), body.get("method")
     if not isinstance(request_id, int) or not isinstance(name, str):
-        raise ProtocolError("A line that is no request came over the pipe.")
+        raise ProtocolError("Received a line that is not a request.")
     method = REQUESTS.get(name)
     if method is None:
         raise RequestRefused(request_id, f"This engine knows no request named {name!r}.")
@@ -93,17 +93,17 @@ def decode_request(line: bytes) -> Request:
 
 
 def decode_message(line: bytes) -> Reply | Notice:
-    """What the engine said in one line.
+    """A message of the engine from a line.
 
     Raises:
-        ProtocolError: The line is no message of ours.
+        ProtocolError: The line is not a message of ours.
     """
     body = _body(line)
     if "id" in body:
         return _reply(body)
     notice = NOTICES.get(str(body.get("method")))
     if notice is None:
-        raise ProtocolError("A line that is no message came over the pipe.")
+        raise ProtocolError("Received a line that is not a message.")
     try:
         return notice.model_validate(body.get("params") or {})
     except ValidationError as error:
@@ -114,7 +114,7 @@ def decode_result(method: Method[Any, R], result: dict[str, Any]) -> R:
     """The typed result of a reply.
 
     Raises:
-        ProtocolError: The result is not what the method promises.
+        ProtocolError: The result is not of the method's type.
     """
     try:
         return method.result.model_validate(result)
@@ -129,7 +129,7 @@ def _reply(body: dict[str, Any]) -> Reply:
         return Reply(int(body["id"]), error=WireError(**fields))
     result = body.get("result")
     if not isinstance(result, dict) or not isinstance(body["id"], int):
-        raise ProtocolError("A reply with neither result nor error came over the pipe.")
+        raise ProtocolError("Received a reply with neither result nor error.")
     return Reply(body["id"], result=result)
 
 
@@ -144,11 +144,11 @@ def _plain(value: object) -> object:
 
 def _body(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_LINE_BYTES:
-        raise ProtocolError("A line longer than any message came over the pipe.")
+        raise ProtocolError("Received a line that is longer than any message.")
     try:
         body = json.loads(line)
     except ValueError as error:
-        raise ProtocolError("A line that is not JSON came over the pipe.") from error
+        raise ProtocolError("Received a line that is not JSON.") from error
     if not isinstance(body, dict):
-        raise ProtocolError("A line that is no JSON object came over the pipe.")
+        raise ProtocolError("Received a line that is not a JSON object.")
     return body

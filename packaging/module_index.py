@@ -1,6 +1,6 @@
-"""Writes the module index of ARCHITECTURE.md: a line per module, which is the sentence that the module opens with.
+"""Writes engine/README.md and app/README.md: a line per module, which is the sentence that the module opens with.
 
-`python packaging/module_index.py` rewrites what stands below the heading "## Modules"; a test fails while it is old.
+`python packaging/module_index.py` rewrites both files whole; a test fails while one of them is out of date.
 """
 
 from __future__ import annotations
@@ -10,25 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("engine", "app", "resources")
-HEADING = "## Modules\n"
+PACKAGES = ("engine", "app")
+PAGE = "README.md"
 INTRODUCTION = (
-    "\nEach line is the sentence that its module opens with; `python packaging/module_index.py` collects them.\n"
+    "Each line is the sentence that its module opens with. `python packaging/module_index.py` writes this file;\n"
+    "[ARCHITECTURE.md](../ARCHITECTURE.md) says how the modules work together.\n"
 )
 
 
-def index(root: Path) -> str:
-    """All packages with their modules, in Markdown."""
-    folders = (folder for package in PACKAGES for folder in _packages(root / package))
-    return "".join(_section(root, folder) for folder in folders)
-
-
-def with_index(page: str, root: Path) -> str:
-    """The page with everything below its "Modules" heading written anew."""
-    before, heading, _ = page.partition(HEADING)
-    if not heading:
-        raise SystemExit(f"ARCHITECTURE.md has lost its heading {HEADING.strip()!r}.")
-    return before + HEADING + INTRODUCTION + index(root)
+def page(root: Path, package: str) -> str:
+    """The README of a package: its modules, then the packages in it with theirs, in Markdown."""
+    sections = "".join(_section(root, folder) for folder in _packages(root / package))
+    return f"# The modules of `{package}`\n\n{INTRODUCTION}{sections}"
 
 
 def _packages(folder: Path) -> Iterator[Path]:
@@ -41,7 +34,7 @@ def _packages(folder: Path) -> Iterator[Path]:
 
 def _section(root: Path, folder: Path) -> str:
     opening = folder / "__init__.py"
-    lines = [f"\n### {folder.relative_to(root).as_posix()}\n", f"\n{_sentence(opening)}\n" if opening.exists() else ""]
+    lines = [f"\n## {folder.relative_to(root).as_posix()}\n", f"\n{_sentence(opening)}\n" if opening.exists() else ""]
     modules = [path for path in sorted(folder.glob("*.py")) if path.name != "__init__.py"]
     if modules:
         lines.append("\n")
@@ -62,5 +55,5 @@ def _sentence(module: Path) -> str:
 
 
 if __name__ == "__main__":
-    page = ROOT / "ARCHITECTURE.md"
-    page.write_text(with_index(page.read_text(encoding="utf-8"), ROOT), encoding="utf-8")
+    for name in PACKAGES:
+        (ROOT / name / PAGE).write_text(page(ROOT, name), encoding="utf-8")

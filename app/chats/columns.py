@@ -1,4 +1,4 @@
-"""An outcome as columns of a table, and back: JSON for what has parts, text that UTF-8 can hold."""
+"""An outcome, and collections, as columns of a table, and back: JSON for what has parts, text that UTF-8 can hold."""
 
 from __future__ import annotations
 
@@ -30,6 +30,19 @@ def outcome_from(row: Sequence[Any], names: Sequence[str] = OUTCOME_FIELDS) -> O
         for name, value in zip(names, row, strict=True)
     }
     return Outcome(**values)
+
+
+def columns_of_collections(names: Sequence[str]) -> tuple[str | None, str]:
+    """One by itself, NULL where all are asked or several; and several, as JSON."""
+    return (names[0], "[]") if len(names) == 1 else (None, json.dumps(list(names)))
+
+
+def collections_from(one: str | None, several: str) -> tuple[str, ...]:
+    """What is asked by those columns; () is all."""
+    if one is not None:
+        return (one,)
+    names = parsed(several, ())
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
 def parsed(stored: str, otherwise: Any) -> Any:

@@ -16,6 +16,14 @@ class ChatsUnusable(RagdollError):
     """The chats cannot be written or read: the disk is full, the folder read-only, the file damaged."""
 
 
+class ChatGone(ChatsUnusable):
+    """What is to be brought back is nowhere any more."""
+
+
+class ChatsHeld(ChatsUnusable):
+    """Another program holds the file: whatever else is to be written would wait for it in vain, seconds each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     """How people are told: what `all` of its kind is called, what does not happen now, and what there is to do.
@@ -47,7 +55,17 @@ def told(error: sqlite3.Error | OSError, words: Words = OF_CHATS) -> ChatsUnusab
     else:
         sentence, way_out = _tr("%1 on the disk are damaged (%3)."), _tr("Restart Ragdoll: it saves what can be read.")
     of_words = sentence.replace("%1", _tr(words.all)).replace("%2", _tr(words.so))
-    return ChatsUnusable(of_words.replace("%3", text), way_out)
+    return (ChatsHeld if is_held(error) else ChatsUnusable)(of_words.replace("%3", text), way_out)
+
+
+def is_write_protected(error: ChatsUnusable) -> bool:
+    """Whether the disk, the folder or the file lets nothing be written at all."""
+    return getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY
+
+
+def is_held(error: sqlite3.Error | OSError) -> bool:
+    """Whether another program keeps SQLite from the file as a whole."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def is_damage(error: sqlite3.Error) -> bool:

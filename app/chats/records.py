@@ -18,7 +18,7 @@ INTERRUPTED = str(QT_TRANSLATE_NOOP("chats", "Ragdoll was closed before this ans
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One chat. Times are seconds since 1970; `collection` None searches all; `leaf_id` is the last turn shown.
+    """One chat. Times are seconds since 1970; no `collections` searches all; `leaf_id` is the last turn shown.
 
     `filters` confine its next questions. `model` is the file of the model that answers them, "" the one that is chosen
     at the time, "none" quotes. Unless it `searches`, they are put to the model alone, without files. `manner` is how
@@ -30,7 +30,7 @@ class Conversation:
     created: float
     updated: float
     is_pinned: bool = False
-    collection: str | None = None
+    collections: tuple[str, ...] = ()
     leaf_id: str | None = None
     filters: Json = field(default_factory=dict)
     model: str = ""
@@ -86,11 +86,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A question that is put to every file of a collection (None: of all), each by itself."""
+    """A question that is put to every file of some collections (none: of all), each by itself."""
 
     run_id: str
     question: str
-    collection: str | None
+    collections: tuple[str, ...]
     created: float
 
 

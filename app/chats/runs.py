@@ -16,7 +16,15 @@ from uuid import uuid4
 
 from PySide6.QtCore import QT_TRANSLATE_NOOP
 
-from app.chats.columns import OUTCOME, columns_of, outcome_from, parsed, storable
+from app.chats.columns import (
+    OUTCOME,
+    collections_from,
+    columns_of,
+    columns_of_collections,
+    outcome_from,
+    parsed,
+    storable,
+)
 from app.chats.errors import OF_CHATS, Words
 from app.chats.records import OUTCOME_FIELDS, Outcome, Run, RunFile
 
@@ -56,9 +64,10 @@ class RunStore:
         """All, the newest first."""
         with self._telling(_ANSWERING):
             rows = self._connection.execute(
-                "SELECT run_id, question, collection, created FROM runs WHERE deleted_at IS NULL ORDER BY number DESC"
+                "SELECT run_id, question, created, collection, collections FROM runs"
+                " WHERE deleted_at IS NULL ORDER BY number DESC"
             ).fetchall()
-        return tuple(Run(*row) for row in rows)
+        return tuple(Run(run_id, asked, collections_from(*names), created) for run_id, asked, created, *names in rows)
 
     def unfinished(self) -> dict[str, tuple[int, int]]:
         """Of each run with files that have not answered, how many of how many have; seen without reading any answer.
@@ -96,15 +105,15 @@ class RunStore:
             ).fetchone()
         return None if row is None else outcome_from(row, (*_SHOWN, *_EVIDENCE))
 
-    def create(self, question: str, collection: str | None, files: Sequence[tuple[int, str]]) -> Run:
+    def create(self, question: str, collections: Sequence[str], files: Sequence[tuple[int, str]]) -> Run:
         """A question to these files, each the document's id and its path; none of them has answered."""
-        run = Run(uuid4().hex, storable(question), collection, time.time())
+        run = Run(uuid4().hex, storable(question), tuple(collections), time.time())
         marks = ", ".join("?" * len(OUTCOME_FIELDS))
         nothing = columns_of(Outcome())
         with self._change(_ASKING):
             self._connection.execute(
-                "INSERT INTO runs (run_id, question, collection, created) VALUES (?, ?, ?, ?)",
-                (run.run_id, run.question, collection, run.created),
+                "INSERT INTO runs (run_id, question, created, collection, collections) VALUES (?, ?, ?, ?, ?)",
+                (run.run_id, run.question, run.created, *columns_of_collections(run.collections)),
             )
             self._connection.executemany(
                 f"INSERT INTO run_files (file_id, run_id, document_id, path, {OUTCOME}) VALUES (?, ?, ?, ?, {marks})",

@@ -6,10 +6,12 @@ Migrations are functions in a row, each applied once and in one transaction; `PR
 from __future__ import annotations
 
 import logging
+import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from PySide6.QtCore import QCoreApplication
 
@@ -50,6 +52,53 @@ def open_database(file: Path) -> tuple[sqlite3.Connection, str]:
         aside.take_back(kept, file)
         connection, _ = _opened(file, rescued)
     return connection, told
+
+
+def open_copy(file: Path) -> sqlite3.Connection:
+    """A database of its own with all that is in `file`, which need not be writable; it is gone once it is closed.
+
+    Raises:
+        ChatsUnusable: A newer Ragdoll has written the file.
+        sqlite3.Error: It is not there, cannot be read or is damaged, or there is no room for a copy of it.
+        OSError: Likewise.
+    """
+    # "" is SQLite's name for a file without one, which takes memory only as far as there is some to spare.
+    connection = sqlite3.connect("", isolation_level=None)
+    connection.text_factory = decoded
+    try:
+        with ExitStack() as reading:
+            _read_only(file, reading).backup(connection)
+        _check(connection, looks_through=True)
+        connection.execute("PRAGMA foreign_keys = ON")
+        _migrate(connection)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, _Unusable):
+            raise sqlite3.DatabaseError(str(error)) from error
+        raise
+    return connection
+
+
+def _read_only(file: Path, reading: ExitStack) -> sqlite3.Connection:
+    """The file, to be read while `reading` is open; also where nothing can be written beside it. Raises as above."""
+    uri, wal = file.absolute().as_uri(), file.with_name(f"{file.name}-wal")
+    if not wal.exists() or not wal.stat().st_size:
+        # Nobody writes, so there is nothing to agree on with others, which would take a file beside it.
+        return _readable(f"{uri}?mode=ro&immutable=1", reading)
+    with suppress(sqlite3.OperationalError):
+        return _readable(f"{uri}?mode=ro", reading)
+    # What is in there belongs to it: both of them where SQLite can put that together.
+    folder = Path(reading.enter_context(TemporaryDirectory(prefix="ragdoll-chats-")))
+    for part in (file, wal):
+        shutil.copyfile(part, folder / part.name)
+    return _readable((folder / file.name).as_uri(), reading)
+
+
+def _readable(uri: str, reading: ExitStack) -> sqlite3.Connection:
+    connection = reading.enter_context(closing(sqlite3.connect(uri, timeout=_BUSY_SECONDS, uri=True)))
+    # What is in the way shows at the first look.
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return connection
 
 
 def _opened(file: Path, rescued: Path) -> tuple[sqlite3.Connection, str]:
@@ -334,6 +383,12 @@ def _m011_evidence_of_files(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE runs ADD COLUMN deleted_at REAL")
 
 
+def _m012_several_collections(connection: sqlite3.Connection) -> None:
+    """As JSON; what asks one names it where it always did."""
+    for table in ("conversations", "runs"):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN collections TEXT NOT NULL DEFAULT '[]'")
+
+
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_conversations_and_turns,
     _m002_filters,
@@ -346,6 +401,7 @@ _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m009_manners_and_presets,
     _m010_waiting_files,
     _m011_evidence_of_files,
+    _m012_several_collections,
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,25 @@ from uuid import uuid4
 from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
 
 from app.chats import schema, search
-from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, parsed, storable
-from app.chats.errors import OF_CHATS, ChatsUnusable, Words, is_damage, telling
+from app.chats.columns import (
+    OUTCOME,
+    OUTCOME_PLACES,
+    collections_from,
+    columns_of,
+    columns_of_collections,
+    outcome_from,
+    parsed,
+    storable,
+)
+from app.chats.errors import OF_CHATS, ChatGone, ChatsUnusable, Words, is_damage, is_write_protected, telling
 from app.chats.presets import PresetStore
 from app.chats.records import INTERRUPTED, OUTCOME_FIELDS, Conversation, Json, Outcome, Turn
 from app.chats.runs import RunStore
 from app.sentences import joined
 
 _CONVERSATION = (
-    "conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model, searches, manner"
+    "conversation_id, title, created, updated, is_pinned, collection, collections, leaf_id, filters, model, searches, "
+    "manner"
 )
 _TURN = "turn_id, conversation_id, parent_id, question, created, filters, searches"
 _NUM_TURN = len(_TURN.split(", "))
@@ -42,11 +52,14 @@ class ChatStore:
     manners of answering with a name. Unless it `is_kept`, all of it goes with the window.
     """
 
-    def __init__(self, file: Path, *, has_full_text: bool = True) -> None:
-        """Opens or creates `file`; `has_full_text` False searches without an index, as on an SQLite that has none."""
-        self._file, self.is_kept = file, True
+    def __init__(self, file: Path, *, has_full_text: bool = True, is_copy: bool = False) -> None:
+        """Opens or creates `file`; `has_full_text` False searches without an index, as on an SQLite that has none.
+
+        `is_copy`: what is in the file is copied, and the file left as it is; what is new goes with the window.
+        """
+        self._file, self.is_kept = file, not is_copy
         with telling():
-            self._connection, self.problem = schema.open_database(file)
+            self._connection, self.problem = (schema.open_copy(file), "") if is_copy else schema.open_database(file)
         self._has_index, self._to_index = False, range(0)
         try:
             self._set_up(has_full_text)
@@ -55,6 +68,8 @@ class ChatStore:
             raise
         self.runs = RunStore(self._connection, self._change, self._telling)
         self.presets = PresetStore(self._connection, self._change, self._telling)
+        # What the file has of a copy, too.
+        self._copied = self._newest() if is_copy else None
 
     @classmethod
     def in_memory(cls, problem: str) -> ChatStore:
@@ -63,9 +78,22 @@ class ChatStore:
         store.problem, store.is_kept = problem, False
         return store
 
+    @classmethod
+    def copy_of(cls, file: Path, problem: str) -> ChatStore:
+        """The chats of a file that cannot be written, and with them those of this run; `problem` says so.
+
+        Raises:
+            ChatsUnusable: There is no such file, or it cannot be read either.
+        """
+        store = cls(file, is_copy=True)
+        store.problem = problem
+        return store
+
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing in it that anybody would miss."""
+        """Whether there is nothing in it that anybody would miss were it gone; of a copy, nothing new."""
+        if self._copied is not None:
+            return self._newest() == self._copied
         return not (self.conversations() or self.runs.runs() or self.presets.presets())
 
     def close(self) -> None:
@@ -118,7 +146,7 @@ class ChatStore:
     def create_conversation(
         self,
         title: str,
-        collection: str | None = None,
+        collections: Sequence[str] = (),
         filters: Json | None = None,
         model: str = "",
         *,
@@ -131,18 +159,18 @@ class ChatStore:
             storable(title),
             now,
             now,
-            collection=collection,
+            collections=tuple(collections),
             filters=filters or {},
             model=model,
             searches=searches,
             manner=manner or {},
         )
-        begun = (made.conversation_id, made.title, now, now, collection)
+        begun = (made.conversation_id, made.title, now, now, *columns_of_collections(made.collections))
         with self._change():
             self._connection.execute(
                 "INSERT INTO conversations "
-                "(conversation_id, title, created, updated, collection, filters, model, searches, manner) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "(conversation_id, title, created, updated, collection, collections, filters, model, searches, manner) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*begun, json.dumps(made.filters), json.dumps(model), searches, json.dumps(made.manner)),
             )
         return made
@@ -153,24 +181,25 @@ class ChatStore:
     def set_pinned(self, conversation_id: str, is_pinned: bool) -> None:
         self._set(conversation_id, is_pinned=is_pinned)
 
-    def set_collection(self, conversation_id: str, collection: str | None, *, searches: bool = True) -> None:
+    def set_collections(self, conversation_id: str, names: Sequence[str], *, searches: bool = True) -> None:
         """Where the next questions of a conversation are searched, and whether they are; see `Conversation`."""
-        self._set(conversation_id, collection=collection, searches=searches)
+        one, several = columns_of_collections(names)
+        self._set(conversation_id, collection=one, collections=several, searches=searches)
 
     def collections_asked(self) -> tuple[str, ...]:
         """The names of the collections that conversations and runs ask."""
         with self._telling():
             rows = self._connection.execute(
-                "SELECT collection FROM conversations WHERE collection IS NOT NULL "
-                "UNION SELECT collection FROM runs WHERE collection IS NOT NULL"
+                "SELECT collection, collections FROM conversations UNION SELECT collection, collections FROM runs"
             ).fetchall()
-        return tuple(name for (name,) in rows)
+        return tuple(dict.fromkeys(name for row in rows for name in collections_from(*row)))
 
     def rename_collection(self, name: str, new_name: str) -> None:
         """What asks a collection asks it by its new name."""
         with self._change():
             for table in ("conversations", "runs"):
                 self._connection.execute(f"UPDATE {table} SET collection = ? WHERE collection = ?", (new_name, name))
+                self._rename_among_several(table, name, new_name)
 
     def set_filters(self, conversation_id: str, filters: Json) -> None:
         """What the next questions of a conversation are confined to."""
@@ -193,7 +222,11 @@ class ChatStore:
         self._set(conversation_id, deleted_at=time.time())
 
     def restore(self, conversation_id: str) -> None:
-        self._set(conversation_id, deleted_at=None)
+        """Shows again what was deleted. Raises ChatGone where it is so for good."""
+        if not self._set(conversation_id, deleted_at=None):
+            raise ChatGone(
+                QCoreApplication.translate("chats", "This chat is no longer there, so it cannot be brought back.")
+            )
 
     # --- turns ---
 
@@ -268,12 +301,34 @@ class ChatStore:
 
     # --- inside ---
 
-    def _set(self, conversation_id: str, **values: object) -> None:
+    def _set(self, conversation_id: str, **values: object) -> bool:
+        """Whether there is such a conversation."""
         places = ", ".join(f"{column} = ?" for column in values)
         with self._change():
-            self._connection.execute(
+            changed = self._connection.execute(
                 f"UPDATE conversations SET {places} WHERE conversation_id = ?", (*values.values(), conversation_id)
             )
+        return changed.rowcount > 0
+
+    def _newest(self) -> tuple[object, ...]:
+        """Another value once anything was asked or made."""
+        asked = "SELECT max(updated), count(*), (SELECT max(number) FROM turns), (SELECT max(number) FROM runs), "
+        with self._telling():
+            return tuple(
+                self._connection.execute(f"{asked}(SELECT max(number) FROM presets) FROM conversations").fetchone()
+            )
+
+    def _rename_among_several(self, table: str, name: str, new_name: str) -> None:
+        asked = f"SELECT DISTINCT collections FROM {table} WHERE collections != '[]'"
+        for (several,) in self._connection.execute(asked).fetchall():
+            names = collections_from(None, several)
+            if name in names:
+                # It may be called by now as another of them was.
+                renamed = dict.fromkeys(new_name if one == name else one for one in names)
+                self._connection.execute(
+                    f"UPDATE {table} SET collection = ?, collections = ? WHERE collections = ?",
+                    (*columns_of_collections([*renamed]), several),
+                )
 
     def _set_index_up(self, has_full_text: bool) -> None:
         state = search.install(self._connection) if has_full_text else "unusable"
@@ -293,7 +348,8 @@ class ChatStore:
             with self._change(_TIDYING):
                 self._tidy()
         except ChatsUnusable as error:
-            if schema.is_noted_as_damaged(self._file):
+            # Of a file that nothing can be written to, a copy serves better.
+            if schema.is_noted_as_damaged(self._file) or is_write_protected(error):
                 raise
             # The chats can be read all the same.
             self._has_index, self._to_index = False, range(0)
@@ -341,14 +397,14 @@ class ChatStore:
 
 
 def _conversation(row: tuple[Any, ...]) -> Conversation:
-    conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model, searches, manner = row
+    conversation_id, title, created, updated, is_pinned, one, several, leaf_id, filters, model, searches, manner = row
     return Conversation(
         conversation_id,
         title,
         created,
         updated,
         bool(is_pinned),
-        collection,
+        collections_from(one, several),
         leaf_id,
         parsed(filters, {}),
         parsed(model, ""),

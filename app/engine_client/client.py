@@ -30,7 +30,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 
 
 def no_engine_sentence() -> str:
-    """Why a wish failed that came when there was no engine."""
+    """Why a request failed that was made while there was no engine."""
     return QCoreApplication.translate("EngineClient", "The engine is not running.")
 
 
@@ -44,8 +44,8 @@ class EngineClient(QObject):
 
     became_ready = Signal()  # a new engine process can be talked to
     notice_received = Signal(object)  # protocol.Notice, never Ready
-    engine_died = Signal(str)  # a sentence; it is being started again
-    engine_gave_up = Signal(str)  # a sentence; it is not started again until `start` or `start_carefully`
+    engine_died = Signal(str)  # a sentence; it is restarting
+    engine_gave_up = Signal(str)  # a sentence; it stays down until `start` or `start_carefully`
     phase_changed = Signal(str)  # the phase
     state_changed = Signal(str)  # the state
 
@@ -94,20 +94,20 @@ class EngineClient(QObject):
         self._start(is_careful=False)
 
     def start_again(self) -> None:
-        """Another engine in place of one that has given up, or that is there and refuses everything."""
+        """Replaces an engine that has given up, or one that is running but refuses everything."""
         if self.state == "ready":
-            sentence = self.tr("The engine is being started again.")
+            sentence = self.tr("The engine is restarting.")
             self._end_quietly()
             self._forget_process()
-            # First of all: who hears of a failure asks anew at once.
+            # First of all: a caller that hears of a failure asks again at once.
             self._set_state("stopped")
             self._exchange.fail_sent(sentence)
-            # What it had been asked is lost with it, as with one that died: whoever asked has to hear that.
+            # Open requests are lost with the engine, as when it dies; every caller has to be told.
             self.engine_died.emit(sentence)
         self.start()
 
     def start_carefully(self) -> None:
-        """The lower setting: starts the engine without loading anything, watching or going on by itself."""
+        """The safe mode: starts the engine without loading, watching or resuming anything by itself."""
         self._start(is_careful=True)
 
     def stop(self) -> None:
@@ -180,7 +180,7 @@ class EngineClient(QObject):
         because = self._kill_reason or deaths.cause(death)
         log.warning("%s", because)
         now = time.monotonic()
-        # Silence is no life: one that hangs each time is not started for ever.
+        # A silent engine is not alive: one that hangs at every start is not restarted for ever.
         lived_s = 0.0 if self._ready_since is None else self._pulse.last_beat - self._ready_since
         self._record = self._record.with_death(now, lived_s, self._patience)
         if not death.was_started:
@@ -211,7 +211,7 @@ class EngineClient(QObject):
         self._give_up(deaths.wrong_version_sentence(theirs, protocol.PROTOCOL_VERSION))
 
     def _end_quietly(self) -> None:
-        """Kills the process; its end is no news."""
+        """Kills the process; its end is not reported as a death."""
         self._is_stopping = True
         if self._process is not None:
             self._process.kill()
@@ -288,7 +288,7 @@ class EngineClient(QObject):
         if self.state == "failed":
             self._exchange.fail_all(no_engine_sentence())
 
-    # --- what is told ---
+    # --- what is reported ---
 
     def _set_state(self, state: State) -> None:
         if state != self.state:
@@ -302,7 +302,7 @@ class EngineClient(QObject):
 
 
 def _version_in(line: bytes) -> object:
-    """The protocol version that a `ready` of any other version announces; None where there is none to read."""
+    """The protocol version that a `ready` of another version announces; None if there is none to read."""
     try:
         body = json.loads(line)
     except ValueError:

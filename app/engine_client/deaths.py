@@ -1,4 +1,4 @@
-"""What it means that the engine is gone: a sentence for people, and whether and when to start it again."""
+"""What it means that the engine has ended: a sentence for people, and whether and when to restart it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The deaths so far: when each of the last ones was, and how many there were without a good life between."""
+    """The deaths so far: the times of the last ones, and how many came in a row without a good life between."""
 
     times: tuple[float, ...] = ()
     in_a_row: int = 0
@@ -34,7 +34,7 @@ class Record:
         return replace(self, times=(*recent, now), in_a_row=in_a_row + 1)
 
     def is_hopeless(self, patience: Patience) -> bool:
-        """Whether starting it again would only repeat what happened."""
+        """Whether a restart would only repeat what happened."""
         return len(self.times) >= patience.max_deaths or self.in_a_row >= patience.max_deaths_in_a_row
 
     def wait_s(self, patience: Patience) -> float:
@@ -50,7 +50,7 @@ def cause(death: Death) -> str:
     if not death.has_crashed:
         return _tr("The engine ended unexpectedly (exit code %1).").replace("%1", str(death.code))
     if death.code == signal.SIGKILL:
-        return _tr("The engine was ended by the system or from outside, most often because memory ran out.")
+        return _tr("The engine was ended by the system or another program, most often because memory ran out.")
     return _tr("The engine crashed (%1).").replace("%1", _signal_name(death.code))
 
 
@@ -59,22 +59,22 @@ def hang_cause(silent_s: float) -> str:
 
 
 def garbage_cause() -> str:
-    return _tr("What the engine said could not be understood.")
+    return _tr("A message from the engine could not be read.")
 
 
 def restart_sentence(because: str) -> str:
-    return joined(because, _tr("It is being started again."))
+    return joined(because, _tr("It is restarting."))
 
 
 def giving_up_sentence(because: str, record: Record) -> str:
-    sentence = _tr("This happened %1 times in a short while, so the engine is not started again by itself.")
+    sentence = _tr("This happened %1 times in a short time, so the engine is not restarted automatically.")
     often = sentence.replace("%1", str(record.in_a_row))
-    return joined(because, often, _tr("The most frequent reason is a model that does not fit into memory."))
+    return joined(because, often, _tr("The usual reason is a model that does not fit into memory."))
 
 
 def unstartable_sentence(program: str) -> str:
     sentence = _tr("The engine could not be started: %1 cannot be run.")
-    return joined(sentence.replace("%1", program), _tr("Install again."))
+    return joined(sentence.replace("%1", program), _tr("Install Ragdoll again."))
 
 
 def wrong_version_sentence(theirs: object, ours: int) -> str:

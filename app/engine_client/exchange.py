@@ -64,7 +64,7 @@ class Exchange(QObject):
         self._waiting.clear()
 
     def settle(self, reply: Reply) -> None:
-        """Calls back who asked, with a typed result or the error."""
+        """Calls the caller back with a typed result or the error."""
         pending = self._sent.pop(reply.id, None)
         if pending is None:
             log.info("a reply to no request of ours came: %d", reply.id)
@@ -86,7 +86,7 @@ class Exchange(QObject):
                 self._fail(pending, WireError("EngineDied", sentence))
 
     def fail_all(self, sentence: str) -> None:
-        """No engine is going to answer."""
+        """Fails everything: no engine is going to answer."""
         lost, self._sent, self._waiting = {**self._sent, **self._waiting}, {}, {}
         for pending in lost.values():
             self._fail(pending, WireError("EngineDied", sentence))

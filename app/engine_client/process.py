@@ -1,4 +1,4 @@
-"""One life of the engine process: lines in, lines out, standard error to its log, and the end told once."""
+"""One life of the engine process: lines in, lines out, standard error to its log, and its end reported once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLICE_S = 0.008
 
 
 class EngineProcess(QObject):
-    """Start it once; after `ended` it is of no more use. `ended` comes after the last line was delivered."""
+    """Start it once; it is useless after `ended`, which comes after the last line was delivered."""
 
     line_received = Signal(object)  # bytes, without the newline
     ended = Signal(object)  # Death
@@ -31,7 +31,7 @@ class EngineProcess(QObject):
         super().__init__(parent)
         self._log = log
         self._lines = LineBuffer(MAX_LINE_BYTES)
-        # One for all: in a burst, slices of each delivery would add up.
+        # One timer for all: in a burst, the slices of each delivery would add up.
         self._more = QTimer(self, singleShot=True, interval=0)
         self._more.timeout.connect(lambda: self._deliver(time.monotonic() + SLICE_S))
         self._death: Death | None = None
@@ -39,7 +39,7 @@ class EngineProcess(QObject):
         self._process = QProcess(self)
         self._process.setProgram(command[0])
         self._process.setArguments(list(command[1:]))
-        # `python -m engine` looks in the working directory first: there, our engine lies beside `app`.
+        # `python -m engine` looks in the working directory first, where our engine lies alongside `app`.
         self._process.setWorkingDirectory(str(Path(app.__file__).parents[1]))
         self._process.setProcessEnvironment(_environment())
         self._process.readyReadStandardOutput.connect(self._on_output)
@@ -73,7 +73,7 @@ class EngineProcess(QObject):
                 if not self._process.waitForFinished(_ms(terminate_s)):
                     self._process.kill()
                     if not self._process.waitForFinished(_ms(terminate_s)):
-                        # A disk or a driver that hangs holds it in the kernel; the window need not wait for that.
+                        # A hanging disk or driver may keep the process in the kernel; the window does not wait for it.
                         log.error("the engine (process %d) cannot be ended", self.pid)
         self._deliver(until=None)
 
@@ -113,7 +113,7 @@ class EngineProcess(QObject):
 
 
 def _environment() -> QProcessEnvironment:
-    """Ours, with a data folder that was named from where we were started, and that is another folder there."""
+    """Our environment, with a relative data folder made absolute, because the engine starts in another folder."""
     environment = QProcessEnvironment.systemEnvironment()
     named = os.environ.get("RAGDOLL_HOME")
     if named and not os.path.isabs(named):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long the window waits for what, in seconds.
+    """How long the window waits for each kind of sign, in seconds.
 
-    `phase_silence_s` holds while the engine starts or has declared a long phase: cold imports of torch took
-    8 to 42 s on a busy machine. `back_off_s` are the waits before restarts in a row; the last one repeats.
+    `phase_silence_s` holds while the engine starts or has declared a long phase: cold imports of torch took 8 to 42 s
+    on a busy machine. `back_off_s` are the waits before restarts in a row; the last one repeats.
     """
 
     ping_s: float = 5.0
@@ -42,7 +42,7 @@ class Pulse:
         self._last_pong = now
 
     def is_hanging(self, now: float, is_in_phase: bool) -> bool:
-        """To be asked once per ping; a check that comes late says that we slept, which excuses the engine's silence."""
+        """To be called once per ping; a late check means that the machine slept, which excuses the engine's silence."""
         since_check, self._last_check = now - self._last_check, now
         if since_check > 2 * self._patience.ping_s:
             self._excused_at = now

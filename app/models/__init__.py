@@ -19,7 +19,7 @@ from app.models.answering import Answering
 from app.models.chat_exports import ChatExports
 from app.models.chat_list import ChatListModel
 from app.models.chat_model import ChatModel
-from app.models.collection_names import CollectionNames
+from app.models.collection_names import CollectionNames, as_text, names_in
 from app.models.conversation import ConversationModel
 from app.models.each_file import EachFileModel
 from app.models.engine_status import EngineStatusModel
@@ -59,7 +59,7 @@ class AppModels(QObject):
     """
 
     message_told = Signal(str, str, str)  # severity (notice, warning, error), a sentence, a way out: for the bar
-    problem_found = Signal(str)  # a sentence that nobody has to act on at once
+    problem_found = Signal(str)  # a sentence that needs no immediate action
 
     def __init__(
         self,
@@ -94,6 +94,7 @@ class AppModels(QObject):
             chosen_model=lambda: self.model_picker.chosen_or_unknown,
             has_files=lambda: not self.library.is_empty,
             new_manner=lambda: self.presets.manner_of_new_chats,
+            is_gone=lambda name: self.library.is_gone(name),
         )
         self.each_file = EachFileModel(client, chat_store.runs, self, writer=self._writer)
         self.chat_list = ChatListModel(chat_store, self)
@@ -103,7 +104,7 @@ class AppModels(QObject):
         self.model_picker = ModelPickerModel(client, self)
         self.chat_model = ChatModel(self.conversation, self.model_picker, self)
         self.memory = MemoryModel(client, self, name_of=self._chat_of)
-        # Until somebody reads it as a table.
+        # Until the table is shown for the first time.
         self.memory.table.sleep()
         self.remark = RemarkModel(self.memory, self)
         self.standings = Standings(client, self.library, self)
@@ -112,7 +113,7 @@ class AppModels(QObject):
         self._connect_chats()
         self._connect_sources()
         self._connect_messages()
-        self.conversation.set_collection(settings.settings.last_collection or None)
+        self.conversation.set_collections(self._chosen_last())
 
     def start_carefully(self) -> None:
         """An engine that loads nothing by itself and watches no folder; quotes answer until a model is chosen.
@@ -138,25 +139,30 @@ class AppModels(QObject):
         self.conversation.set_filters(protocol.Filters())
         self.conversation.attach(paths)
 
-    def add_first(self, paths: Sequence[str]) -> tuple[str, ...]:
-        """Adds them where the open chat looks, to be read before all others; their paths as the engine knows them.
+    @property
+    def collection_added_to(self) -> str:
+        """Where files go by default: into the first collection that the open chat asks, or the default one."""
+        return next(iter(self.conversation.asked_collections), self.library.default_collection)
 
-        If the engine does not take them, that chat is not confined to them any more.
+    def add_first(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """Adds paths where the open chat asks, to be read before all others; returns the engine's form of them.
+
+        If the engine refuses them, the chat is no longer limited to them.
         """
-        collection = self.library.spelled(self.conversation.collection or self.library.default_collection)
+        collection = self.library.spelled(self.collection_added_to)
         return self.library.add(paths, collection, is_first=True, on_refused=self.conversation.detaching())
 
     def of_kept_chats(self, edits: Mapping[str, str]) -> dict[str, str]:
-        """Of what is being written in the place of questions, what is in chats that nobody has deleted."""
+        """Drafts of edited questions, limited to chats that were not deleted."""
         try:
             kept = self._chat_store.kept_turns(edits)
         except protocol.RagdollError:
-            # Nobody can tell now.
+            # Which chats exist cannot be read right now.
             return dict(edits)
         return {turn_id: text for turn_id, text in edits.items() if turn_id in kept}
 
     def save(self) -> protocol.RagdollError | None:
-        """Writes what the disk does not have of chats; why something is not on it, None where all is."""
+        """Writes what the disk does not have yet of chats; returns why something could not be written, else None."""
         late = self.conversation.late_writes
         self.answering.save()
         late.write()
@@ -171,7 +177,7 @@ class AppModels(QObject):
         self.chat_list.stop()
 
     def _unkept_problem(self) -> protocol.RagdollError | None:
-        """Why chats that there are go with the window; None where they are kept, or there are none."""
+        """Why existing chats are lost with the window; None if they are kept, or if there are none."""
         if self._chat_store.is_kept or self._chat_store.is_empty:
             return None
         return protocol.RagdollError(self._chat_store.problem, self.tr("Export what you need."))
@@ -180,7 +186,7 @@ class AppModels(QObject):
         return self.chat_list.title_of(self.answering.conversation_of(question_id))
 
     def _writer(self, views: Sequence[TurnView], given_up: str) -> Writer | None:
-        """Who answers the rest of a question to every file; None where that is not known yet."""
+        """The model that answers the rest of a question to every file; None if that is not known yet."""
         if self.conversation.is_careful:
             return writer_of(views, NO_MODEL, ())
         picker = self.model_picker
@@ -197,7 +203,7 @@ class AppModels(QObject):
         self.model_picker.models_changed.connect(self.conversation.settle_models)
         self.model_picker.models_changed.connect(self.each_file.choose_writer)
         self.model_picker.used.connect(lambda: self.conversation.be_careful(False))
-        # The file of a chat's model may be gone since it was last looked at.
+        # The file of a chat's model may have been removed since the last check.
         self.conversation.model_changed.connect(self.model_picker.refresh)
         self.answering.refused.connect(self.model_picker.refresh)
         self.chat_list.chat_renamed.connect(self.conversation.take_title)
@@ -205,7 +211,7 @@ class AppModels(QObject):
         self.chat_list.chat_restored.connect(self.conversation.open)
 
     def _connect_sources(self) -> None:
-        # The sources follow the newest turn until the user selects another one, or goes to another answer in its place.
+        # The sources follow the newest turn until the user selects another turn, or another branch of one.
         self.conversation.turn_added.connect(self._show_sources)
         self.conversation.turn_changed.connect(self._on_turn_changed)
         self.conversation.conversation_changed.connect(self._on_conversation_changed)
@@ -231,13 +237,23 @@ class AppModels(QObject):
             self.problem_found.emit(notice.sentence)
 
     def _leave_gone_collection(self) -> None:
-        chosen, is_new = self.conversation.collection, self.conversation.conversation_id is None
-        # A new chat asks what there is; one that was begun says that its collection is gone.
-        if chosen is not None and self.library.is_gone(chosen) and is_new and self.conversation.searches:
-            self.conversation.set_collection(None)
+        chosen, is_new = self.conversation.collections, self.conversation.conversation_id is None
+        # A new chat asks the collections that exist; a chat with turns shows which of its collections are gone.
+        there = tuple(name for name in chosen if not self.library.is_gone(name))
+        if there != chosen and is_new and self.conversation.searches:
+            self.conversation.set_collections(there)
+
+    def _chosen_last(self) -> tuple[str, ...]:
+        """Collections that were asked when the window was last open."""
+        last = self.settings.settings
+        return (last.last_collection,) if last.last_collection else names_in(last.last_collections)
 
     def _on_collection_changed(self) -> None:
-        self.settings.change(last_collection=self.conversation.collection or "")
+        names = self.conversation.collections
+        self.settings.change(
+            last_collection=names[0] if len(names) == 1 else "",
+            last_collections=as_text(names) if len(names) > 1 else "",
+        )
 
     def _on_chat_deleted(self, conversation_id: str, _title: str) -> None:
         self.answering.stop_conversation(conversation_id)

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.chats.errors import ChatsHeld
 from app.models.turn_records import outcome_of
 from app.models.turns import TurnState, TurnView, after, cancelled, failed, others, with_other
 from engine import protocol
@@ -173,15 +174,24 @@ class Answering(QObject):
         return self._store_problem if self._unsaved else None
 
     def save(self) -> None:
-        """Writes what has changed since the last time; what the disk refuses is tried again later."""
+        """Writes what has changed since the last time; what the disk refuses is tried again later.
+
+        One that cannot be written holds up none of the others, unless nothing at all can be.
+        """
+        problem: RagdollError | None = None
         for turn_id, view in list(self._unsaved.items()):
             try:
                 self._record(view)
             except RagdollError as error:
-                self._on_store_failed(error)
-                return
-            del self._unsaved[turn_id]
-        self._store_problem = None
+                problem = problem or error
+                if isinstance(error, ChatsHeld):
+                    break
+            else:
+                del self._unsaved[turn_id]
+        if problem is None:
+            self._store_problem = None
+        else:
+            self._on_store_failed(problem)
 
     # --- what the engine says ---
 

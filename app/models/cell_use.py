@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-# Before the id of a question whose prompt and answer lie in cells; no figure for people.
+# The prefix of a counter for one question whose prompt and answer are in cells; not shown to users.
 CELLS_OF = "kv_cells_of:"
 
 

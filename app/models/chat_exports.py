@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from app.models.conversation import ConversationModel
 
 log = logging.getLogger(__name__)
-# In one go; in between there is time for whoever types.
+# Per step; between steps, the window handles input.
 _STEP_S = 0.02
 _PAUSE_MS = 5
 
 
 class ChatExports(QObject):
-    """Reads chats as they are stored, the open one as it is shown; of each the branch that is shown."""
+    """Reads chats as stored and the open one as shown; of each, the branch that is shown."""
 
     progressed = Signal(int, int)  # chats that are written, of how many
     finished = Signal(int, str)  # how many there are now, the folder they are in
@@ -49,7 +49,7 @@ class ChatExports(QObject):
         return self._writing is not None
 
     def markdown(self, conversation_id: str) -> str | None:
-        """A chat as Markdown; None where it is gone or cannot be read, which is told."""
+        """A chat as Markdown; None if it is gone or cannot be read, which is reported."""
         try:
             chat = self._store.conversation(conversation_id)
             return None if chat is None else self._markdown(chat)
@@ -89,7 +89,7 @@ class ChatExports(QObject):
         self.finished.emit(self._num_written, str(self._folder))
 
     def _written(self, parent: Path) -> Iterator[int]:
-        """Writes a chat at each step, and tells how many there are by then."""
+        """Writes a chat at each step and reports the number so far."""
         chats, taken = self._store.conversations(), set[str]()
         if not chats:
             return
@@ -102,7 +102,7 @@ class ChatExports(QObject):
             yield place
 
     def _markdown(self, chat: Conversation) -> str:
-        """In UTF-8's letters: a sentence of the open chat may name a file whose name is no text."""
+        """As UTF-8: a sentence of the open chat may contain a file name that is not valid text."""
         if chat.conversation_id == self._open_chat.conversation_id:
             return storable(self._open_chat.export_markdown())
         turns = branch(self._store.turns(chat.conversation_id), chat.leaf_id)

@@ -17,6 +17,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
+from app.chats.errors import ChatGone
 from app.models.rows import replace_rows
 from app.tips import plain_tip
 from engine.protocol import RagdollError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 Index = QModelIndex | QPersistentModelIndex
 _USER = int(Qt.ItemDataRole.UserRole)
-# Looked through in one go; in between there is time for whoever types.
+# Searched per step; between steps, the window handles input.
 _STEP_S = 0.02
 _PAUSE_MS = 5
 
@@ -64,7 +65,7 @@ class ChatListModel(QAbstractListModel):
 
     @property
     def is_looking(self) -> bool:
-        """Whether it is not known yet which chats the filter shows."""
+        """Whether the matches of the filter are not known yet."""
         return self._is_looking
 
     @property
@@ -73,11 +74,11 @@ class ChatListModel(QAbstractListModel):
 
     @property
     def deleted_title(self) -> str:
-        """What the chat was called that `undo_delete` brings back."""
+        """The title of the chat that `undo_delete` restores."""
         return self._deleted[-1][1] if self._deleted else ""
 
     def all_chats(self) -> tuple[Conversation, ...]:
-        """Also those that the filter hides; those that are shown, where the store cannot be read."""
+        """All chats, also those that the filter hides; only the shown ones if the store cannot be read."""
         if not self._filter:
             return tuple(self._rows)
         try:
@@ -86,7 +87,7 @@ class ChatListModel(QAbstractListModel):
             return tuple(self._rows)
 
     def title_of(self, conversation_id: str) -> str:
-        """What a chat is called, whether the filter hides it or not; "" where there is none."""
+        """The title of a chat, whether the filter hides it or not; "" if there is no such chat."""
         if not conversation_id:
             return ""
         shown = next((row for row in self._rows if row.conversation_id == conversation_id), None)
@@ -97,7 +98,7 @@ class ChatListModel(QAbstractListModel):
         return found.title if found is not None else ""
 
     def set_filter(self, text: str) -> None:
-        """Shows only chats with all these words in title, questions or answers, as soon as it is known which."""
+        """Shows only chats with all these words in title, questions or answers, as soon as the matches are known."""
         if text != self._filter:
             self._filter = text
             self.refresh()
@@ -129,7 +130,7 @@ class ChatListModel(QAbstractListModel):
         self._store_does(lambda: self._store.set_pinned(conversation_id, is_pinned))
 
     def delete(self, conversation_id: str) -> None:
-        """Takes a chat off the list; `undo_delete` brings the last one back while Ragdoll runs."""
+        """Removes a chat from the list; `undo_delete` restores the last one while Ragdoll runs."""
         row = self.row_of(conversation_id)
         title = "" if row is None else self._rows[row].title
         if self._store_does(lambda: self._store.delete(conversation_id)):
@@ -139,10 +140,18 @@ class ChatListModel(QAbstractListModel):
     def undo_delete(self) -> None:
         if self._deleted:
             conversation_id, _ = self._deleted[-1]
-            # Where the disk does not take it, it can be tried again.
-            if self._store_does(lambda: self._store.restore(conversation_id)):
+            # If the disk refuses the change, it can be tried again.
+            if self._store_does(lambda: self._restore(conversation_id)):
                 self._deleted.pop()
                 self.chat_restored.emit(conversation_id)
+
+    def _restore(self, conversation_id: str) -> None:
+        try:
+            self._store.restore(conversation_id)
+        except ChatGone:
+            # Otherwise it would block the chats that were deleted before it.
+            self._deleted.pop()
+            raise
 
     # --- Qt ---
 
@@ -180,11 +189,11 @@ class ChatListModel(QAbstractListModel):
         return True
 
     def _read(self) -> Iterator[None]:
-        """The steps of reading it, of which there are many only where chats have to be looked through."""
+        """The steps of reading the list; there are many only if chats have to be searched."""
         if not self._filter.strip():
             self._show(None)
             return
-        # Until it is known what matches, what is shown is as it stands now.
+        # Until the matches are known, the shown chats stay.
         self._show({row.conversation_id for row in self._rows})
         self._show((yield from self._store.finding(self._filter)))
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class ChatModel(QObject):
-    """What the open chat keeps (`conversation.model`) beside what the engine says (`picker`).
+    """What the open chat keeps (`conversation.model`) together with what the engine reports (`picker`).
 
-    What is chosen here is this chat's, and new chats begin with it; no other chat changes.
+    A model chosen here applies to this chat and to new chats; no other chat changes.
     """
 
     changed = Signal()
@@ -43,23 +43,23 @@ class ChatModel(QObject):
 
     @property
     def path(self) -> str:
-        """The file of the model that answers here; "" where quotes are the answer."""
+        """The file of the model that answers here; "" if quotes are the answer."""
         own = NO_MODEL if self._conversation.is_careful else self._conversation.model
         return "" if own == NO_MODEL else own or self._picker.chosen
 
     @property
     def follows(self) -> bool:
-        """Whether the chat has none of its own: what is chosen for new chats answers here, too."""
+        """Whether the chat has no model of its own, so that the one for new chats answers here."""
         return not self._conversation.model and not self._conversation.is_careful
 
     @property
     def told(self) -> ModelState:
-        """What the engine said last of the model that answers here."""
+        """The last report of the model that answers here."""
         return self._picker.told_of_chosen if self.follows else self._picker.told_of(self.path)
 
     @property
     def name(self) -> str:
-        """What people call it; its file's name where two models have the same one inside, with folders if need be."""
+        """The name shown to users; for two models with the same name inside, the file name, with folders if needed."""
         entry, path = self._picker.entry(self.path), self.path
         name = entry.name if entry is not None else self.told.name
         is_shared = sum(other.name == name for other in self.models) > 1
@@ -74,22 +74,23 @@ class ChatModel(QObject):
 
     @property
     def problem(self) -> str:
-        """Why it cannot be used; "" where it can as far as is known."""
+        """Why it cannot be used; "" if nothing is known to be wrong."""
         entry = self._picker.entry(self.path) if self.path else None
         return entry.problem if entry is not None else ""
 
     @property
     def alternative(self) -> ModelEntry | None:
-        """The model that new chats begin with, where this chat has another one and that one can be used."""
+        """The model of new chats, if this chat has another one and that one can be used."""
         entry = self._picker.entry(self._picker.chosen)
         return entry if entry is not None and not entry.problem and entry.path != self.path else None
 
     # --- wishes ---
 
     def use(self, path: str, n_gpu_layers: int | None = None) -> None:
-        """Answers with this model here, and where a new chat begins; nothing else changes its model.
+        """Answers with this model here and in new chats; no other chat changes its model.
 
-        One that new chats begin with already is not loaded anew, unless it answers here: then that is what is wished.
+        A model that new chats use already is not reloaded, unless it also answers here: then a reload is what the user
+        wants.
         """
         picker, was_here = self._picker, path == self.path
         is_there = path == picker.chosen and picker.told_of_chosen.state in ("loading", "loaded")
@@ -103,7 +104,7 @@ class ChatModel(QObject):
         self._picker.use_none()
 
     def allow_losses(self) -> None:
-        """Lets models without room lose a little, here and in every chat."""
+        """Lets models that do not fit lose a little precision or context, here and in every chat."""
         self._picker.allow_losses()
 
     def use_alternative(self) -> None:

@@ -1,4 +1,4 @@
-"""Fills the search index of the chats, and clears away what was deleted, in steps: else the window would freeze."""
+"""Fills the search index of the chats and clears what was deleted, in steps, so that the window does not freeze."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from app.chats import ChatStore
 
 log = logging.getLogger(__name__)
-# A step takes some milliseconds; in between there is time for whoever types.
+# A step takes some milliseconds; between steps, the window handles input.
 _STEP_MS = 100
 
 
 class ChatTidying(QObject):
-    """Runs from its making, and whenever it is begun again, until nothing is left to do or it is stopped.
+    """Runs from construction, and whenever it is started again, until nothing is left to do or it is stopped.
 
-    The next start goes on where it was.
+    The next start of Ragdoll resumes it.
     """
 
     def __init__(self, store: ChatStore, parent: QObject | None = None) -> None:
@@ -31,7 +31,7 @@ class ChatTidying(QObject):
         self.begin()
 
     def begin(self) -> None:
-        """There may be something to do."""
+        """Starts again, because there may be something to do."""
         self._timer.start()
 
     @property

@@ -1,10 +1,14 @@
 """Names of collections: when one is called otherwise, here or by a command, chats and runs that ask it go on doing so.
 
+Of several that a chat asks, those that are gone are left out.
+
 The engine tells what each was called before, so that this holds also where no window was open.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -15,6 +19,25 @@ if TYPE_CHECKING:
     from app.chats import ChatStore
     from app.models.library import LibraryModel
     from app.models.open_chat import OpenChat
+
+
+def those_there(names: Sequence[str], is_gone: Callable[[str], bool]) -> tuple[str, ...]:
+    """Those to ask: what is left of them, or all of them where nothing is, which says that they are gone."""
+    return tuple(name for name in names if not is_gone(name)) or tuple(names)
+
+
+def as_text(names: Iterable[str]) -> str:
+    """For the window's settings, which hold no lists."""
+    return json.dumps(list(names), ensure_ascii=False)
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """What `as_text` made; none where somebody has written something else there."""
+    try:
+        names = json.loads(text) if text else []
+    except ValueError:
+        return ()
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
 class CollectionNames(QObject):
@@ -32,7 +55,7 @@ class CollectionNames(QObject):
 
     def follow(self) -> None:
         """To be called when the library or the open chat has changed."""
-        self._open_chat.follow_collection(self._library.name_now)
+        self._open_chat.follow_collections(self._library.name_now)
         names = tuple((one.name, one.former_names) for one in self._library.collections)
         if self._library.is_known and names != self._carried:
             # Not again and again: a disk that refuses this tells so once, and is tried when names have changed.

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from app.chats import Conversation, Turn, markdown_of
 from app.chats.records import NO_MODEL
 from app.models.answering import Answering
+from app.models.collection_names import those_there
 from app.models.open_chat import OpenChat
 from app.models.shown_branch import ShownBranch
 from app.models.titles import title_from
@@ -48,6 +49,7 @@ class ConversationModel(OpenChat):
         chosen_model: Callable[[], str | None] = lambda: "",
         has_files: Callable[[], bool] = lambda: True,
         new_manner: Callable[[], Manner] = Manner,
+        is_gone: Callable[[str], bool] = lambda _name: False,
     ) -> None:
         """An empty chat.
 
@@ -59,9 +61,10 @@ class ConversationModel(OpenChat):
             chosen_model: The model that a new chat begins with and keeps; "" for none, None while that is not known.
             has_files: Whether there is anything to search; else a question is for the model alone.
             new_manner: How a new chat is answered.
+            is_gone: Whether there is no collection of that name any more.
         """
         super().__init__(store, parent, chosen_model, new_manner)
-        self._answers_wanted, self._has_files = answers_wanted, has_files
+        self._answers_wanted, self._has_files, self._is_gone = answers_wanted, has_files, is_gone
         self._answering = answering
         self._branch = ShownBranch((), answering.view)
         self.read_with = self.manner.instructions
@@ -90,6 +93,11 @@ class ConversationModel(OpenChat):
         return self.searches and (self._has_files() or bool(self.filters.paths))
 
     @property
+    def asked_collections(self) -> tuple[str, ...]:
+        """Where the next question will be searched for: of several collections, in those that are still there."""
+        return those_there(self.collections, self._is_gone)
+
+    @property
     def was_read(self) -> bool:
         """Whether a model has read something of the branch that is shown."""
         return any(view.model for view in self._branch.views)
@@ -97,7 +105,7 @@ class ConversationModel(OpenChat):
     # --- which chat ---
 
     def new_chat(self) -> None:
-        """An empty chat; the collection stays chosen, or that there is none; all else is as in any new one."""
+        """An empty chat; the collections stay chosen, or that there are none; all else is as in any new one."""
         self._take(None, ())
 
     def open(self, conversation_id: str) -> None:
@@ -209,7 +217,7 @@ class ConversationModel(OpenChat):
             return True
         # What confines a search is for those that are searched for; files that are named may be of any collection.
         filters = filters if searches else Filters()
-        collection = self.collection if searches and not filters.paths else None
+        collection, confined = filters.asked_of(self.asked_collections if searches and not filters.paths else ())
         try:
             conversation_id = self._stored(title_from(text))
             turn = self._store.add_turn(conversation_id, parent_id, text, stored_filters(filters), searches=searches)
@@ -235,7 +243,7 @@ class ConversationModel(OpenChat):
                 transcript=self._branch.tree.transcript(parent_id),
                 manner=self.manner,
                 num_answers=num_answers,
-                filters=filters,
+                filters=confined,
                 model=NO_MODEL if self.is_careful else self.model,
                 searches=searches,
             ),

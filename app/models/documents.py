@@ -30,7 +30,7 @@ class DocumentsTable(QAbstractTableModel):
     DOCUMENT_ROLE = int(Qt.ItemDataRole.UserRole) + 1
 
     total_changed = Signal()  # total or by_state: how many documents there are in all, loaded or not
-    loaded = Signal()  # what was asked for is here, even if it is nothing
+    loaded = Signal()  # the reply has arrived, even if it is empty
     fetch_failed = Signal(str, str)  # a sentence, a way out
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
@@ -44,7 +44,7 @@ class DocumentsTable(QAbstractTableModel):
         self._by_state: dict[str, int] = {}
         self._is_fetching = False
         self._is_stale = False
-        # Replies that were asked for before the last change of filter are no answer to it.
+        # Replies to requests from before the last change of filter are ignored.
         self._generation = 0
 
     @property
@@ -57,7 +57,7 @@ class DocumentsTable(QAbstractTableModel):
 
     @property
     def by_state(self) -> dict[str, int]:
-        """How many documents the name and the collection leave, by state, whatever states are shown."""
+        """How many documents the name and the collection match, by state, whatever states are shown."""
         return self._by_state
 
     @property
@@ -168,10 +168,10 @@ class DocumentsTable(QAbstractTableModel):
             return
         self._is_fetching = False
         if error.kind == "NothingThere" and self._collection is not None:
-            # It was deleted, or has left with its last folder.
+            # The document was deleted, or removed with its last folder.
             self.show(None, self._states, self._name)
             return
-        # A dead engine is told elsewhere, once; after its restart the library is asked for again.
+        # A dead engine is reported elsewhere, once; after its restart the library is requested again.
         if error.kind != "EngineDied":
             self.fetch_failed.emit(error.sentence, error.way_out)
 

@@ -111,8 +111,8 @@ class EachFileModel(RunTable):
 
     # --- wishes ---
 
-    def begin(self, question: str, collection: str | None) -> None:
-        """Puts a question to all files of a collection that were read; None: of all.
+    def begin(self, question: str, collections: tuple[str, ...]) -> None:
+        """Puts a question to all files of these collections that were read; none: of all.
 
         What is asked until then is paused once there are files.
         """
@@ -126,9 +126,9 @@ class EachFileModel(RunTable):
         generation = self._generation
         list_files(
             self._client,
-            collection,
+            collections,
             lambda: generation == self._generation,
-            partial(self._on_listed, question.strip(), collection),
+            partial(self._on_listed, question.strip(), collections),
             self._on_list_failed,
         )
 
@@ -193,14 +193,14 @@ class EachFileModel(RunTable):
 
     # --- listing ---
 
-    def _on_listed(self, question: str, collection: str | None, files: Mapping[int, str]) -> None:
+    def _on_listed(self, question: str, collections: tuple[str, ...], files: Mapping[int, str]) -> None:
         if not files:
             self._go_back()
             self.request_failed.emit(
                 self.tr("There is no file here that could be read."), self.tr("Add files to the library first.")
             )
             return
-        run = self._try(lambda: self._store.create(question, collection, [*files.items()]))
+        run = self._try(lambda: self._store.create(question, collections, [*files.items()]))
         waiting = self._try(lambda: self._store.files(run.run_id)) if run is not None else None
         if run is None or waiting is None:
             self._go_back()
@@ -322,5 +322,5 @@ class EachFileModel(RunTable):
 
 
 def _is_same(run: Run, other: Run | None) -> bool:
-    """Whether it is the same question, whatever its collection is called by now."""
+    """Whether it is the same question, whatever its collections are called by now."""
     return other is not None and run.run_id == other.run_id

@@ -10,21 +10,21 @@ from app.models.documents import shown
 from app.models.turns import TurnView
 
 HEADER = ("file", "state", "answer", "found at", "seconds", "model")
-# A spreadsheet takes a cell that begins so for a formula, and the text is that of somebody's document. Some take the
-# wide forms for the same.
+# A spreadsheet treats a cell that begins like this as a formula, and the text comes from a document. Some accept the
+# wide forms as well.
 _FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
 
 
 def csv_of(rows: Iterable[tuple[str, TurnView, Sequence[str]]], decimal_point: str = ".") -> str:
-    """A line for each file, waiting ones as well; a cell that could be a formula has an apostrophe before it.
+    """A line for each file, including waiting ones; a cell that could be a formula gets an apostrophe before it.
 
-    Where numbers have a decimal comma, spreadsheets split lines at semicolons, and at nothing else.
+    Where numbers have a decimal comma, spreadsheets split lines at semicolons only.
     """
     text = io.StringIO()
     writer = csv.writer(text, delimiter=";" if decimal_point == "," else ",")
     writer.writerow(HEADER)
     for path, view, places in rows:
-        # What is being written is half an answer, which would read like a whole one.
+        # A text that is still being written would read like a complete answer.
         answers = {"finished": view.text, "failed": view.error_sentence}
         state = "cut off" if view.is_cut_off else view.state if view.state in answers else "waiting"
         seconds = f"{view.timings.total_s:.1f}".replace(".", decimal_point) if view.timings is not None else ""

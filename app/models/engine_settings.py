@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class EngineSettingsModel(QObject):
-    """`value("generation.temperature")` is None until the engine has told its settings, and for unset ones."""
+    """`value("generation.temperature")` is None until the engine has reported its settings, and for unset ones."""
 
     settings_changed = Signal()  # values
-    request_failed = Signal(str, str)  # a sentence, a way out; what was shown before is true again
+    request_failed = Signal(str, str)  # a sentence, a way out; the values shown before are valid again
     change_refused = Signal(str)  # a setting that stays as it was
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
@@ -48,7 +48,7 @@ class EngineSettingsModel(QObject):
 
     def change(self, name: str, value: object) -> None:
         """Asks the engine to change one setting; it refuses what is out of range."""
-        # What is on its way may say otherwise than what was told last.
+        # Pending changes may differ from what was reported last.
         if value != self.value(name) or name in self._asked:
             self._asked[name] = self._asked.get(name, 0) + 1
             wanted = protocol.SetSettings(changes={name: value})
@@ -63,7 +63,7 @@ class EngineSettingsModel(QObject):
         self._client.request(protocol.SETTINGS_GET, protocol.Nothing(), self._on_settings)
 
     def _on_notice(self, notice: Notice) -> None:
-        # What was asked for here is answered, and tells all of them.
+        # A change that was made here needs no request: its reply contains all settings.
         if isinstance(notice, protocol.SettingsChanged) and not self._asked:
             self.refresh()
 

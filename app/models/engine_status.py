@@ -50,7 +50,7 @@ def sentence_of(facts: Facts) -> str:
     """The one thing that matters most now."""
     by_state = {
         "starting": _tr("Starting the engine…"),
-        "restarting": facts.death or _tr("Starting the engine again…"),
+        "restarting": facts.death or _tr("Restarting the engine…"),
         "failed": facts.death or _tr("The engine is not running."),
         "stopped": _tr("The engine is stopped."),
     }
@@ -68,7 +68,7 @@ def _model_sentence(model: ModelState | None) -> str:
 
 
 def _loading_longest(was: ModelState | None, notice: ModelState) -> ModelState:
-    """What matters of two models: how one was loaded, or let go, is no news of another that is still being loaded."""
+    """The state to report of two models: a finished load is no news of another model that is still loading."""
     is_loading_on = was is not None and was.state == "loading" and notice.state != "loading"
     return was if was is not None and is_loading_on and notice.path not in ("", was.path) else notice
 
@@ -79,7 +79,7 @@ def _phase_sentence(phase: str) -> str:
 
 
 def _work_sentence(facts: Facts) -> str:
-    # Both take long, and either may be what one waits for.
+    # Both take long, and the user may be waiting for either.
     if long_work := " · ".join(part for part in (_asking_sentence(facts), _indexing_sentence(facts)) if part):
         return long_work
     answering = _answering_sentence(len(facts.answering)) or _measuring_sentence(*facts.measuring)
@@ -87,13 +87,13 @@ def _work_sentence(facts: Facts) -> str:
 
 
 def _held_sentence(facts: Facts) -> str:
-    """What waits until somebody goes on with it."""
+    """What waits until the user resumes it."""
     every_file = _tr("A question to every file is paused") if facts.run == "paused" else ""
     return " · ".join(part for part in (every_file, _tr("Indexing is paused") if facts.is_held else "") if part)
 
 
 def _asking_sentence(facts: Facts) -> str:
-    """Its questions are among those that are answered, but they are one to whoever asked."""
+    """Its questions are among those being answered, but to the user they are one question."""
     if not facts.is_asking_files:
         return ""
     answered, total = facts.asked_files
@@ -120,7 +120,7 @@ def _answering_sentence(num_questions: int) -> str:
 
 
 def _measuring_sentence(done: int, total: int) -> str:
-    return _tr("Measuring how fast the model is here, %1 %").replace("%1", str(100 * done // total)) if total else ""
+    return _tr("Measuring the speed of the model, %1 %").replace("%1", str(100 * done // total)) if total else ""
 
 
 def _tr(text: str) -> str:
@@ -139,7 +139,7 @@ class EngineStatusModel(QObject):
         each_file: EachFileModel | None = None,
         library: LibraryModel | None = None,
     ) -> None:
-        """`each_file`: what the engine is asked in the background of all pages, too. `library`: whether it is held."""
+        """`each_file`: the question that is asked in the background. `library`: whether indexing is paused."""
         super().__init__(parent)
         self._client = client
         self._facts = Facts(state=client.state, phase=client.phase)
@@ -186,7 +186,7 @@ class EngineStatusModel(QObject):
         if state == "ready":
             self._set(replace(self._facts, state=state, death=""))
         else:
-            # The question to every file goes on with the next engine.
+            # The question to every file continues with the next engine.
             facts = self._facts
             self._set(Facts(state=state, death=facts.death, run=facts.run, asked_files=facts.asked_files))
 

@@ -1,4 +1,4 @@
-"""What tells a file from others: its name, and before it as many of its folders as that takes."""
+"""The shortest name that tells a file from others: its name, preceded by as many folders as needed."""
 
 from __future__ import annotations
 

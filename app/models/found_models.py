@@ -1,4 +1,4 @@
-"""Models that lie on this computer already, from other applications: looked for when somebody wants it."""
+"""Models on this computer that other applications have downloaded; the engine looks for them on request."""
 
 from __future__ import annotations
 

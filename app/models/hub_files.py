@@ -1,4 +1,4 @@
-"""What the hub has of a model that somebody names: the file that is meant, or files and repositories to choose from."""
+"""What the hub has for a name that the user enters: the file that is meant, or files and repositories to choose."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ R = TypeVar("R", bound=Message)
 
 
 class HubFilesModel(QObject):
-    """`entries` are the models in `folder` (OWNER/NAME), `problem` why nothing was found; one of both at most.
+    """`entries` are the models in `folder` (OWNER/NAME), `problem` says why nothing was found; one of both at most.
 
-    `repositories` are those that are called like `words`, and stay while one of them is looked into.
+    `repositories` are the results of a search for `words`; they stay while one of them is opened.
     """
 
     found_changed = Signal()  # is_asking, folder, entries, words, repositories, problem
     downloads_changed = Signal()  # download_of
-    file_named = Signal(str)  # source; that file was meant, and there is nothing to choose
+    file_named = Signal(str)  # source; the link named exactly this file, so there is nothing to choose
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class HubFilesModel(QObject):
         self.folder, self.problem, self.words = "", "", ""
         self.entries: tuple[CatalogueEntry, ...] = ()
         self.repositories: tuple[HubRepository, ...] = ()
-        # What was asked before the last wish is of no interest any more.
+        # Replies to requests from before the last wish are ignored.
         self._num_wishes = 0
         catalogue.downloads_changed.connect(self.downloads_changed)
         picker.models_changed.connect(self.downloads_changed)
@@ -55,7 +55,7 @@ class HubFilesModel(QObject):
         return self._catalogue.download_of(entry)
 
     def look_up(self, text: str) -> None:
-        """Finds out what is meant by a link, OWNER/NAME or OWNER/NAME/FILE.gguf, or what is called like some words."""
+        """Resolves a link, OWNER/NAME or OWNER/NAME/FILE.gguf, or searches for some words."""
         self.clear()
         if self._are_words(text):
             words = protocol.HubWords(words=text)
@@ -64,25 +64,25 @@ class HubFilesModel(QObject):
             self._ask(protocol.MODELS_LOOK_UP, protocol.HubModel(source=text), self._on_files)
 
     def choose(self, repository: str) -> None:
-        """Looks into one of `repositories`."""
+        """Opens one of `repositories`."""
         self._show()
         self._ask(protocol.MODELS_LOOK_UP, protocol.HubModel(source=repository), self._on_files)
 
     def back(self) -> None:
-        """From what is in a repository, or from looking into it, to those that were found."""
+        """Goes back from the files of a repository to the search results."""
         self._num_wishes += 1
         self._show()
 
     def clear(self) -> None:
-        """Shows nothing, also of what is being asked."""
+        """Shows nothing, and ignores pending replies."""
         self.words, self.repositories = "", ()
         self.back()
 
     def _are_words(self, text: str) -> bool:
-        """Whether it is neither a link nor the name of a repository, of a file or of a model of the catalogue."""
+        """Whether it is neither a link nor the name of a repository, a file or a model of the catalogue."""
         name = text.strip().casefold()
         known = (entry.model.name.casefold() for entry in self._catalogue.entries)
-        # A path of this computer is nothing to send to others.
+        # A path of this computer must not be sent to others.
         return not (any(sign in name for sign in "/\\") or name.endswith(".gguf") or name in known)
 
     def _ask(self, method: Method[P, R], params: P, on_reply: Callable[[R], object]) -> None:

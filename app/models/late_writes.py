@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.chats.errors import ChatsHeld
 from engine.protocol import RagdollError
 
 Value = TypeVar("Value")
@@ -46,16 +47,22 @@ class LateWrites(QObject):
         return value  # type: ignore[return-value]  # each kind has values of one type
 
     def write(self) -> None:
-        """Tries all that wait, until one is refused."""
+        """Tries all that wait, also those behind one that is refused; unless nothing at all can be written."""
+        problem: RagdollError | None = None
         for place, (_, write) in list(self._waiting.items()):
             try:
                 write()
             except RagdollError as error:
-                self._problem = error
-                self._again.start()
-                return
-            del self._waiting[place]
-        self._again.stop()
+                problem = problem or error
+                if isinstance(error, ChatsHeld):
+                    break
+            else:
+                del self._waiting[place]
+        self._problem = problem
+        if problem is None:
+            self._again.stop()
+        else:
+            self._again.start()
 
     @property
     def problem(self) -> RagdollError | None:

@@ -18,7 +18,7 @@ from engine.wire import WireError
 if TYPE_CHECKING:
     from app.engine_client import EngineClient
 
-# While files stream in, `library.changed` comes many times a second; lists need no more than this.
+# While many files arrive, `library.changed` comes many times a second; lists do not need more updates than this.
 REFRESH_MS = 500
 MAX_PROBLEMS = 1000
 
@@ -50,11 +50,11 @@ class LibraryModel(QObject):
         self._share = NOTHING_DONE
         self._is_checking = False
         self._is_asking = self._is_stale = False
-        # Collections that something was just put into, and of which the engine has told nothing yet.
+        # Collections that something was just added to and that the engine has not reported yet.
         self._begun: set[str] = set()
-        # What collections are to be called instead, until the engine says that they are.
+        # New names of collections, until the engine reports them.
         self._renaming: dict[str, str] = {}
-        # Paths that were handed over for a collection, and of which the engine does not know yet.
+        # Paths that were added to a collection and that the engine has not reported yet.
         self._entering: list[tuple[str, ...]] = []
         self._num_adding = Counter[str]()
         self.progress: IndexProgress | None = None
@@ -71,7 +71,7 @@ class LibraryModel(QObject):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to ask, and nothing on its way; while nothing is known, there may be."""
+        """Whether nothing can be asked and nothing is being added; False while nothing is known."""
         return self.is_known and not self.num_documents and self.progress is None
 
     @property
@@ -81,19 +81,19 @@ class LibraryModel(QObject):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the user holds the job that runs, or what is to come."""
+        """Whether the user has paused the running job, or the next one."""
         return self.is_held if self.progress is None else self.progress.is_paused
 
     def is_gone(self, collection: str) -> bool:
-        """Whether there is no such collection; while nothing is known, there may be."""
+        """Whether there is no such collection; False while nothing is known."""
         return self.is_known and collection not in self._begun and collection not in self._names
 
     def spelled(self, collection: str) -> str:
-        """The name as it is written where there is such a collection: the engine tells no capitals apart."""
+        """The name as it is written in an existing collection: the engine ignores case."""
         return next((name for name in self._names if name.casefold() == collection.casefold()), collection)
 
     def name_now(self, collection: str) -> str:
-        """What a collection is called that has this name, or had it before; the same where there is none."""
+        """The present name of a collection that has, or had, this name; the same name if there is none."""
         if collection in self._begun:
             return collection
         spelled = self.spelled(collection)
@@ -102,11 +102,11 @@ class LibraryModel(QObject):
 
     @property
     def default_collection(self) -> str:
-        """Where files go if nobody says otherwise, whatever it is called by now."""
+        """Where files go unless the user says otherwise, under its present name."""
         return self.name_now(protocol.DEFAULT_COLLECTION)
 
     def is_entering(self, path: str) -> bool:
-        """Whether a path was added, and the engine has not said yet that it knows it."""
+        """Whether a path was added that the engine has not confirmed yet."""
         return any(path in paths for paths in self._entering)
 
     # --- wishes ---
@@ -132,7 +132,7 @@ class LibraryModel(QObject):
         """
         absolute = tuple(os.path.abspath(os.path.expanduser(path)) for path in paths)
         name = collection or self.default_collection
-        # By the time that the engine reads this.
+        # The collection may have been renamed by the time the engine reads this.
         name = self._renaming.get(name, name)
         if absolute:
             self._begun.add(name)
@@ -148,15 +148,15 @@ class LibraryModel(QObject):
         return absolute
 
     def remove(self, paths: Sequence[str]) -> None:
-        """Takes documents and folders out of the library; the files stay where they are."""
+        """Removes documents and folders from the library; the files stay where they are."""
         self._send(protocol.REMOVE, protocol.Paths(paths=tuple(paths)), self._on_removed)
 
     def reindex(self, paths: Sequence[str]) -> None:
-        """Reads these again, also when they failed or have not changed."""
+        """Indexes these again, even if they failed or have not changed."""
         self._send(protocol.REINDEX, protocol.Paths(paths=tuple(paths)))
 
     def rescan(self) -> None:
-        """Looks for changes in all linked folders now; `check_finished` says what was found."""
+        """Checks all linked folders for changes now; `check_finished` reports the result."""
         self._is_checking = True
         self._send(protocol.RESCAN, protocol.Nothing())
 
@@ -165,12 +165,12 @@ class LibraryModel(QObject):
         self._send(protocol.PRIORITISE, protocol.Paths(paths=tuple(paths)))
 
     def unlock(self, paths: Sequence[str], password: str, remember: bool) -> None:
-        """Tries a password on documents that need one; where it is wrong, the document's reason says so."""
+        """Tries a password on documents that need one; if it is wrong, the document's reason says so."""
         wanted = protocol.Unlock(paths=tuple(paths), password=password, remember=remember)
         self._send(protocol.UNLOCK, wanted)
 
     def rename_collection(self, name: str, new_name: str) -> None:
-        """Gives a collection another name; chats that ask it go on asking it."""
+        """Renames a collection; chats that ask it keep asking it."""
         self._renaming[name] = new_name.strip()
         self._client.request(
             protocol.RENAME_COLLECTION,
@@ -180,31 +180,31 @@ class LibraryModel(QObject):
         )
 
     def count_only_in(self, name: str, on_counted: Callable[[int], None]) -> None:
-        """Tells how many documents would leave the library with a collection."""
+        """Reports how many documents would leave the library with a collection."""
         wanted = protocol.CollectionNamed(name=name)
         self._send(protocol.ONLY_IN_COLLECTION, wanted, lambda reply: on_counted(reply.documents))
 
     def delete_collection(self, name: str) -> None:
-        """Deletes a collection, and takes what is in no other out of the library; the files stay where they are."""
+        """Deletes a collection, and removes documents that are in no other; the files stay where they are."""
         self._send(protocol.DELETE_COLLECTION, protocol.CollectionNamed(name=name), self._on_removed)
 
     def settle_gone(self, folder: str, remove: bool) -> None:
-        """Removes the documents of `folder` that went missing at once, or keeps what was indexed of them."""
+        """Removes the documents of `folder` that went missing at once, or keeps their index."""
         self._send(protocol.SETTLE_GONE, protocol.SettleGone(folder=folder, remove=remove), self._on_settled)
 
     def pause(self) -> None:
-        # The job may have ended meanwhile.
+        # The job may have ended in the meantime.
         self._send(protocol.PAUSE, protocol.Nothing(), lambda _: self.refresh())
 
     def resume(self) -> None:
         self._send(protocol.RESUME, protocol.Nothing(), lambda _: self.refresh())
 
     def cancel(self) -> None:
-        """Stops the job; what it has done stays."""
+        """Stops the job; finished documents stay."""
         self._send(protocol.CANCEL_INDEXING, protocol.Nothing())
 
     def refresh(self) -> None:
-        """Asks for everything again; once more where it is asked for already, for that may come too early."""
+        """Requests everything again; if a request is pending, once more after it, because it may be too early."""
         self._refreshing.stop()
         if self._is_asking:
             self._is_stale = True
@@ -215,7 +215,7 @@ class LibraryModel(QObject):
         self._client.request(protocol.DOCUMENTS, wanted, self._on_problems)
         self.documents.refresh()
 
-    # --- what the engine says ---
+    # --- what the engine reports ---
 
     def _on_notice(self, notice: Notice) -> None:
         match notice:
@@ -274,7 +274,7 @@ class LibraryModel(QObject):
             self._refreshing.start()
 
     def _on_error(self, error: WireError) -> None:
-        # A dead engine is told elsewhere, once, and asked again when it is back.
+        # A dead engine is reported elsewhere, once; requests are repeated when it is back.
         if error.kind == "EngineDied":
             self._is_asking = self._is_stale = False
         else:
@@ -285,7 +285,7 @@ class LibraryModel(QObject):
         self._num_adding[collection] -= 1
         self._entering.remove(paths)
         if is_first:
-            # What was read before this came, or is no file, need not be.
+            # What was indexed before, or is not a file, does not have to be.
             self._client.request(protocol.PRIORITISE, protocol.Paths(paths=paths))
 
     def _on_add_failed(
@@ -307,7 +307,7 @@ class LibraryModel(QObject):
         self._on_wish_failed(error)
 
     def _has_gone_on(self, name: str) -> bool:
-        """Whether a collection that was begun by this name has another one by now."""
+        """Whether a collection that was started under this name has another one now."""
         had_it = any(name.casefold() in map(str.casefold, one.former_names) for one in self.collections)
         return had_it and not self._num_adding[name]
 
@@ -320,7 +320,7 @@ class LibraryModel(QObject):
         self.request_failed.emit(error.sentence, error.way_out)
 
     def _end_job(self) -> None:
-        # Whether what comes is held is told by the next reply.
+        # The next reply says whether new files are held back.
         self._set_held(False)
         self._set_progress(None)
         self.refresh()

@@ -1,6 +1,6 @@
-"""What a collection is linked to, a line each: folders, and single files of one folder together once they are many.
+"""What a collection is linked to, one line each: folders, and single files, which share a line if there are many.
 
-Whoever drops three hundred files on the window wants to see that they are there, not three hundred lines.
+A user who drops three hundred files wants to see that they were added, not three hundred lines.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.protocol import Collection, Folder
 
-# More of one folder share a line.
+# More files of one folder share a line.
 MAX_FILE_LINES = 3
 
 

@@ -6,7 +6,7 @@ have slipped by, and it is listed again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.engine_client import EngineClient
 
 _PAGE_ROWS = 500
-# What is being read again has what was read before.
+# Documents that are being re-indexed still have their earlier index.
 _CAN_ANSWER: tuple[DocumentState, ...] = ("indexed", "offline", "pending")
 
 
@@ -33,7 +33,7 @@ class Listing:
     num_tries: int = 3
 
     def further(self, reply: protocol.DocumentsReply) -> Listing | None:
-        """What to ask for after this page; None where that is all."""
+        """The request after this page; None if it was the last one."""
         total = reply.total if self.total is None else self.total
         is_steady = self.is_steady and reply.total == total
         offset = self.offset + len(reply.documents)
@@ -46,21 +46,22 @@ class Listing:
 
 def list_files(
     client: EngineClient,
-    collection: str | None,
+    collections: Sequence[str],
     is_wanted: Callable[[], bool],
     on_listed: Callable[[Mapping[int, str]], object],
     on_failed: Callable[[WireError], object],
 ) -> None:
-    """Asks the engine for the files of a collection, or of all, that have been read; tells their ids and paths.
+    """Lists the files of collections that have been indexed, page by page; reports their ids and paths.
 
     Args:
-        client: Asks.
-        collection: None for all.
-        is_wanted: Once it says no, neither of the two is called any more.
-        on_listed: Told all of them.
-        on_failed: Told why they could not be had.
+        client: Sends the requests.
+        collections: None of them means all. A file that is in two of them is listed once.
+        is_wanted: Once it says no, neither callback is called any more.
+        on_listed: Gets all files.
+        on_failed: Gets the reason why they could not be listed.
     """
     listed: dict[int, str] = {}
+    waiting = list[str | None](collections or (None,))
 
     def ask(listing: Listing) -> None:
         wanted = protocol.ListDocuments(
@@ -71,10 +72,12 @@ def list_files(
     def take(listing: Listing, reply: protocol.DocumentsReply) -> None:
         if not is_wanted():
             return
-        # One that was never read has nothing to say.
+        # A document that was never indexed has no answer to give.
         listed.update((one.document_id, one.path) for one in reply.documents if one.num_chunks)
         if (further := listing.further(reply)) is not None:
             ask(further)
+        elif waiting:
+            ask(Listing(waiting.pop(0)))
         else:
             on_listed(listed)
 
@@ -82,4 +85,4 @@ def list_files(
         if is_wanted():
             on_failed(error)
 
-    ask(Listing(collection))
+    ask(Listing(waiting.pop(0)))

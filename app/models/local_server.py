@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LocalServerModel(QObject):
-    """`state` is that of an engine without a server until this one has told its own."""
+    """`state` is that of an engine without a server until the engine has reported its own."""
 
     state_changed = Signal()
 

@@ -1,4 +1,4 @@
-"""Where a text holds what somebody looks for: capitals and accents do not count, any space is a space; pure."""
+"""The matches of a search in a text: case and accents do not count, and any white space is a space; pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def bare(text: str) -> str:
 
 
 def spans_of(text: str, sought: str) -> list[Span]:
-    """From where to where each match of `sought` goes, in the order of the text; they do not overlap."""
+    """The start and end of each match of `sought`, in the order of the text; matches do not overlap."""
     wanted = bare(unicodedata.normalize("NFC", sought))
     if not wanted.strip():
         return []

@@ -63,12 +63,12 @@ class MemoryModel(QObject):
 
     @property
     def is_streaming(self) -> bool:
-        """Whether layers are being read from the disk just now."""
+        """Whether layers are being read from the disk right now."""
         return bool(self.memory and self.memory.counters.get("streamed_bytes_per_s", 0.0) > 0)
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """What is otherwise than in the snapshot before; worked out only for who asks."""
+        """What differs from the previous snapshot; computed only on request."""
         return moves(self._before, self.tiers)
 
     def refresh(self) -> None:
@@ -79,7 +79,7 @@ class MemoryModel(QObject):
             self._set(notice.memory)
 
     def _on_state(self, state: str) -> None:
-        # What a process held, the system has back once it has ended.
+        # When a process ends, the system takes back what it held.
         if state in ("restarting", "failed", "stopped"):
             self._set(None)
 
@@ -108,6 +108,6 @@ class MemoryModel(QObject):
 
 
 def _known(before: tuple[TierSnapshot, ...], after: tuple[TierSnapshot, ...]) -> tuple[TierSnapshot, ...]:
-    """The tiers, as the very objects from before where nothing is otherwise: who shows them need not compare again."""
+    """The tiers, reusing the previous objects where nothing has changed, so that views need not compare again."""
     old = {tier.tier: tier for tier in before}
     return tuple(old[tier.tier] if old.get(tier.tier) == tier else tier for tier in after)

@@ -10,7 +10,7 @@ from engine.protocol import Span, Tier, TierSnapshot
 
 MoveKind = Literal["came", "went", "changed", "grew", "shrank"]
 SpanKey = tuple[str, str, int]
-# Less is not seen, and would have a line flicker with every allocation of the interpreter.
+# Smaller changes are invisible, and would make a line flicker with every allocation of the interpreter.
 _LEAST_BYTES = 8 * 2**20
 _LEAST_SHARE = 1 / 16
 
@@ -37,7 +37,7 @@ def keyed(spans: Sequence[Span]) -> dict[SpanKey, Span]:
 
 
 def moves(before: Sequence[TierSnapshot], after: Sequence[TierSnapshot]) -> tuple[Move, ...]:
-    """Everything that is otherwise than before, tier by tier; nothing for a tier that was not known before."""
+    """Every difference, tier by tier; nothing for a tier that was not known before."""
     known = {tier.tier: tier for tier in before}
     return tuple(
         move

@@ -43,7 +43,7 @@ class MemoryTable(QAbstractTableModel):
         self._is_asleep = False
 
     def sleep(self) -> None:
-        """While nobody reads it, snapshots are kept and not made into rows."""
+        """While the table is hidden, snapshots are kept and not turned into rows."""
         self._is_asleep = True
 
     def wake(self) -> None:
@@ -51,7 +51,7 @@ class MemoryTable(QAbstractTableModel):
         self.take(self._tiers)
 
     def take(self, tiers: tuple[TierSnapshot, ...]) -> None:
-        """Shows these tiers; when asleep, once it is woken."""
+        """Shows these tiers; while asleep, not before `wake`."""
         self._tiers = tiers
         if self._is_asleep:
             return
@@ -70,7 +70,7 @@ class MemoryTable(QAbstractTableModel):
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if orientation != Qt.Orientation.Horizontal or role != Qt.ItemDataRole.DisplayRole:
             return None
-        return (self.tr("Where"), self.tr("Who"), self.tr("What for"), self.tr("Bytes"), self.tr("State"))[section]
+        return (self.tr("Location"), self.tr("Owner"), self.tr("Content"), self.tr("Bytes"), self.tr("State"))[section]
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if not index.isValid():

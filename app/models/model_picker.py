@@ -26,9 +26,9 @@ class ModelPickerModel(QObject):
     """
 
     models_changed = Signal()  # models, current or is_known
-    state_changed = Signal()  # what was told of any model
+    state_changed = Signal()  # the last report of any model
     added = Signal(object)  # the ModelEntry of a file that was opened
-    used = Signal()  # somebody has chosen a model
+    used = Signal()  # the user has chosen a model
     request_failed = Signal(str, str)  # a sentence, a way out
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
@@ -37,7 +37,7 @@ class ModelPickerModel(QObject):
         self.models: tuple[ModelEntry, ...] = ()
         self.current = ""
         self.is_known = False
-        # What was asked for last, until the engine says the same; "" is no model, None where nothing was asked.
+        # The last request until the engine confirms it; "" is no model, None means that nothing was requested.
         self._asked: str | None = None
         self._told: dict[str, ModelState] = {}
         self._newest = ModelState(state="none")
@@ -47,12 +47,12 @@ class ModelPickerModel(QObject):
 
     @property
     def chosen(self) -> str:
-        """The model that new chats begin with, as it was wished or else as the engine says; "" for quotes."""
+        """The model of new chats, as requested or else as the engine reports it; "" for quotes."""
         return self.current if self._asked is None else self._asked
 
     @property
     def chosen_or_unknown(self) -> str | None:
-        """The same; None until somebody has said."""
+        """The same; None until the user or the engine has said."""
         return self.chosen if self.is_known or self._asked is not None else None
 
     @property
@@ -80,27 +80,27 @@ class ModelPickerModel(QObject):
         return next((entry for entry in self.models if entry.path == path), None)
 
     def file_of(self, path: str) -> str:
-        """What tells the file of a model from those of the others: its name, and folders where that is no help."""
+        """The shortest name that tells a model's file from the others: its name, with folders where needed."""
         return told_apart(path, (entry.path for entry in self.models))
 
     @property
     def told_of_chosen(self) -> ModelState:
-        """What the engine said last of the chosen model; before it has said which that is, what it said last."""
+        """The last report of the chosen model; of the last reported one until the choice is known."""
         return self._newest if self.chosen_or_unknown is None else self.told_of(self.chosen)
 
     def told_of(self, path: str) -> ModelState:
-        """What the engine said last of a model."""
+        """The last report of a model."""
         return self._told.get(path) or ModelState(state="none", path=path)
 
     # --- wishes ---
 
     def add(self, path: str | os.PathLike[str]) -> None:
-        """Offers a GGUF file; `added` then tells how it would run here, before anything of it is loaded."""
+        """Offers a GGUF file; `added` then says how it would run here, before any of it is loaded."""
         wanted = protocol.ModelFile(path=os.path.abspath(path))
         self._client.request(protocol.MODELS_ADD, wanted, self._on_added, self._on_error)
 
     def add_all(self, paths: Iterable[str]) -> None:
-        """Offers several of them, and tells of none by itself."""
+        """Offers several files, without `added` for each."""
         for path in paths:
             wanted = protocol.ModelFile(path=os.path.abspath(path))
             self._client.request(protocol.MODELS_ADD, wanted, lambda _: self.refresh(), self._on_error)
@@ -122,13 +122,13 @@ class ModelPickerModel(QObject):
         self._client.request(protocol.MODELS_FORGET, protocol.ModelFile(path=path), self._on_done, self._on_error)
 
     def delete(self, path: str) -> None:
-        """Deletes the files of a model that was got, and takes it off the list."""
+        """Deletes the files of a downloaded model, and removes it from the list."""
         self._client.request(protocol.MODELS_DELETE, protocol.ModelFile(path=path), self._on_done, self._on_error)
 
     def allow_losses(self, path: str = "") -> None:
-        """Lets models without room lose a little of keys and values, or of the context.
+        """Lets models that do not fit lose a little precision of keys and values, or of the context.
 
-        `added` then tells anew of the model at `path`, if one is named.
+        `added` then describes the model at `path` again, if one is named.
         """
 
         def on_allowed(_reply: protocol.SettingsReply) -> None:
@@ -157,7 +157,7 @@ class ModelPickerModel(QObject):
         if notice.state == "none" and not notice.path:
             self._told.clear()
         elif notice.state == "loading":
-            # One is loaded after the other: what was given up for this one is not told of again.
+            # Models are loaded one after the other: losses for this one are not reported again.
             self._told = {path: told for path, told in self._told.items() if told.state != "loading"}
         if notice.path:
             self._told[notice.path] = notice

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from app.settings import SettingsStore
 
 _ENGLISH = "en"
-# Of the system of who has chosen none.
+# The locale name of a system whose user has chosen no language.
 _NO_LANGUAGE = "C"
 
 
 def spoken_code(wished: str, of_system: QLocale) -> str:
-    """The code of the language that the window's user reads: of the locale `wished`, "" for the system's."""
+    """The language code of the window's user: of the locale `wished`, "" for the system's."""
     names = [wished] if wished else of_system.uiLanguages()
     code = QLocale.languageToCode(QLocale(names[0]).language()) if names else ""
     return _ENGLISH if code in ("", _NO_LANGUAGE) else code
 
 
 class MultilingualModel(QObject):
-    """`language` is what the files seem to be in, or else what the user reads; "" where there is nothing to offer.
+    """`language` is what the files seem to be in, or else what the user reads; "" means that there is nothing to offer.
 
-    The engine looks at a sample of the texts, once, and again when the library has grown to twice as much.
+    The engine looks at a sample of the texts once, and again when the library has doubled.
     """
 
     offer_changed = Signal()  # language, is_of_files, num_bytes
@@ -43,11 +43,11 @@ class MultilingualModel(QObject):
         is_careful: Callable[[], bool] = lambda: False,
         parent: QObject | None = None,
     ) -> None:
-        """While it `is_careful`, the engine loads nothing that nobody asked for."""
+        """While it `is_careful`, the engine loads nothing unless the user asks for it."""
         super().__init__(parent)
         self._client, self._library, self._settings, self._is_careful = client, library, settings, is_careful
         self._told = LanguageReply()
-        # What the library was like when the engine was asked last.
+        # The state of the library at the last request.
         self._asked: tuple[str, int] | None = None
         library.collections_changed.connect(self.consider)
         library.progress_changed.connect(self.consider)
@@ -63,20 +63,20 @@ class MultilingualModel(QObject):
 
     @property
     def is_of_files(self) -> bool:
-        """Whether the files are in that language, and not the user alone."""
+        """Whether the files are in that language, and not only the user reads it."""
         return bool(self._told.language)
 
     @property
     def num_bytes(self) -> int:
-        """What would be fetched, about."""
+        """The approximate size of the download."""
         return self._told.offered_bytes
 
     def decline(self) -> None:
-        """It is never offered again."""
+        """Never offers it again."""
         self._settings.change(declines_multilingual=True)
 
     def consider(self) -> None:
-        """Asks the engine, where that may have become worth it."""
+        """Asks the engine, if an offer may have become useful."""
         library = self._library
         embedder = library.embedder
         asked = (embedder.identity, library.num_documents.bit_length())
@@ -94,7 +94,7 @@ class MultilingualModel(QObject):
             protocol.LIBRARY_LANGUAGE,
             protocol.Nothing(),
             lambda told: self._tell(told) if self._asked == asked else None,
-            # Nobody has asked for it, and nobody misses it.
+            # A failure is ignored, because the user did not ask for this.
             lambda _error: None,
         )
 

@@ -20,15 +20,19 @@ if TYPE_CHECKING:
     from app.chats import ChatStore
 
 
+# Which collections are searched, and whether any are.
+_Scope = tuple[tuple[str, ...], bool]
+
+
 @dataclass(slots=True)
 class _Chat:
     """Which chat it is, also for what was begun before it had an id: it gets one when it is stored.
 
-    `before_attached` is its collection, and whether it searched, when nothing was attached to it yet.
+    `before_attached` are its collections, and whether it searched, when nothing was attached to it yet.
     """
 
     conversation_id: str | None = None
-    before_attached: tuple[str | None, bool] | None = None
+    before_attached: _Scope | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +51,16 @@ class OpenChat(QObject):
     Attributes:
         conversation_id: The open chat's, None for a new one.
         title: Its title, "" for a new one.
-        collection: Where questions are searched; None searches all collections.
+        collections: Where questions are searched; none searches all collections.
         searches: Whether they are searched at all; else they are put to the model alone.
-        filters: What they are confined to besides; paths among these are searched whatever the collection.
+        filters: What they are confined to besides; paths among these are searched whatever the collections.
         model: The file of the model that answers them, "none" for quotes; "" for the one that is chosen at the time.
         is_careful: Quotes answer, whatever the model, until somebody chooses one.
         manner: How they are answered where that is not as the settings say.
     """
 
     title_changed = Signal(str)  # the new title
-    collection_changed = Signal()  # collection or searches
+    collection_changed = Signal()  # collections or searches
     filters_changed = Signal()  # filters
     model_changed = Signal()  # model
     manner_changed = Signal()  # manner
@@ -80,7 +84,7 @@ class OpenChat(QObject):
         self._chat = _Chat()
         self._begun: _Begun | None = None
         self.title = ""
-        self.collection: str | None = None
+        self.collections: tuple[str, ...] = ()
         self.searches = True
         self.filters = Filters()
         self.model = ""
@@ -115,21 +119,26 @@ class OpenChat(QObject):
     # --- where its questions are searched ---
 
     def set_collection(self, collection: str | None) -> None:
-        """Where the next questions of this chat are searched; None searches all."""
-        self._search_in(collection, searches=True)
+        """Has the next questions of this chat searched in this collection alone; None searches all."""
+        self.set_collections(() if collection is None else (collection,))
 
-    def follow_collection(self, name_now: Callable[[str], str]) -> None:
-        """Names the collection as it is called now; whether it is searched stays as it was."""
-        former = self.collection
-        if former is None or (name := name_now(former)) == former:
+    def set_collections(self, names: Iterable[str]) -> None:
+        """Where the next questions of this chat are searched; no name searches all."""
+        self._search_in(tuple(names), searches=True)
+
+    def follow_collections(self, name_now: Callable[[str], str]) -> None:
+        """Names the collections as they are called now; whether they are searched stays as it was."""
+        former = self.collections
+        names = tuple(dict.fromkeys(map(name_now, former)))
+        if names == former:
             return
         if (before := self._chat.before_attached) is not None and before[0] == former:
-            self._chat.before_attached = (name, before[1])
-        self._search_in(name, searches=self.searches)
+            self._chat.before_attached = (names, before[1])
+        self._search_in(names, searches=self.searches)
 
     def leave_files_out(self) -> None:
         """Has the model alone answer the next questions of this chat."""
-        self._search_in(self.collection, searches=False)
+        self._search_in(self.collections, searches=False)
 
     def set_filters(self, filters: Filters) -> None:
         """What the next questions of this chat are confined to."""
@@ -141,7 +150,7 @@ class OpenChat(QObject):
 
     def attach(self, paths: Iterable[str]) -> None:
         """Confines the next questions of this chat to these folders and files, beside those that it is confined to."""
-        self._search_in(self.collection, searches=True)
+        self._search_in(self.collections, searches=True)
         self.set_filters(with_attached(self.filters, paths))
 
     def detach(self, paths: Collection[str]) -> None:
@@ -156,7 +165,7 @@ class OpenChat(QObject):
         chat = self._chat
         # Of several that are refused at once, the first one had the chat search already.
         if chat.before_attached is None or not self.filters.paths:
-            chat.before_attached = (self.collection, self.searches)
+            chat.before_attached = (self.collections, self.searches)
         scope = chat.before_attached
         return lambda paths: self._detach_from(chat, paths, scope)
 
@@ -200,7 +209,7 @@ class OpenChat(QObject):
 
         Who looks at another chat before a new one was asked anything in finds that again as it was.
         """
-        was_scope, was_filters = (self.collection, self.searches), self.filters
+        was_scope, was_filters = (self.collections, self.searches), self.filters
         was_model, was_manner = self.model, self.manner
         begun, self._begun = self._begun, self._as_begun() if conversation is not None else None
         self._chat = _Chat(conversation.conversation_id if conversation else None)
@@ -213,7 +222,7 @@ class OpenChat(QObject):
 
         def tell() -> None:
             self.title_changed.emit(self.title)
-            if (self.collection, self.searches) != was_scope:
+            if (self.collections, self.searches) != was_scope:
                 self.collection_changed.emit()
             if self.filters != was_filters:
                 self.filters_changed.emit()
@@ -243,8 +252,8 @@ class OpenChat(QObject):
     def _take_choices(self, conversation: Conversation) -> None:
         """Those of a stored chat, and what the disk has not taken of them."""
         chat, late = conversation.conversation_id, self.late_writes
-        scope = late.newest(chat, "scope", (conversation.collection, conversation.searches))
-        self.collection, self.searches = scope
+        scope = late.newest(chat, "scope", (conversation.collections, conversation.searches))
+        self.collections, self.searches = scope
         self.filters = late.newest(chat, "filters", filters_of(conversation.filters))
         self.model = late.newest(chat, "model", conversation.model)
         self.manner = late.newest(chat, "manner", manner_of(conversation.manner))
@@ -257,7 +266,7 @@ class OpenChat(QObject):
         model = self.model or chosen or ""
         made = self._store.create_conversation(
             title,
-            self.collection,
+            self.collections,
             stored_filters(self.filters),
             model,
             searches=self.searches,
@@ -280,12 +289,12 @@ class OpenChat(QObject):
 
     # --- inside ---
 
-    def _search_in(self, collection: str | None, *, searches: bool) -> None:
-        if (collection, searches) == (self.collection, self.searches):
+    def _search_in(self, names: tuple[str, ...], *, searches: bool) -> None:
+        if (names, searches) == (self.collections, self.searches):
             return
-        self.collection, self.searches = collection, searches
-        scope = (collection, searches)
-        self._keep("scope", scope, lambda chat: self._store.set_collection(chat, collection, searches=searches))
+        self.collections, self.searches = names, searches
+        scope = (names, searches)
+        self._keep("scope", scope, lambda chat: self._store.set_collections(chat, names, searches=searches))
         self.collection_changed.emit()
 
     def _take_model(self, model: str) -> None:
@@ -305,19 +314,19 @@ class OpenChat(QObject):
         else:
             self._try(settle)
 
-    def _detach_from(self, chat: _Chat, paths: Collection[str], scope: tuple[str | None, bool]) -> None:
-        """`scope` is the chat's collection, and whether it searched, before they were attached."""
+    def _detach_from(self, chat: _Chat, paths: Collection[str], scope: _Scope) -> None:
+        """`scope` is as it was before they were attached."""
         conversation_id = chat.conversation_id
         if chat is self._chat or (conversation_id is not None and conversation_id == self.conversation_id):
             self.detach(paths)
-            if not self.filters.paths and scope == (self.collection, False):
+            if not self.filters.paths and scope == (self.collections, False):
                 self.leave_files_out()
         elif conversation_id is not None:
             self._try(lambda: self._detach_stored(conversation_id, paths, scope))
         elif self._begun is not None and chat is self._begun.chat:
             self._begun = replace(self._begun, filters=without_paths(self._begun.filters, paths))
 
-    def _detach_stored(self, conversation_id: str, paths: Collection[str], scope: tuple[str | None, bool]) -> None:
+    def _detach_stored(self, conversation_id: str, paths: Collection[str], scope: _Scope) -> None:
         conversation = self._store.conversation(conversation_id)
         if conversation is None:
             return
@@ -325,9 +334,9 @@ class OpenChat(QObject):
         filters = without_paths(late.newest(conversation_id, "filters", filters_of(conversation.filters)), paths)
         write = partial(store.set_filters, conversation_id, stored_filters(filters))
         late.put(conversation_id, "filters", filters, write)
-        collection, _ = late.newest(conversation_id, "scope", (conversation.collection, conversation.searches))
-        if not filters.paths and scope == (collection, False):
-            write = partial(store.set_collection, conversation_id, collection, searches=False)
+        names, _ = late.newest(conversation_id, "scope", (conversation.collections, conversation.searches))
+        if not filters.paths and scope == (names, False):
+            write = partial(store.set_collections, conversation_id, names, searches=False)
             late.put(conversation_id, "scope", scope, write)
 
     def _try(self, change: Callable[[], None]) -> bool:

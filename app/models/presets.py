@@ -1,4 +1,4 @@
-"""The presets: manners of answering that have a name; which of them a chat is answered by, and new ones begin with."""
+"""The presets: named manners of answering; which one the open chat has, and which one new chats start with."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PresetsModel(QObject):
     # --- wishes ---
 
     def save(self, name: str, manner: Manner) -> None:
-        """Keeps these values under a name; a preset that has it already gets them."""
+        """Saves these values under a name; an existing preset of that name gets them."""
         name, values, there = _tidy(name), stored_manner(manner), self.named(name)
         if there is not None:
             self._does(lambda: self._store.set_manner(there.preset_id, values))
@@ -62,13 +62,13 @@ class PresetsModel(QObject):
             self._does(lambda: self._store.create(name, values))
 
     def rename(self, preset_id: str, name: str) -> None:
-        """Nothing happens where the name is empty or another one's."""
+        """Does nothing if the name is empty or belongs to another preset."""
         name, there = _tidy(name), self.named(name)
         if name and (there is None or there.preset_id == preset_id):
             self._does(lambda: self._store.rename(preset_id, name))
 
     def begin_new_chats_with(self, preset_id: str | None) -> None:
-        """New chats begin with a copy of this one; None: as the settings say."""
+        """New chats start with a copy of this preset; None: with the settings."""
         self._does(lambda: self._store.begin_new_chats_with(preset_id))
 
     def delete(self, preset_id: str) -> None:

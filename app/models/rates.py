@@ -1,4 +1,4 @@
-"""What the engine's rates were in the last minutes: the lines beside the figures of the Memory page."""
+"""What the engine's rates were in the last minutes: the lines alongside the figures of the Memory page."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Sample:
 
 
 class RateHistory:
-    """One sample a second for three minutes, whether anybody looks or not: some ten kilobytes.
+    """One sample a second for three minutes, whether it is shown or not: some ten kilobytes.
 
-    Within a second rates are averaged, so that a line tells of all snapshots and not of those that happened to be last.
+    Within a second rates are averaged, so that a line shows all snapshots and not just the last of each second.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
-"""Reading first: what a question is confined to is read before it is asked, and before all else that waits.
+"""Reading first: what a question is limited to is indexed before the question is asked, and before all other files.
 
-Whoever attaches a file and asks at once wants an answer from it, not that it is not in the library yet.
+A user who attaches a file and asks at once wants an answer from it, not that it is not in the library yet.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ LOOK_AGAIN_MS = 300
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How far the reading is: `awaited` is still to be read; `problem` says why that will not be, and a way out.
+    """The progress: `awaited` is still to be indexed; `problem` says why it will not be, and a way out.
 
-    Without both, all has been read. `is_paused`: nothing is read just now, because the user wants it so.
+    Without both, everything is indexed. `is_paused`: nothing is indexed right now, because the user has paused it.
     """
 
     awaited: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class _Wish:
 
 
 class ReadingFirst(QObject):
-    """Asks the engine, again and again, until what somebody waits for has been read or cannot be."""
+    """Asks the engine repeatedly until what a question waits for is indexed or cannot be."""
 
     def __init__(
         self,
@@ -57,20 +57,20 @@ class ReadingFirst(QObject):
         is_paused: Callable[[], bool] = lambda: False,
         parent: QObject | None = None,
     ) -> None:
-        """`is_entering`: a path is on its way to the engine; `is_paused`: the user has paused all reading."""
+        """`is_entering`: a path is on its way to the engine; `is_paused`: the user has paused all indexing."""
         super().__init__(parent)
         self._client, self._is_entering, self._is_paused = client, is_entering, is_paused
 
     def follow(self, paths: tuple[str, ...], is_wanted: Callable[[], bool], told: Callable[[Reading], object]) -> None:
-        """Tells how far the reading of these is, the last time when all are read or something is wrong.
+        """Reports the progress of these, the last time when all are indexed or something is wrong.
 
-        Nothing more is told once it `is_wanted` no longer.
+        Stops reporting once `is_wanted` says no.
         """
         self._look(_Wish(paths, is_wanted, told))
 
     def _look(self, wish: _Wish) -> None:
         if wish.is_wanted():
-            # The engine may look before they have come, and its answer come after they have.
+            # The engine may answer a request from before they arrived after they have arrived.
             wish = replace(wish, entering=frozenset(filter(self._is_entering, wish.paths)))
             self._client.request(
                 protocol.PATH_STATES,
@@ -99,11 +99,11 @@ class ReadingFirst(QObject):
             # The next one is asked.
             self._look_soon(wish)
         elif wish.is_wanted():
-            # Whatever keeps the engine from telling, it says of the question itself.
+            # If the engine cannot say, it reports the reason when the question is asked.
             wish.told(Reading())
 
     def _hurry(self, wish: _Wish, paths: tuple[str, ...]) -> None:
-        """Has them read next, also by an engine that reads nothing by itself."""
+        """Has them indexed next, even by an engine that indexes nothing by itself."""
 
         def look_soon(_: object) -> None:
             self._look_soon(wish)
@@ -125,14 +125,14 @@ def reading_of(states: Sequence[PathState], *, was_asked_for: bool = True, is_pa
 
 
 def _as_entering(one: PathState) -> PathState:
-    """How what is on its way stands: not there yet, but about to be read."""
+    """The state of paths that are on their way: not there yet, but about to be indexed."""
     return PathState(path=one.path, state="waiting") if one.state == "absent" else one
 
 
 def _problem(one: PathState) -> str:
     words = _tr("“%1” has not been read, because reading has stopped. Attach it again, then ask again.")
     if one.state == "unread":
-        words = _tr("“%1” could not be read: %2 Take it off the question, or have it read again in the Library.")
+        words = _tr("“%1” could not be read: %2 Remove it from the question, or index it again in the Library.")
     # The name last: there may be anything in it.
     return words.replace("%2", one.reason).replace("%1", shown(os.path.basename(one.path) or one.path))
 

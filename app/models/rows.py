@@ -71,7 +71,7 @@ def _remove_missing(model: RowModel, rows: list[Row], wanted: set[object], key: 
 
 
 def _place(model: RowModel, rows: list[Row], index: int, row: Row, key: Callable[[Row], object]) -> None:
-    """Sees to it that `rows[index]` is the row with this one's identity."""
+    """Makes `rows[index]` the row with this identity."""
     if index < len(rows) and key(rows[index]) == key(row):
         return
     found = next((at for at in range(index, len(rows)) if key(rows[at]) == key(row)), None)

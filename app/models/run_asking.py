@@ -1,7 +1,7 @@
-"""Asking the files of one question: so many at a time, until all have answered or somebody pauses it.
+"""Asking the files of one question: several at a time, until all have answered or the user pauses it.
 
-It goes on whatever is looked at meanwhile. What has been asked for a question that is paused is written to its end, as
-long as the engine lives; no other engine is asked it.
+It continues whatever page is shown. What was asked before a pause is written to its end as long as the engine lives; it
+is not sent to another engine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WriterOf = Callable[[Sequence[TurnView], str], Writer | None]
 # Enough for the largest batches that are written at once, and some that are searched meanwhile.
 OPEN_AT_ONCE = 64
 _MOST_IN_VAIN = 3
-# What is wrong with a model, whichever file it is asked about.
+# Errors of a model, whichever file it was asked about.
 MODEL_FAULTS = frozenset(
     {
         *("ModelError", "ModelFileInvalid", "ModelUnreadable", "ModelNotFound"),
@@ -41,7 +41,7 @@ MODEL_FAULTS = frozenset(
     }
 )
 _MISSING = "NothingThere"
-# What a pause takes back; what is being written is nearly done.
+# A pause cancels these; answers that are being written are nearly done.
 _NOT_BEGUN: frozenset[TurnState] = frozenset({"queued", "searching", "reading"})
 
 
@@ -61,26 +61,26 @@ class RunAsking(QObject):
         clock: Callable[[], float] = time.monotonic,
         writer: WriterOf = lambda _views, _given_up: Writer(),
     ) -> None:
-        """`writer` tells who answers the rest, by what was answered so far and by which model could not answer.
+        """`writer` decides which model answers the rest, given the answers so far and the model that could not answer.
 
         It may not know yet; `choose_writer` asks it again.
         """
         super().__init__(parent)
         self._client, self._store, self._clock, self._writer_of = client, store, clock, writer
-        # Nobody as long as it is not known which models there are.
+        # None as long as the list of models is not known.
         self._writer: Writer | None = None
         blameless = MODEL_FAULTS | {_MISSING}
         self._answering = Answering(client, self._record, parent=self, keeps_partial=False, blameless=blameless)
         self._answering.turn_changed.connect(self._on_file_changed)
         self._answering.text_appended.connect(lambda view, _piece: self._show(view))
         self._answering.store_failed.connect(self.request_failed)
-        # What cannot be kept had better not be computed: it would be lost with this window.
+        # An answer that cannot be saved should not be computed: it would be lost with this window.
         self._answering.store_failed.connect(lambda *_: self.pause())
         self._answering.refused.connect(self._on_failure)
         self._answering.broken_off.connect(self._on_failure)
         self._answering.put_back.connect(self._on_put_back)
         client.engine_died.connect(self._on_engine_died)
-        # With no file open nothing else would tell of it.
+        # With no file open, no other event would report it.
         client.engine_gave_up.connect(lambda _sentence: self._feed())
         self.run: Run | None = None
         self.rows = RunRows()
@@ -88,9 +88,9 @@ class RunAsking(QObject):
         self._waiting: deque[int] = deque()
         self._missing = MissingFiles()
         self._began_at, self._num_before = 0.0, 0
-        # So many files have failed since something was written last.
+        # How many files have failed since the last answer.
         self._num_in_vain = 0
-        # Which model could not answer which question, and of which one it was said that files of it are missing.
+        # Which model could not answer which question, and for which question missing files were reported.
         self._given_up, self._told_missing = ("", ""), ""
 
     # --- what is known ---
@@ -135,12 +135,12 @@ class RunAsking(QObject):
                 self._answering.stop(view.turn_id)
 
     def stop(self, file_ids: Iterable[str]) -> None:
-        """Has nobody answer these files any more, whatever has been written."""
+        """Cancels these files, whatever has been written of them."""
         for file_id in file_ids:
             self._answering.stop(file_id)
 
     def choose_writer(self) -> None:
-        """Has the files that wait answered, once it is known by whom; harmless where that has been settled."""
+        """Answers the waiting files, once it is known by which model; harmless if that is settled already."""
         if self.run is None or self._writer is not None:
             return
         given_up_for, given_up = self._given_up
@@ -150,12 +150,12 @@ class RunAsking(QObject):
         self._feed()
 
     def save(self) -> RagdollError | None:
-        """Writes what the disk does not have of answers; why it does not take one, None where all are on it."""
+        """Writes answers that are not on the disk yet; returns why one could not be written, None if all are saved."""
         self._answering.save()
         return self._answering.store_problem
 
     def close(self) -> None:
-        """Ends what is under way, which waits for the next start, and saves."""
+        """Ends running answers, which wait for the next start, and saves."""
         self.run, self.rows = None, RunRows()
         self._answering.close()
 
@@ -164,7 +164,7 @@ class RunAsking(QObject):
     def _feed(self) -> None:
         """Asks the next files, as long as not too many are open."""
         if self._client.state == "failed":
-            # Else all that wait would fail one after the other.
+            # Otherwise all waiting files would fail one after the other.
             self.pause()
         while self.run is not None and self._writer and self._waiting and self._num_in_turn < OPEN_AT_ONCE:
             self._ask(self._waiting.popleft(), self._writer.model)
@@ -173,7 +173,7 @@ class RunAsking(QObject):
 
     @property
     def _num_in_turn(self) -> int:
-        """Of those that are open, how many the engine has, or gets as soon as there is one."""
+        """The number of open files that the engine has, or gets as soon as there is one."""
         return len(self._open) - self._answering.num_held_back
 
     def _ask(self, row: int, model: str) -> None:
@@ -197,13 +197,13 @@ class RunAsking(QObject):
         self._fail_gone()
         if num_unread := len(self._missing.unread):
             words = (
-                self.tr("1 file is still to be read for the library, so the question to every file is paused.")
+                self.tr("1 file is still waiting to be indexed, so the question to every file is paused.")
                 if num_unread == 1
-                else self.tr("%1 files are still to be read for the library, so the question to every file is paused.")
+                else self.tr("%1 files are still waiting to be indexed, so the question to every file is paused.")
             )
             self._leave()
             self.request_failed.emit(
-                words.replace("%1", str(num_unread)), self.tr("Resume it once the library has read them.")
+                words.replace("%1", str(num_unread)), self.tr("Resume it when indexing is finished.")
             )
         else:
             self._leave()
@@ -225,7 +225,7 @@ class RunAsking(QObject):
         if view.has_ended:
             self._open.pop(file_id, None)
         if view.state == "cancelled":
-            # Nobody cancels one file: it was a pause, it is missing, or the engine was on its way out.
+            # The user cannot cancel a single file: it was a pause, it is missing, or the engine was shutting down.
             view = TurnView(file_id, view.question)
             if row is not None and not self._missing.is_sought(file_id):
                 self._waiting.append(row)
@@ -239,22 +239,22 @@ class RunAsking(QObject):
             self._feed()
 
     def _on_engine_died(self, _sentence: str) -> None:
-        # What is paused is not sent to the next one, which may die of it, too.
+        # A paused question is not sent to the next engine, which might die of it, too.
         self.stop([file_id for file_id in self._open if self.rows.row_of(file_id) is None])
-        # What it may have died of is held back, and others take its place.
+        # Files that may have killed the engine are held back, and others take their place.
         self._feed()
 
     def _on_failure(self, file_id: str, kind: str) -> None:
-        """An engine that answers nothing would have all that wait fail one by one; a file that left would not.
+        """If the engine answers nothing, all waiting files would fail one by one; a missing file is no such sign.
 
-        What an earlier question has left says nothing of this one.
+        Failures of an earlier question do not count.
         """
         self._num_in_vain += kind != _MISSING and self.rows.row_of(file_id) is not None
         if self._num_in_vain >= _MOST_IN_VAIN:
             self.pause()
 
     def _on_put_back(self, file_id: str, kind: str, sentence: str, way_out: str) -> None:
-        """A model that cannot answer would have all that wait fail one after the other: they wait for another one."""
+        """A model that cannot answer would make all waiting files fail in turn: they wait for another one."""
         if self.run is None or self.rows.row_of(file_id) is None:
             return
         if kind == _MISSING:
@@ -288,7 +288,7 @@ class RunAsking(QObject):
         )
 
     def _on_found(self, missing: MissingFiles, states: Sequence[PathState]) -> None:
-        # Those of a question that was paused meanwhile are missing again when it goes on.
+        # Files of a question that was paused in the meantime are found missing again when it is resumed.
         if self.run is None or missing is not self._missing:
             return
         moved: list[tuple[str, int]] = []
@@ -310,7 +310,7 @@ class RunAsking(QObject):
         if self.run is None or missing is not self._missing:
             return
         if error.kind == "EngineDied":
-            # The next one is asked, as soon as it is known that there is to be one.
+            # The next one is asked as soon as its model is known.
             self._waiting += map(self._row, missing.end_search())
         else:
             for file_id in missing.sought:
@@ -320,14 +320,14 @@ class RunAsking(QObject):
     def _go_on_with_missing(self) -> None:
         run = self.run
         if run is not None and len(self._missing.gone) >= MOST_GONE and self._told_missing != run.run_id:
-            # Whoever resumes it as things are has been told.
+            # A user who resumes it as it is has seen the message.
             self._told_missing = run.run_id
-            words = self.tr("%1 files in a row are not in the library any more, so the question is paused.")
+            words = self.tr("%1 files in a row are no longer in the library, so the question is paused.")
             num_gone = len(self._missing.gone)
             self.pause()
             self.request_failed.emit(
                 words.replace("%1", str(num_gone)),
-                self.tr("Add their folder again, then resume. Resumed without it, the question leaves them out."),
+                self.tr("Add their folder again, then resume. If you resume without it, these files are left out."),
             )
         else:
             self._look()
@@ -342,7 +342,7 @@ class RunAsking(QObject):
         return self.rows.files[self._row(file_id)]
 
     def _fail_gone(self) -> None:
-        """Other files have answered, or none are left: those that are gone are so by themselves, and end."""
+        """Other files have answered, or none are left: the missing ones are really gone, and end."""
         rows, gone = self.rows, self._missing.take_gone()
         for file_id, reason in gone.items():
             if (row := rows.row_of(file_id)) is not None:

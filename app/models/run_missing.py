@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from engine.protocol import PathState
 
-# With so many in a row, it is rather a folder that is missing than files that somebody has done without.
+# So many in a row mean that a folder is missing, and not that the user has deleted files.
 MOST_GONE = 20
 
 
 class MissingFiles:
-    """Those of one question, each with why it was not answered.
+    """The missing files of one question, each with the reason why it was not answered.
 
     Attributes:
-        gone: Nothing lies there that could be asked.
-        unread: They are in the library, and wait to be read.
+        gone: Nothing is at their paths that could be asked.
+        unread: They are in the library and wait to be indexed.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class MissingFiles:
         self.unread: dict[str, str] = {}
         self._wanted: dict[str, str] = {}
         self._sought: dict[str, str] = {}
-        # Whoever was found and is missing all the same is not looked for for ever.
+        # A file that was found and is missing again is not looked for for ever.
         self._found = set[tuple[str, int]]()
         self._has_sought_unread = False
 
@@ -54,7 +54,7 @@ class MissingFiles:
         return self.sought
 
     def end_search(self) -> tuple[str, ...]:
-        """Nobody has looked, and nobody looks any more: those that were being looked for."""
+        """Abandons the search for those that were being looked for."""
         ended, self._sought = self.sought, {}
         return ended
 
@@ -70,7 +70,7 @@ class MissingFiles:
         return False
 
     def seek_unread(self) -> bool:
-        """Has those looked for again that were to be read; False where that was done, and none could be asked."""
+        """Has the waiting ones looked for again; False if that was done and none could be asked."""
         if self._has_sought_unread or not self.unread:
             return False
         self._has_sought_unread = True
@@ -79,6 +79,6 @@ class MissingFiles:
         return True
 
     def take_gone(self) -> dict[str, str]:
-        """Those that are gone, who are nobody's concern any more."""
+        """Those that are gone, which are not tracked any more."""
         gone, self.gone = self.gone, {}
         return gone

@@ -35,7 +35,7 @@ class RunRows:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether no file is waiting any more."""
         return self.num_answered == len(self)
 
     def row_of(self, file_id: str) -> int | None:
@@ -43,7 +43,7 @@ class RunRows:
         return self._rows.get(file_id)
 
     def move(self, row: int, document_id: int) -> None:
-        """Has a file asked by another document from now on: it left the library, and has come back."""
+        """Has a file asked by another document from now on: the file left the library and has come back."""
         self.files[row] = replace(self.files[row], document_id=document_id)
 
     def found_at(self, view: TurnView) -> tuple[str, ...]:

@@ -18,12 +18,12 @@ Index = QModelIndex | QPersistentModelIndex
 FILE, ANSWER, FOUND_AT, STATE = range(4)
 
 _ANSWER_CHARACTERS = 400
-# What Markdown would not show, in a cell that shows plain text.
+# Markdown marks that a plain-text cell should not show.
 _MARKUP = re.compile(r"\*\*|`+|^#+\s+", re.MULTILINE)
 
 
 class RunTable(QAbstractTableModel):
-    """Columns FILE, ANSWER, FOUND_AT, STATE; `view` gives the `TurnView` of a row. Who answers is for its heirs."""
+    """Columns FILE, ANSWER, FOUND_AT, STATE; `view` gives the `TurnView` of a row. Subclasses do the asking."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -53,8 +53,8 @@ class RunTable(QAbstractTableModel):
         return view.text if view.text.strip() else nothing
 
     def remark(self, view: TurnView) -> str:
-        """What is to be known of an answer beside it; "" for nothing."""
-        cut_off = self.tr("There was no room for more of this answer: the settings allow longer ones.")
+        """A remark to show with an answer; "" for nothing."""
+        cut_off = self.tr("This answer was cut off. The settings allow longer ones.")
         return cut_off if view.is_cut_off else ""
 
     def path(self, row: int) -> str:
@@ -108,7 +108,7 @@ class RunTable(QAbstractTableModel):
     # --- inside ---
 
     def _is_asked(self, view: TurnView) -> bool:
-        """Whether somebody has the question to a file by now; of a table by itself nobody does."""
+        """Whether the question to a file has been sent; a table alone never sends any."""
         return False
 
     def _show_view(self, view: TurnView) -> None:
@@ -124,7 +124,7 @@ class RunTable(QAbstractTableModel):
             return ", ".join(self.found_at(view))
         if view.is_cut_off:
             return self.tr("cut off")
-        # Once something is found, what it waits for is the model.
+        # Once passages are found, the file waits for the model.
         searches = view.state == "queued" and view.scope is None and self._is_asked(view)
         return self.state_words()["searching" if searches else view.state]
 

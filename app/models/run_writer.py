@@ -1,4 +1,4 @@
-"""Who goes on with a question to every file: whoever has answered it so far, as long as that model is there; pure."""
+"""Which model continues a question to every file: the one that has answered so far, if it is available; pure."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Writer:
 def writer_of(
     views: Iterable[TurnView], chosen: str, known: Iterable[ModelEntry] | None, given_up: str = ""
 ) -> Writer | None:
-    """Who answers the rest of a question; None where that hangs on which models there are, and nobody has said yet.
+    """The model that answers the rest of a question; None if that depends on a list of models that is not known yet.
 
     Args:
-        views: What its files have answered.
-        chosen: Who answers a new one.
-        known: The models that there are; None where that is not known yet.
-        given_up: The file of one that could not answer.
+        views: The answers of its files.
+        chosen: The model that answers a new question.
+        known: The models that exist; None if that is not known yet.
+        given_up: The file of a model that could not answer.
     """
-    # One that has nothing to say does not tell who was asked.
+    # A file without an answer does not say which model was asked.
     answered = [view.model for view in views if view.state == "finished" and view.text.strip()]
     if not answered:
         return Writer(chosen)
@@ -48,11 +48,15 @@ def writer_of(
     if files:
         return Writer(chosen if chosen in files else files[0])
     if chosen in (one.path for one in same):
-        # It is asked once more, and says itself why it cannot.
+        # The model is asked once more, and reports itself why it cannot answer.
         return Writer(chosen)
-    problem = _tr("The answers so far are by %1, which cannot answer now. The others come from what is chosen instead.")
+    problem = _tr(
+        "The answers so far are from %1, which is not available now. The rest will come from what is chosen instead."
+    )
     return Writer(
-        chosen, problem.replace("%1", name), _tr("To have all of them from one, delete this question and ask it again.")
+        chosen,
+        problem.replace("%1", name),
+        _tr("To get all answers from the same model, delete this question and ask it again."),
     )
 
 

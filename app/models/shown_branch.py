@@ -83,31 +83,31 @@ class ShownBranch:
         return self.refresh(view)
 
     def refresh(self, view: TurnView) -> bool:
-        """Takes the newer value of one that has not ended. Returns whether it is shown."""
+        """Takes the newer value of a turn that has not ended. Returns whether it is shown."""
         shown = self._views.get(view.turn_id)
         if shown is not None:
             self._views[view.turn_id] = _numbered(view, (shown.branch_index, shown.num_branches))
         return shown is not None
 
     def _as_ended(self, turn: Turn) -> Turn:
-        """With the answer that has ended and could not be saved yet, as on a full disk."""
+        """The turn with an answer that has ended and could not be saved yet, as on a full disk."""
         live = self._latest(turn.turn_id)
         if live is None and turn.outcome.state in ("asked", "writing"):
-            # Nobody answers it any more, and the disk has not taken that yet.
+            # No answer is coming any more, and the disk has not stored that yet.
             sentence = QCoreApplication.translate("chats", INTERRUPTED)
             return replace(turn, outcome=replace(turn.outcome, state="failed", error_sentence=sentence))
         return turn if live is None or not live.has_ended else replace(turn, outcome=outcome_of(live))
 
     def _shown(self, turn: Turn, place: tuple[int, int], before: dict[str, TurnView]) -> TurnView:
-        """As it stands by now; what is shown of an ended one says more than what is stored of it."""
+        """The turn as it is now; what is shown of an ended one contains more than what is stored of it."""
         known = self._latest(turn.turn_id) or before.get(turn.turn_id)
         return view_of(turn, *place) if known is None else _numbered(known, place)
 
 
 def _numbered(view: TurnView, place: tuple[int, int]) -> TurnView:
-    """With its index among those in its place, and how many they are; the same value where it says so already.
+    """The turn with its index among its variants and their number; the same value if it has them already.
 
-    Who keeps something that was made of a turn then sees that nothing has changed.
+    A caller that caches something made of a turn then sees that nothing has changed.
     """
     if (view.branch_index, view.num_branches) == place:
         return view

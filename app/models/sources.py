@@ -46,7 +46,7 @@ class SourcesModel(QObject):
         self.selected: int | None = None
         self._is_without_page = False
         self._marked_page: int | None = None
-        # Only the reply to the newest request is wanted: people click faster than a page is rendered.
+        # Only the reply to the newest request is used: users click faster than a page is rendered.
         self._newest = 0
 
     @property
@@ -99,13 +99,13 @@ class SourcesModel(QObject):
         if passage is None:
             return
         if page == self._marked_page:
-            # As it was cited: that it stands here now is found again.
+            # Asked by the place that was cited, from which the engine finds the present one again.
             self._ask(passage, passage.page, (passage.start, passage.end), width_px)
         else:
             self._ask(passage, page, NO_SPAN, width_px)
 
     def close_page(self) -> None:
-        """Nothing is selected any more; a page on its way is not wanted."""
+        """Clears the selection and ignores a page on its way."""
         self._newest += 1
         self._select(None)
 
@@ -129,8 +129,8 @@ class SourcesModel(QObject):
         if number != self._newest:
             return
         if reply.is_changed:
-            # What stands there now is not what the answer rests on.
-            self.passage_kept.emit(passage, self.tr("The passage is not found in this file as it is now."))
+            # The present text there is not what the answer is based on.
+            self.passage_kept.emit(passage, self.tr("The passage was not found in the current version of this file."))
             return
         if is_of_passage:
             self._marked_page = reply.page
@@ -151,7 +151,7 @@ class SourcesModel(QObject):
         passage, index = self.passage, self.selected
         if not self._is_without_page or passage is None or index is None:
             return
-        # What was out of reach may have come back; a page that is shown stays, whatever becomes of its file.
+        # An unreachable file may be back; a page that is shown stays, whatever happens to its file.
         if self.standing(passage).state == "here":
             self.open_passage(index)
 
@@ -160,7 +160,7 @@ class SourcesModel(QObject):
         if standing.state == "removed":
             sentence = self.tr("This document was removed from the library.")
         else:
-            sentence = standing.reason or self.tr("This file is out of reach just now.")
+            sentence = standing.reason or self.tr("This file cannot be reached right now.")
         self.passage_kept.emit(passage, sentence)
 
     def _select(self, index: int | None) -> None:

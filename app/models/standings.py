@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """`reason` says why an offline document is out of reach; "" where nobody has said."""
+    """`reason` says why an offline document cannot be reached; "" if that is unknown."""
 
     state: Literal["here", "offline", "removed"] = "here"
     reason: str = ""
@@ -61,7 +61,7 @@ class Standings(QObject):
 
     def _ask(self, document_ids: frozenset[int]) -> None:
         wanted = protocol.ListDocuments(document_ids=tuple(sorted(document_ids)), limit=len(document_ids))
-        # Where the engine cannot tell, what was known stays; after its restart the library is asked for again.
+        # If the engine cannot tell, the known state stays; after a restart the library is requested again.
         self._client.request(protocol.DOCUMENTS, wanted, lambda reply: self._on_documents(document_ids, reply))
 
     def _on_documents(self, asked: frozenset[int], reply: protocol.DocumentsReply) -> None:

@@ -1,4 +1,4 @@
-"""What a chat is called until somebody names it."""
+"""The title of a chat until the user renames it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The turns of the open chat as the tree they are: who stands beside whom, and what a next question rests on."""
+"""The turns of the open chat as a tree: which are variants of each other, and what a next question is based on."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How things are shown: one module per idea, each taking values or one model and telling by signals what was wished."""
+"""How things are shown: one module per idea, each takes values or one model and reports wishes by signals."""

@@ -1,4 +1,4 @@
-"""The field for a model that is in no catalogue: a link, OWNER/NAME or words, what there is, and how far it is."""
+"""The field for a model outside the catalogue: a link, OWNER/NAME or words; what was found, and its progress."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class AnotherModel(QWidget):
-    """Shows a HubFilesModel, and those models of a CatalogueModel that are in no catalogue and not whole."""
+    """Shows a HubFilesModel, and unfinished downloads of a CatalogueModel that are not in the catalogue."""
 
-    looked_up = Signal(object)  # the widget that says what was found, or what is wrong
+    looked_up = Signal(object)  # the widget that shows the results or the problem
 
     def __init__(self, catalogue: CatalogueModel, found: HubFilesModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -31,7 +31,7 @@ class AnotherModel(QWidget):
         self.field.setPlaceholderText(self.tr("OWNER/NAME, a link, or words to search for"))
         self.field.setAccessibleName(self.tr("Another model: link, OWNER/NAME, or words to search for"))
         self.field.setAcceptDrops(False)
-        self.button = bits.button(self.tr("Get"), clicked=self._on_button)
+        self.button = bits.button(self.tr("Download"), clicked=self._on_button)
         words = self.tr(
             "The link of its page or of its GGUF file on the Hugging Face hub, or its name there: OWNER/NAME. Other "
             "words are searched for there when you press Enter."
@@ -74,7 +74,7 @@ class AnotherModel(QWidget):
         return self._rows.rows()
 
     def repository_rows(self) -> tuple[HubRepositoryRow, ...]:
-        """Those that were found, unless one of them is looked into."""
+        """The results, unless one of them is opened."""
         items = (self._repositories.itemAt(place) for place in range(self._repositories.count()))
         return tuple(row for item in items if item and isinstance(row := item.widget(), HubRepositoryRow))
 
@@ -88,8 +88,12 @@ class AnotherModel(QWidget):
 
     def _show(self) -> None:
         found = self._found
-        self.button.setText(self.tr("Cancel") if found.is_asking else self.tr("Get"))
-        spoken = self.tr("Cancel looking for the model") if found.is_asking else self.tr("Get or search for this model")
+        self.button.setText(self.tr("Cancel") if found.is_asking else self.tr("Download"))
+        spoken = (
+            self.tr("Cancel the search for the model")
+            if found.is_asking
+            else self.tr("Download or search for this model")
+        )
         self.button.setAccessibleName(spoken)
         self._problem.setText(found.problem)
         self._problem.setVisible(bool(found.problem))
@@ -101,7 +105,7 @@ class AnotherModel(QWidget):
         self._rows.show_entries((*found.entries, *others))
         self._show_repositories()
         if focused is not None and is_in_rows and not focused.isVisibleTo(self):
-            # The next button would get another model.
+            # Otherwise the focus would move to the button of another model.
             self.field.setFocus()
         self._show_downloads()
 
@@ -109,7 +113,7 @@ class AnotherModel(QWidget):
         found = self._found
         self._head.setVisible(bool(found.folder or found.repositories))
         self.back_button.setVisible(bool(found.folder and found.repositories))
-        back = self.tr("Back to what was found for “%1”")
+        back = self.tr("Back to the results for “%1”")
         self.back_button.setAccessibleName(back.replace("%1", found.words))
         if found.folder:
             count = len(found.entries)
@@ -118,7 +122,7 @@ class AnotherModel(QWidget):
         else:
             count = len(found.repositories)
             one, many = self.tr("1 found for “%2”"), self.tr("%1 found for “%2”, the most downloaded first")
-            words, hide = one if count == 1 else many, self.tr("Hide what was found")
+            words, hide = one if count == 1 else many, self.tr("Hide the results")
         self._title.setText(words.replace("%1", str(count)).replace("%2", found.folder or found.words))
         self.hide_button.setAccessibleName(hide)
 
@@ -143,7 +147,7 @@ class AnotherModel(QWidget):
 
     def _on_button(self) -> None:
         if self._found.is_asking:
-            # What was found before stays to choose from.
+            # The earlier results stay, to choose from.
             self._found.back()
         else:
             self._look_up()
@@ -151,13 +155,13 @@ class AnotherModel(QWidget):
     def _on_found(self) -> None:
         was_asking, self._was_asking = self._was_asking, self._found.is_asking
         self._show()
-        # It appears below the field, where a screen reader is not, and maybe below what is seen.
+        # The results appear below the field, where a screen reader is not, and maybe below the visible part.
         if was_asking and not self._was_asking and (words := self.problem or self.title):
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.field, words))
             self.looked_up.emit(self._problem if self.problem else self._head)
 
     def _on_edited(self) -> None:
-        # What was wrong with another text is of no use; what was found stays to choose from.
+        # A problem with an earlier text is obsolete; the results stay, to choose from.
         if not self.field.text():
             self._found.clear()
         elif self._found.problem:

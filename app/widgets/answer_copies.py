@@ -1,6 +1,6 @@
 """An answer as it is put on the clipboard: with the passages it cites, or without Markdown's marks.
 
-What the model thought before it is none of the answer, and in none of these.
+The model's thoughts are not part of the answer, and are never copied.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QCoreApplication, QMimeData
 
 from app.models.file_names import told_apart
-from app.widgets.figures import printable, spot_text
+from app.printable import printable
+from app.widgets.figures import spot_text
 from app.widgets.markdown_blocks import CITE_SCHEME, Block, blocks_of
 from app.widgets.markdown_plain import cited_numbers, plain_of
 
@@ -37,7 +38,7 @@ def source_lines(turn: TurnView) -> list[str]:
 
 
 def with_sources(turn: TurnView) -> QMimeData:
-    """The Markdown of the answer and its sources; as HTML besides, for programs that show it, as those for mail do."""
+    """The Markdown of the answer and its sources; also as HTML, for programs that show it, such as mail programs."""
     title, lines = QCoreApplication.translate("answer_copies", "Sources"), source_lines(turn)
     made = QMimeData()
     made.setText("\n\n".join((turn.text.strip(), "\n".join((f"{title}:", *lines)))))

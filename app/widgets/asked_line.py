@@ -1,4 +1,4 @@
-"""Which question to every file is asked while another one is looked at, how far it is, and a way to go there."""
+"""Which question to every file is running while another one is shown, its progress, and a button to show it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _CHARACTERS = 80
 
 
 class AskedLine(QWidget):
-    """Shows an EachFileModel; hidden unless what is asked is not what is shown."""
+    """Shows an EachFileModel; hidden unless the running question is not the shown one."""
 
-    focus_left = Signal()  # it hides, and had the keyboard
+    focus_left = Signal()  # the line hides while it has the focus
 
     def __init__(self, model: EachFileModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -42,7 +42,7 @@ class AskedLine(QWidget):
         is_elsewhere = model.asked is not None and model.state != "running"
         if model.asked is not None and is_elsewhere:
             answered, total = model.asked_progress
-            words = self.tr("“%1” is being asked meanwhile, %2 %")
+            words = self.tr("“%1” is still being asked, %2 %")
             question = model.asked.question[:_CHARACTERS]
             self._words.setText(words.replace("%2", str(100 * answered // total)).replace("%1", question))
         had_focus = self.show_it.hasFocus()

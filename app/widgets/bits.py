@@ -105,7 +105,7 @@ def button(
 
 
 def literal(text: str) -> str:
-    """What users or files are called, for a button or a menu: an "&" there is no shortcut, and is seen."""
+    """Names of users or files for a button or a menu: an "&" in them is shown, and is no shortcut."""
     return text.replace("&", "&&")
 
 
@@ -125,9 +125,9 @@ def tool(
 
 
 def opens_popup(made: QAbstractButton, popup: QMenu | None = None) -> None:
-    """For a button that opens something over the page: a click leaves the keyboard where it is, `popup` no trace.
+    """For a button that opens something over the page: a click does not move the focus, and `popup` leaves no trace.
 
-    Call `unhover` when a popup closes that is no menu.
+    Call `unhover` when a popup closes that is not a menu.
     """
     made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
     if popup is not None:
@@ -135,7 +135,7 @@ def opens_popup(made: QAbstractButton, popup: QMenu | None = None) -> None:
 
 
 def unhover(made: QWidget) -> None:
-    """Ends the look of being pointed at, if nothing points there any more."""
+    """Ends the hover look, if the mouse is not there any more."""
     # WORKAROUND Qt 6.11 (as QTBUG-27478): what a popup opens over is never told that the mouse has left it.
     if not made.rect().contains(made.mapFromGlobal(QCursor.pos())):
         made.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, False)
@@ -153,7 +153,7 @@ class _WheelPasser(QObject):
 
 
 def pass_wheel(made: QWidget) -> None:
-    """Keeps who scrolls past a control from changing it."""
+    """Keeps the wheel from changing a control that scrolls past."""
     made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     made.installEventFilter(_WheelPasser(made))
 
@@ -184,7 +184,7 @@ class _LetterKeeper(QObject):
 
 
 def keep_letters(made: QWidget, letters: int) -> None:
-    """Gives a field a width in letters beside its frame and its arrow, now and when the text size changes."""
+    """Gives a field a width in letters, plus its frame and arrow, now and when the text size changes."""
     _LetterKeeper(made, letters)
 
 
@@ -200,7 +200,7 @@ def rename(made: QWidget, name: str) -> None:
 
 
 def tab_stops(within: QWidget) -> Iterator[QWidget]:
-    """What the Tab key stops at in there, as it is arranged; also what is hidden, and may be shown."""
+    """The widgets in there that the Tab key reaches, in layout order; including hidden ones that may be shown."""
     if within.focusPolicy().value & Qt.FocusPolicy.TabFocus.value:
         yield within
     if (layout := within.layout()) is not None:
@@ -217,13 +217,13 @@ def _stops_in(layout: QLayout) -> Iterator[QWidget]:
 
 
 def chain_tabs(stops: Iterable[QWidget]) -> None:
-    """The Tab key goes through them one after the other, from where the first one is."""
+    """Makes the Tab key go through them one after the other, starting at the first one."""
     for one, following in pairwise(stops):
         QWidget.setTabOrder(one, following)
 
 
 def drop(layout: QLayout, widgets: Iterable[QWidget]) -> None:
-    """Takes widgets out of a layout and out of sight; Qt deletes them when nobody is in the middle of them."""
+    """Removes widgets from a layout and hides them; Qt deletes them once no call into them is running."""
     for widget in widgets:
         layout.removeWidget(widget)
         widget.hide()

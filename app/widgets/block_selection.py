@@ -1,6 +1,6 @@
-"""A selection that goes on from one block of an answer to the next, as if all of them were one text.
+"""A selection that continues from one block of an answer to the next, as if all of them were one text.
 
-Each block keeps its own part, as Qt has it; what is known here is where it began, and how the parts are one.
+Each block keeps its own part, as Qt has it; this module knows where the selection began, and how to join the parts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEAVING = (
 )
 # Outside of the answer a citation is no link, and no bare number.
 _CITATION = re.compile(rf'<a href="{CITE_SCHEME}:(\d+)">.*?</a>', re.DOTALL)
-# Those of our theme, which are not to be read where something else is behind them.
+# Colours of our theme, which may be unreadable on another background.
 _COLOUR = re.compile(r' bgcolor="#\w+"|[\w-]*color:#\w+;')
 _TAG = re.compile(r"<[^>]*>")
 _CELL_END = re.compile(r"</p></td>\s*<td[^>]*>\s*<p[^>]*>")
@@ -33,20 +33,20 @@ _BODY = re.compile(r"<body[^>]*>(.*)</body>", re.DOTALL)
 
 
 class BlockSelection:
-    """Of the blocks that `texts` tells, in their order; the anchor is the one of the block it began in."""
+    """A selection over the blocks that `texts` returns, in their order; the anchor is in the block where it began."""
 
     def __init__(self, view: QWidget, texts: Callable[[], Sequence[AnswerText]]) -> None:
-        """`view` is what holds the blocks: whatever has the keyboard in there, they stay selected."""
+        """`view` holds the blocks: as long as the focus is inside it, the selection stays."""
         self._view, self._texts = view, texts
         self._origin: AnswerText | None = None
         self._is_dragging = self._is_extending = self._is_on_selected = False
         self._edge = EdgeScroll(view)
         self._edge.scrolled.connect(self._on_scrolled)
 
-    # --- what blocks tell ---
+    # --- what blocks report ---
 
     def press(self, text: AnswerText, event: QMouseEvent) -> bool:
-        """Begins at the mouse, or with Shift goes on to there; returns whether that was all there is to do."""
+        """Begins at the mouse, or extends to it with Shift; returns whether the event is handled."""
         if event.button() != Qt.MouseButton.LeftButton:
             return False
         where = event.globalPosition().toPoint()
@@ -57,14 +57,14 @@ class BlockSelection:
             return True
         cursor = text.textCursor()
         is_within = cursor.selectionStart() <= text.position_at(where) <= cursor.selectionEnd()
-        # It may be dragged to somewhere else; if it is not, it ends with the button.
+        # The text may be dragged away; if it is not, the selection ends with the button.
         self._is_on_selected = cursor.hasSelection() and is_within and len(self._selected()) > 1
         if not self._is_on_selected:
             self._begin(text)
         return False
 
     def drag(self, text: AnswerText, event: QMouseEvent) -> bool:
-        """Goes on to the mouse; returns whether that was all there is to do: within its own block Qt does it."""
+        """Extends to the mouse; returns whether the event is handled: within one block Qt does it."""
         if not self._is_dragging or not event.buttons() & Qt.MouseButton.LeftButton or self._is_on_selected:
             return False
         where = event.globalPosition().toPoint()
@@ -83,18 +83,18 @@ class BlockSelection:
         self._edge.stop()
 
     def leave(self, reason: Qt.FocusReason) -> None:
-        """The keyboard has left a block: elsewhere by the mouse or the Tab key, and nothing is selected any more."""
+        """A block has lost the focus: if that was by the mouse or the Tab key, the selection ends."""
         focused = QApplication.focusWidget()
         if reason in _LEAVING and (focused is None or not self._view.isAncestorOf(focused)):
             self.clear()
 
     def drop(self, texts: Sequence[AnswerText]) -> None:
-        """These blocks are no more."""
+        """Forgets blocks that were removed."""
         if self._origin is not None and self._origin in texts:
             self._origin = None
             self._edge.stop()
 
-    # --- what people do ---
+    # --- what users do ---
 
     def select_all(self) -> None:
         texts = self._texts()
@@ -112,7 +112,7 @@ class BlockSelection:
                 text.unselect()
 
     def copy(self) -> None:
-        """Puts what is selected on the clipboard; where that is nothing, what is there stays."""
+        """Puts the selection on the clipboard; an empty selection leaves the clipboard as it is."""
         if self._selected():
             QGuiApplication.clipboard().setMimeData(self.mime())
 

@@ -1,4 +1,4 @@
-"""The budget of one tier: a slider, its figure, and "Automatic"; told to others only once it has been let go."""
+"""The budget of one tier: a slider, its figure, and "Automatic"; reported only once the slider is released."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIB = 2**20
 SETTLE_MS = 600
 _MAX_STEPS = 256
 _NAME_LETTERS = 20
-# What the engine takes at the least; below, nothing could run.
+# The least that the engine accepts; below it, nothing could run.
 _LEAST_BYTES = {"gpu": 0, "ram": 256 * MIB, "disk": 256 * MIB}
 
 
@@ -40,7 +40,7 @@ class BudgetRow(QWidget):
         self._snapshot: TierSnapshot | None = None
         self._budget_bytes: int | None = None
         self._step = 1
-        # Whether the slider was moved and nobody was told yet what was chosen.
+        # Whether the slider was moved and the value was not reported yet.
         self._is_moved = False
         self._name = ElidedLabel("", "plain", Qt.TextElideMode.ElideRight, letters=_NAME_LETTERS)
         self.slider = QSlider(Qt.Orientation.Horizontal)
@@ -134,13 +134,13 @@ class BudgetRow(QWidget):
         )
 
     def _sentence(self, tier: TierSnapshot) -> str:
-        """What the budget is short of, and what one does without for it; "" when all is well."""
+        """What the budget is too small for, and what is given up because of it; "" when all is well."""
         told = []
         if tier.pressure != "none":
             told.append(
-                self.tr("More is held than the budget allows.")
+                self.tr("More is in use than the budget allows.")
                 if _is_over(tier)
-                else self.tr("The system says that memory is short.")
+                else self.tr("The system reports that memory is low.")
             )
         chosen = self._budget_bytes
         if chosen is not None and tier.budget_bytes is not None and tier.budget_bytes < chosen - self._step:
@@ -160,7 +160,7 @@ class BudgetRow(QWidget):
             self._settle.start()
 
     def _on_released(self) -> None:
-        """A knob that was only pressed says nothing, but what was told meanwhile can be shown."""
+        """A handle that was only pressed reports nothing, but updates that came meanwhile can be shown."""
         if self._is_moved:
             self._choose()
         else:

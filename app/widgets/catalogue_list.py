@@ -1,4 +1,4 @@
-"""Models that can be got, a card for each, under the words that say where they come from; and a field for any other."""
+"""Models that can be downloaded, a card for each, below a line that says where they come from; a field for others."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class CatalogueList(QWidget):
         self._rows = CatalogueRows(catalogue, CatalogueRow)
         self.another = AnotherModel(catalogue, found)
         words = self.tr(
-            "Comes from the Hugging Face hub when you press Get, and stays on this computer. "
-            "Sizes and speeds are estimates for this machine."
+            "Comes from the Hugging Face hub when you press Download, and stays on this computer. Sizes and speeds are "
+            "estimates for this machine."
         )
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 8, 0, 0)
         column.setSpacing(12)
-        title = bits.label(self.tr("Get a model"), "heading")
+        title = bits.label(self.tr("Download a model"), "heading")
         column.addLayout(bits.column(title, bits.label(words, "small", wraps=True), spacing=2))
         column.addWidget(self._rows)
         column.addWidget(self.another)

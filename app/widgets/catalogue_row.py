@@ -1,4 +1,4 @@
-"""One model that can be got: what it is, about how it would run here, how far it is, and the button that gets it."""
+"""One model that can be downloaded: what it is, how it would run here, its progress, and the button."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CatalogueRow(DownloadRow["CatalogueEntry"]):
-    """What is told of its download is shown in its place, many times a second."""
+    """The progress of its download is shown in place, many times a second."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,12 +57,12 @@ class CatalogueRow(DownloadRow["CatalogueEntry"]):
         theme.restyle(self._fit, role="plain" if model.fits else "problem")
 
     def show_download(self, download: Download) -> None:
-        """Shows how far it is."""
+        """Shows the progress."""
         if (download, self.entry.model.name) == self._shown:
             return
         self._shown = (download, self.entry.model.name)
         self._show_progress(download, self.tr("On your list"))
-        self._show_buttons(download, (self.tr("Get"), self.tr("Get %1")), is_listed=self.entry.is_estimate)
+        self._show_buttons(download, (self.tr("Download"), self.tr("Download %1")), is_listed=self.entry.is_estimate)
         is_there = download.state == "there"
         if is_there and self.action.hasFocus():
             self.setFocus()

@@ -1,4 +1,4 @@
-"""Cards of what can be got, one below the other; each stays in its place while it is told of anew."""
+"""Cards of models that can be downloaded, one below the other; each stays in its place while it is updated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.widgets import bits
 from app.widgets.download_row import DownloadRow
 
 if TYPE_CHECKING:
-    from engine.protocol import CatalogueEntry, EmbedderEntry
+    from engine.protocol import CatalogueEntry, HubFolderEntry
 
 Row = TypeVar("Row", bound=DownloadRow[Any])
 
@@ -37,7 +37,7 @@ class CatalogueRows(QWidget, Generic[Row]):
     def rows(self) -> tuple[Row, ...]:
         return tuple(self._rows.values())
 
-    def show_entries(self, entries: Iterable[CatalogueEntry | EmbedderEntry]) -> None:
+    def show_entries(self, entries: Iterable[CatalogueEntry | HubFolderEntry]) -> None:
         known, self._rows = self._rows, {}
         for position, entry in enumerate(entries):
             row = known.pop(entry.source, None) or self._make_row()

@@ -65,8 +65,8 @@ class UndoBar(QWidget):
         self._timer.start()
 
     def announce(self) -> None:
-        """Has a screen reader say what was deleted, and that it can come back; the keyboard is somewhere else."""
-        spoken = self.tr("%1. Ctrl+Z brings it back.").replace("%1", self.words.text())
+        """Makes a screen reader say what was deleted and that it can be restored, although the focus is elsewhere."""
+        spoken = self.tr("%1. Ctrl+Z restores it.").replace("%1", self.words.text())
         QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, spoken))
 
     def withdraw(self) -> None:
@@ -115,11 +115,11 @@ class _Rows(QStyledItemDelegate):
 
 
 class ChatListPanel(QWidget):
-    """Shows a ChatListModel and hands it the wishes about its chats; opening one is the window's business."""
+    """Shows a ChatListModel and hands it the wishes about its chats; opening one is left to the window."""
 
     opened = Signal(str)  # conversation id
     export_wanted = Signal(str)  # the same
-    left = Signal()  # the keyboard is to go back to the page
+    left = Signal()  # the focus should go back to the page
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -132,7 +132,7 @@ class ChatListPanel(QWidget):
         self.search.setAcceptDrops(False)
         self.search.setClearButtonEnabled(True)
         self.search.installEventFilter(self)
-        # A word that is being typed is many searches; the last one is wanted.
+        # Typing a word would be many searches; only the last one is needed.
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._typing.timeout.connect(self._search)
         self.search.textChanged.connect(lambda: self._typing.start())
@@ -180,7 +180,7 @@ class ChatListPanel(QWidget):
         before, self._current = self._current, conversation_id
         is_deleted = bool(before) and self._chats is not None and self._chats.row_of(before) is None
         if not conversation_id and is_deleted and self.list.hasFocus():
-            # By the keyboard, which is at the next one by now.
+            # Deleted by keyboard: the current row is the next chat by now, and stays.
             return
         row = self._chats.row_of(conversation_id) if self._chats is not None else None
         index = QModelIndex() if row is None else self.list.model().index(row, 0)
@@ -207,11 +207,11 @@ class ChatListPanel(QWidget):
         return menu
 
     def bring_back(self) -> None:
-        """The chat that was deleted last, as long as Ragdoll runs; also when that is not offered any more."""
+        """Restores the chat that was deleted last, as long as Ragdoll runs, even when the offer is no longer shown."""
         if self._chats is None:
             return
         self._chats.undo_delete()
-        # The one before it too; and this one again, where the disk did not take it.
+        # The chat before it, too; and this one again, if the disk refused it.
         if self._chats.can_undo:
             self.undo.offer(self._chats.deleted_title)
         else:
@@ -222,7 +222,7 @@ class ChatListPanel(QWidget):
         if watched is self.search:
             return self._filter_search(event) or super().eventFilter(watched, event)
         if isinstance(event, QFocusEvent) and event.lostFocus() and event.reason() in _LEAVING:
-            # Whoever has gone through it by the keyboard has left: what is marked is the open chat again.
+            # A user who moved through the list by keyboard has left it: the open chat is marked again.
             self.show_current(self._current)
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
             index = self.list.currentIndex()
@@ -260,7 +260,7 @@ class ChatListPanel(QWidget):
         self.undo.announce()
 
     def _on_rows_changed(self) -> None:
-        # Whoever goes through the list by the keyboard stays where they are: Delete again is for the next one.
+        # A user who moves through the list by keyboard stays there: Delete again is for the next chat.
         if not self.list.hasFocus():
             self.show_current(self._current)
         self._show_nothing()

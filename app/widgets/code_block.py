@@ -45,7 +45,7 @@ class _Lines(AnswerText):
 
 
 class CodeBlock(QFrame):
-    """Takes code and its language; highlights it anew when either or the theme changes."""
+    """Takes code and its language; highlights it again when either or the theme changes."""
 
     def __init__(self, code: str, language: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -62,7 +62,7 @@ class CollectionCard(QFrame):
     def menu(self) -> QMenu:
         """What can be done with it."""
         menu, name = QMenu(self), self.collection.name
-        menu.addAction(self.tr("List its files"), lambda: self.show_wanted.emit(name))
+        menu.addAction(self.tr("Show its files"), lambda: self.show_wanted.emit(name))
         menu.addAction(self.tr("Add a folder…"), lambda: self.add_wanted.emit(name))
         menu.addSeparator()
         menu.addAction(self.tr("Rename…"), lambda: self.rename_wanted.emit(name))
@@ -111,7 +111,7 @@ class CollectionCard(QFrame):
         menu = self.menu()
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.aboutToHide.connect(lambda: bits.unhover(self._more))
-        # Nobody waits for it here: the card may go while it is open, and takes it along.
+        # Not awaited: the card may go while the menu is open, and takes it along.
         menu.popup(where)
 
     def _on_add(self) -> None:

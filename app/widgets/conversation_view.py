@@ -50,14 +50,14 @@ class ConversationView(QScrollArea):
     edited = Signal(str, str)
     branch_wanted = Signal(str, int)  # turn id, −1 or +1
     everything_wanted = Signal(str)
-    keyboard_left = Signal()  # what had the keyboard goes now
+    keyboard_left = Signal()  # the widget with the focus is about to go
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWidgetResizable(True)
         self.setObjectName("conversation")
         self.setAccessibleName(self.tr("Conversation"))
-        # A click leaves the keyboard in the question.
+        # A click leaves the focus in the question.
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._standing_of: Callable[[Passage], Standing] | None = None
@@ -98,9 +98,9 @@ class ConversationView(QScrollArea):
         return self._turns.widget_of(turn_id)
 
     def show_turns(self, turns: Sequence[TurnView]) -> None:
-        """Shows a conversation from its end; views of turns that are the same as before stay.
+        """Shows a conversation from its end; views of unchanged turns stay.
 
-        Who has just gone to another answer in its middle stays there.
+        A user who has just switched a branch in the middle stays there.
         """
         stays = self._is_switching and self._held is not None and self._held.number + 1 < len(turns)
         if stays:
@@ -143,7 +143,7 @@ class ConversationView(QScrollArea):
             self._turns.put_in_tab_order(self._turns.views.index(view))
 
     def append_text(self, turn: TurnView, piece: str) -> None:
-        """Shows a turn whose text has grown by `piece` and that is otherwise the same."""
+        """Shows a turn whose text has grown by `piece` and that is otherwise unchanged."""
         self._turns.note(turn)
         view = self.widget_of(turn.turn_id)
         if view is not None:
@@ -157,22 +157,22 @@ class ConversationView(QScrollArea):
             view.append_thoughts(turn, piece)
 
     def edit_again(self, turn_id: str, text: str) -> None:
-        """Has a question edited where it stands, with what was just edited there and could not be asked."""
+        """Opens the editor of a question, with the edited text that could not be asked."""
         view = self.widget_of(turn_id)
         if view is not None:
             view.bubble.edit(text).setFocus()
 
     def mark(self, sought: str, at: tuple[str, int] | None = None) -> None:
-        """Marks what is looked for in all turns, also in those that come; "" marks nothing.
+        """Marks the matches in all turns, including later ones; "" marks nothing.
 
-        `at` is the match that one is at: the id of its turn, and which one it is in there.
+        `at` is the current match: the id of its turn, and its number in there.
         """
         self._sought, self._at = sought, at
         for view in self._turns.views:
             self._mark(view)
 
     def show_match(self, sought: str, at: tuple[str, int]) -> None:
-        """Marks likewise, and brings the match that one is at into sight, also where its turn is no widget yet."""
+        """Marks likewise, and scrolls to the current match, even if its turn is no widget yet."""
         self._follows, self._held = False, None
         if self.widget_of(at[0]) is None:
             self._bring(at[0])
@@ -191,7 +191,7 @@ class ConversationView(QScrollArea):
         self._to_end()
 
     def scroll_by(self, event: QKeyEvent) -> bool:
-        """Scrolls as a key says, wherever it was pressed; False for those that say nothing of it."""
+        """Scrolls as a key says, wherever it was pressed; False for keys that do not scroll."""
         if event.matches(QKeySequence.StandardKey.MoveToPreviousPage):
             self.verticalScrollBar().triggerAction(QAbstractSlider.SliderAction.SliderPageStepSub)
         elif event.matches(QKeySequence.StandardKey.MoveToNextPage):
@@ -217,14 +217,14 @@ class ConversationView(QScrollArea):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        # In the middle of all of it, above the question that is being written, whether there is a scroll bar or not.
+        # Centred above the question field, whether there is a scroll bar or not.
         side = max(24, (self.width() - _COLUMN_PX) // 2)
         left, bar = self.viewport().x(), self.width() - self.viewport().width()
         self._column.setContentsMargins(side - left, 24, max(12, side - bar + left), 24)
         self._stay()
 
     def _on_blank_pressed(self, event: QMouseEvent) -> None:
-        # Whatever is pressed on its own account does not hand the press on.
+        # A widget that handles presses itself does not pass them on.
         if event.button() == Qt.MouseButton.LeftButton:
             for view in self._turns.views:
                 view.clear_selection()
@@ -234,7 +234,7 @@ class ConversationView(QScrollArea):
         view.mark(self._sought, at[1] if at is not None and at[0] == view.turn.turn_id else None)
 
     def _bring(self, turn_id: str) -> None:
-        """Has a turn that is far from what is shown, and its neighbours, in the place of these."""
+        """Replaces the shown turns by a turn far away and its neighbours."""
         index = next((n for n, turn in enumerate(self._turns.turns) if turn.turn_id == turn_id), None)
         if index is not None:
             self._turns.begin_at(index - 1, index + _STEP - max(0, index - 1))
@@ -253,7 +253,7 @@ class ConversationView(QScrollArea):
             bar.setValue(top - height // 3)
 
     def _look_again(self) -> None:
-        # Blocks that were just made get their heights in several rounds.
+        # The heights of new blocks settle in several rounds.
         self._num_looks = _NUM_LOOKS
         self._looks.start()
 
@@ -272,17 +272,17 @@ class ConversationView(QScrollArea):
         self._turns.begin_at(len(self._turns.turns) - _NUM_AT_FIRST, _NUM_AT_FIRST)
 
     def _new_view(self, index: int) -> TurnWidget:
-        # The first turn comes after the first paint, which needs none of what a turn is made of.
-        from app.widgets.turn_widget import TurnWidget
+        # The first turn comes after the first paint, which therefore needs none of the modules of a turn.
+        from app.widgets.turn_widget import TurnContext, TurnWidget
 
-        view = TurnWidget(
-            self._turns.turns[index],
+        context = TurnContext(
             self._standing_of,
             follows_sources=lambda: any(turn.passages for turn in self._turns.turns[:index]),
             has_model=lambda: self._has_model,
             has_files=lambda: self.has_files(),
             collection=lambda: self.collection(),
         )
+        view = TurnWidget(self._turns.turns[index], context)
         turn_id = view.turn.turn_id
         view.source_wanted.connect(lambda passage: self.source_wanted.emit(turn_id, passage))
         view.selected.connect(lambda: self.selected.emit(turn_id))
@@ -295,7 +295,7 @@ class ConversationView(QScrollArea):
         return view
 
     def _go_on(self, view: TurnWidget) -> None:
-        # The button goes, and Qt would give the keyboard to whatever comes next.
+        # The button hides, and Qt would give the focus to whatever comes next.
         if self._has_keyboard(view):
             self.keyboard_left.emit()
         self.go_on_wanted.emit(view.turn.turn_id)
@@ -314,21 +314,21 @@ class ConversationView(QScrollArea):
             after.focus_branches(step)
 
     def _has_keyboard(self, view: TurnWidget) -> bool:
-        """Whether it is in there, or will be: the window need not be the active one."""
+        """Whether the focus is in there, or will be: the window need not be the active one."""
         focused = self.window().focusWidget()
         return focused is not None and view.isAncestorOf(focused)
 
     def _on_leaving(self, view: TurnWidget) -> None:
-        # Qt would give it to whatever comes next in the window, which is the first button of the rail.
+        # Qt would give the focus to the next widget of the window, the first button of the rail.
         if self._has_keyboard(view):
             self.keyboard_left.emit()
 
     def drafts(self) -> dict[str, str]:
-        """What is being written in the place of questions, by their turns, also of chats that are not shown."""
+        """Drafts of edited questions, by their turns, including chats that are not shown."""
         return self._turns.drafts()
 
     def take_drafts(self, drafts: Mapping[str, str]) -> None:
-        """Goes on with what `drafts` gave, as soon as these turns are shown."""
+        """Restores `drafts`, as soon as these turns are shown."""
         self._turns.take_drafts(drafts)
 
     def _on_scrolled(self, value: int) -> None:
@@ -340,7 +340,7 @@ class ConversationView(QScrollArea):
             self._shift.start()
 
     def _on_range_changed(self) -> None:
-        # The content tells of its new height before the bar knows of it.
+        # The content reports its new height before the scroll bar knows it.
         self._stay()
 
     def _shift_window(self) -> None:
@@ -358,7 +358,7 @@ class ConversationView(QScrollArea):
             turns.append(_STEP)
             turns.trim_front()
             self._keep_in_place(anchor, offset)
-            # Where nothing can be scrolled, nothing else would have more of them made.
+            # If nothing can be scrolled, no other event would create more turns.
             if bar.maximum() < _NEAR_EDGE_PX and len(turns.views) < MAX_TURN_WIDGETS:
                 self._shift.start()
 
@@ -370,7 +370,7 @@ class ConversationView(QScrollArea):
             self._move_to(anchor.y() + offset)
 
     def _stay(self) -> None:
-        """Keeps in sight what is to be so, however high all is by now."""
+        """Keeps the end or the held turn in sight after heights have changed."""
         if self._follows:
             self._to_end()
         elif self._held is not None:
@@ -408,7 +408,7 @@ class ConversationView(QScrollArea):
         self._shift.start()
 
     def _keep_keyboard(self) -> None:
-        """Whatever has it in here may go."""
+        """Moves the focus from a widget inside to the view itself, so that the widget may be removed."""
         focused = self.window().focusWidget()
         if focused is not None and self.isAncestorOf(focused):
             self.setFocus()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CopyMenu(QMenu):
-    """Copies the turn that `turn` tells; `copied` once it has."""
+    """Copies the turn that `turn` returns; emits `copied` afterwards."""
 
     copied = Signal()
 
@@ -28,7 +28,7 @@ class CopyMenu(QMenu):
         self.aboutToShow.connect(self._on_about_to_show)
 
     def _on_about_to_show(self) -> None:
-        # Not each time that the answer grows: it must be read for its citations.
+        # Not each time the answer grows, because it has to be parsed for its citations.
         self.with_sources.setEnabled(bool(source_lines(self._turn())))
 
     def _on_with_sources(self) -> None:

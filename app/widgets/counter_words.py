@@ -8,49 +8,49 @@ from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
 
 from app.widgets.figures import bytes_text, count_text, seconds_text
 
-# What a name alone would not say.
+# Words for counters whose name alone is not clear.
 _COUNTERS = {
     "tokens": QT_TRANSLATE_NOOP("memory", "Tokens written"),
-    "predicted_tokens": QT_TRANSLATE_NOOP("memory", "Tokens written, as planned"),
-    "predicted_ttft": QT_TRANSLATE_NOOP("memory", "First token after, as planned"),
+    "predicted_tokens": QT_TRANSLATE_NOOP("memory", "Tokens written, planned"),
+    "predicted_ttft": QT_TRANSLATE_NOOP("memory", "First token after, planned"),
     "disk_read": QT_TRANSLATE_NOOP("memory", "Read from disk"),
     "disk_written": QT_TRANSLATE_NOOP("memory", "Written to disk"),
     "streamed": QT_TRANSLATE_NOOP("memory", "Layers streamed"),
     "gpu_layers": QT_TRANSLATE_NOOP("memory", "Layers on the GPU"),
-    "streamed_layers": QT_TRANSLATE_NOOP("memory", "Layers that are streamed"),
-    "ring_slots": QT_TRANSLATE_NOOP("memory", "Slots of the ring they pass"),
-    "answer_slots": QT_TRANSLATE_NOOP("memory", "Room for answers at once"),
+    "streamed_layers": QT_TRANSLATE_NOOP("memory", "Streamed layers"),
+    "ring_slots": QT_TRANSLATE_NOOP("memory", "Slots of their ring buffer"),
+    "answer_slots": QT_TRANSLATE_NOOP("memory", "Slots for parallel answers"),
     "answers_running": QT_TRANSLATE_NOOP("memory", "Answers being written"),
     "answers_in_time": QT_TRANSLATE_NOOP("memory", "Answers that came in time"),
-    "questions_waiting": QT_TRANSLATE_NOOP("memory", "Questions under way"),
-    "models_open": QT_TRANSLATE_NOOP("memory", "Models that are open"),
-    "model_switches": QT_TRANSLATE_NOOP("memory", "Turns that models took for memory"),
+    "questions_waiting": QT_TRANSLATE_NOOP("memory", "Questions in progress"),
+    "models_open": QT_TRANSLATE_NOOP("memory", "Loaded models"),
+    "model_switches": QT_TRANSLATE_NOOP("memory", "Model switches"),
     "model_switch": QT_TRANSLATE_NOOP("memory", "… each took"),
-    "preemptions": QT_TRANSLATE_NOOP("memory", "Answers set aside for others"),
-    "drafts_accepted": QT_TRANSLATE_NOOP("memory", "Guessed tokens that were right"),
+    "preemptions": QT_TRANSLATE_NOOP("memory", "Answers paused for others"),
+    "drafts_accepted": QT_TRANSLATE_NOOP("memory", "Draft tokens accepted"),
     "kv_cells_used": QT_TRANSLATE_NOOP("memory", "KV cells in use"),
     "kv_cells_free": QT_TRANSLATE_NOOP("memory", "KV cells free"),
-    "kv_found_in_cells": QT_TRANSLATE_NOOP("memory", "Of all prompts, still in cells"),
-    "kv_found_in_memory": QT_TRANSLATE_NOOP("memory", "… kept in memory"),
-    "kv_found_on_disk": QT_TRANSLATE_NOOP("memory", "… kept on disk"),
-    "kv_kept_in_cells": QT_TRANSLATE_NOOP("memory", "Read before, kept in cells"),
+    "kv_found_in_cells": QT_TRANSLATE_NOOP("memory", "Prompt tokens found in KV cells"),
+    "kv_found_in_memory": QT_TRANSLATE_NOOP("memory", "… in the memory cache"),
+    "kv_found_on_disk": QT_TRANSLATE_NOOP("memory", "… in the disk cache"),
+    "kv_kept_in_cells": QT_TRANSLATE_NOOP("memory", "Prompt cache in KV cells"),
     "kv_kept_in_memory": QT_TRANSLATE_NOOP("memory", "… in memory"),
-    "kv_gaps_in_memory": QT_TRANSLATE_NOOP("memory", "… gaps between, in memory"),
+    "kv_gaps_in_memory": QT_TRANSLATE_NOOP("memory", "… of which gaps, in memory"),
     "kv_kept_on_disk": QT_TRANSLATE_NOOP("memory", "… on disk"),
     "partitions": QT_TRANSLATE_NOOP("memory", "Index parts"),
     "partitions_resident": QT_TRANSLATE_NOOP("memory", "Index parts in memory"),
     "partitions_resident_ratio": QT_TRANSLATE_NOOP("memory", "Index parts in memory, of all"),
     "partition_loads": QT_TRANSLATE_NOOP("memory", "Index parts read from disk"),
-    "sweep_fixed": QT_TRANSLATE_NOOP("memory", "A search takes"),
-    "sweep_query": QT_TRANSLATE_NOOP("memory", "… and for each question"),
-    "sweep_load": QT_TRANSLATE_NOOP("memory", "… and for each part from disk"),
+    "sweep_fixed": QT_TRANSLATE_NOOP("memory", "Time of a search"),
+    "sweep_query": QT_TRANSLATE_NOOP("memory", "… plus for each question"),
+    "sweep_load": QT_TRANSLATE_NOOP("memory", "… plus for each part from disk"),
 }
-# What the words alone leave open.
+# Hints for words that are not clear by themselves.
 _HINTS = {
     "answers_in_time": QT_TRANSLATE_NOOP(
         "memory",
-        "Of all answers that models have written since the engine was started: how many began and went on as soon as "
-        "generation.ttft_target_seconds and generation.tpot_target_seconds promise",
+        "Share of all answers since the engine started that met generation.ttft_target_seconds and "
+        "generation.tpot_target_seconds",
     ),
 }
 _UNITS: tuple[tuple[str, Callable[[float], str]], ...] = (
@@ -73,7 +73,7 @@ def counter_text(name: str, value: float) -> tuple[str, str]:
 
 
 def counter_hint(name: str) -> str:
-    """What there is to say of a counter beyond its words; "" for most."""
+    """The hint of a counter; "" for most."""
     hint = next((_HINTS[known] for known in (name, _without_unit(name)) if known in _HINTS), "")
     return QCoreApplication.translate("memory", str(hint)) if hint else ""
 
@@ -83,7 +83,7 @@ def _without_unit(name: str) -> str:
 
 
 def _words(whole: str, name: str) -> str:
-    """The words for a counter: as it is, or without its unit."""
+    """The words for a counter, by its full name or without its unit."""
     for known in (whole, name):
         if known in _COUNTERS:
             return QCoreApplication.translate("memory", str(_COUNTERS[known]))

@@ -1,4 +1,4 @@
-"""Many files of a linked folder went missing at once: what to do is the user's to say, and nothing happens before."""
+"""Many files of a linked folder went missing at once: the user decides what to do, and nothing happens before."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QWidget
 
+from app.printable import printable
 from app.tips import plain_tip
 from app.widgets import bits
-from app.widgets.figures import count_text, file_name, printable
+from app.widgets.figures import count_text, file_name
 from app.widgets.picture import Picture
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DecisionCard(QFrame):
-    """Shows a Folder with `num_gone`; keeping is at once, removing is asked about by whoever hears of it."""
+    """Shows a Folder with `num_gone`; keeping acts at once, removing is confirmed by the listener."""
 
     keep_wanted = Signal(object)  # folder
     remove_wanted = Signal(object)  # folder
@@ -30,11 +31,14 @@ class DecisionCard(QFrame):
         self.show_folder(folder)
         self._sentence.setToolTip(plain_tip(printable(folder.path)))
         self._words = bits.label(
-            self.tr("They may have been deleted, or moved where Ragdoll does not look. They answer until you decide."),
+            self.tr(
+                "They may have been deleted, or moved to a folder that is not in the library. "
+                "They can be searched until you decide."
+            ),
             "small",
             wraps=True,
         )
-        self.keep = bits.button(self.tr("Keep what was indexed"), clicked=lambda: self.keep_wanted.emit(folder.path))
+        self.keep = bits.button(self.tr("Keep them in the index"), clicked=lambda: self.keep_wanted.emit(folder.path))
         self.remove = bits.button(self.tr("Remove them…"), "danger", clicked=self._on_remove)
         inner = bits.row(spacing=12)
         inner.addWidget(Picture("warning", "warn"), 0, Qt.AlignmentFlag.AlignTop)
@@ -45,7 +49,7 @@ class DecisionCard(QFrame):
         self.setLayout(inner)
 
     def show_folder(self, folder: Folder) -> None:
-        """Takes what is known of the same folder now."""
+        """Takes the present state of the same folder."""
         self.folder = folder
         self._sentence.setText(gone_sentence(self, folder))
 

@@ -1,4 +1,4 @@
-"""Why everything is where it is: what holds now, and what was decided lately with its time, the newest first."""
+"""Why everything is where it is: the current decisions, and the recent ones with their time, newest first."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DecisionsCard(QFrame):
         return (*self._shown[0], *(decision.sentence for decision in self._shown[1]))
 
     def show_memory(self, memory: MemoryReply | None) -> None:
-        """Shows what a snapshot says; None says nothing."""
+        """Shows a snapshot's decisions; None shows none."""
         now = memory.decisions[:MAX_NOW] if memory else ()
         history = memory.history[:MAX_HISTORY] if memory else ()
         if (now, history) != self._shown:
@@ -64,7 +64,7 @@ class DecisionsCard(QFrame):
         for decision in history:
             self._column.addWidget(_line(decision))
         if not now and not history:
-            self._column.addWidget(bits.label(self.tr("Nothing has had to be decided yet."), "muted"))
+            self._column.addWidget(bits.label(self.tr("No decisions yet."), "muted"))
         self._column.addStretch(1)
 
 

@@ -1,4 +1,4 @@
-"""What a document's state is called, and what a person can do about it: a password, text recognition, another try."""
+"""The name of a document's state, and what the user can do about it: a password, text recognition, another try."""
 
 from __future__ import annotations
 

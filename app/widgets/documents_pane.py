@@ -38,7 +38,7 @@ _TABLE_MIN_PX = 240
 
 
 class DocumentsPane(QWidget):
-    """Shows the documents of a LibraryModel; wishes are told by signals, for the page that asks before it removes."""
+    """Shows the documents of a LibraryModel; signals report wishes, because the page asks before it removes."""
 
     ask_wanted = Signal(object)  # paths
     help_wanted = Signal(str, object)  # a Help, paths
@@ -132,10 +132,10 @@ class DocumentsPane(QWidget):
     def _connect(self) -> None:
         self._library.problems_changed.connect(self._show_problems)
         self._library.documents.loaded.connect(self._show_counts)
-        # The one that was listed may have gone, or be called otherwise.
+        # The listed collection may have gone, or have another name.
         self._library.documents.loaded.connect(self._show_collections)
         self._library.collections_changed.connect(self._follow_collections)
-        self.collections.chosen.connect(self.show_collection)
+        self.collections.chosen.connect(lambda names: self.show_collection(next(iter(names), None)))
         self.table.open_wanted.connect(lambda document: outside().open_file(document.path, _absence(document)))
         self.table.show_wanted.connect(lambda document: outside().show_in_folder(document.path, _absence(document)))
         self.table.ask_wanted.connect(self.ask_wanted)
@@ -155,7 +155,7 @@ class DocumentsPane(QWidget):
 
     def _ask(self, collection: str | None) -> None:
         self._typing.stop()
-        # That nothing is there is said once it is known.
+        # That there are no documents is shown only once it is known.
         self._stack.setCurrentWidget(self.table)
         self._library.documents.show(collection, FILTERS[self._filter], self.search.text().strip())
 
@@ -169,8 +169,8 @@ class DocumentsPane(QWidget):
 
     def _show_collections(self) -> None:
         names = [collection.name for collection in self._library.collections]
-        self.collections.show_collections(names, self._collection)
-        # Where there is one, nothing is to be chosen.
+        self.collections.show_collections(names, () if self._collection is None else (self._collection,))
+        # With a single collection there is nothing to choose.
         self.collections.setVisible(len(names) > 1 or self._collection is not None)
 
     def _show_counts(self) -> None:
@@ -182,7 +182,7 @@ class DocumentsPane(QWidget):
             text = f"{words} ({count_text(number)})" if number else words
             self.filter_buttons[name].setText(text)
             self.filter_buttons[name].setAccessibleName(text)
-        # Offline files are the exception: where there are none, nothing speaks of them.
+        # Offline files are the exception: without any, the filter is not shown.
         self.filter_buttons["offline"].setVisible(bool(counts.get("offline")) or self._filter == "offline")
         self.empty.show_sentence(self._empty_sentence())
         is_empty = not documents.total and bool(counts or documents.name)
@@ -194,7 +194,7 @@ class DocumentsPane(QWidget):
         return {
             "problems": self.tr("Every file could be indexed."),
             "waiting": self.tr("No file is waiting."),
-            "offline": self.tr("Every file is within reach."),
+            "offline": self.tr("Every file can be reached."),
         }.get(self._filter, self.tr("There is nothing here yet."))
 
     def _show_problems(self) -> None:
@@ -205,5 +205,5 @@ class DocumentsPane(QWidget):
 
 
 def _absence(document: Document) -> str:
-    """Why it is out of reach, as the engine knows; "" where it is not."""
+    """Why it cannot be reached, as far as the engine knows; "" if it can be."""
     return document.reason if document.state == "offline" else ""

@@ -1,4 +1,4 @@
-"""A card for something of the hub that can be got: how far it is, and the buttons that get, stop and remove it."""
+"""A card for something on the hub: the progress of its download, and the buttons that start, stop and remove it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from app.widgets.elided import ElidedLabel
 from app.widgets.figures import bytes_text, clock_text, seconds_text
 
 if TYPE_CHECKING:
-    from engine.protocol import CatalogueEntry, Download, EmbedderEntry
+    from engine.protocol import CatalogueEntry, Download, HubFolderEntry
 
 _STEPS = 1000
 
-Entry = TypeVar("Entry", "CatalogueEntry", "EmbedderEntry")
+Entry = TypeVar("Entry", bound="CatalogueEntry | HubFolderEntry")
 
 
 class DownloadRow(QFrame, Generic[Entry]):
-    """What rows of models and of embedding models have in common; each arranges it, and says what its `entry` is."""
+    """What rows of all kinds of models have in common; each arranges its parts and says what its `entry` is."""
 
     entry: Entry
 
@@ -32,9 +32,9 @@ class DownloadRow(QFrame, Generic[Entry]):
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("card", True)
-        # Takes the keyboard when its button goes: the next button would get another model.
+        # Takes the focus when its button hides: the next button would download another model.
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        # What is got: OWNER/NAME, or a file of it.
+        # What is downloaded: OWNER/NAME, or a file of it.
         self._source = ""
         self._is_under_way = False
         self._name = ElidedLabel("", "strong")
@@ -48,10 +48,10 @@ class DownloadRow(QFrame, Generic[Entry]):
         self._progress = bits.label("", "small", wraps=True)
         self.action = bits.button("", clicked=self._on_action)
         self.discard = bits.button(self.tr("Remove"), "ghost", clicked=self._on_discard)
-        self.discard.setToolTip(self.tr("Removes what was fetched, and frees the space"))
+        self.discard.setToolTip(self.tr("Deletes the partial download and frees the space"))
 
     def show_entry(self, entry: Entry) -> None:
-        """Each kind of row shows more of it."""
+        """Each kind of row extends this."""
         self.entry = entry
 
     @property
@@ -70,10 +70,10 @@ class DownloadRow(QFrame, Generic[Entry]):
         self._source = source
         self._name.setText(name)
         self.setAccessibleName(name)
-        self._bar.setAccessibleName(self.tr("Getting %1").replace("%1", name))
+        self._bar.setAccessibleName(self.tr("Downloading %1").replace("%1", name))
 
     def _show_progress(self, download: Download, there: str) -> None:
-        """`there` is what the chip says of one that is."""
+        """`there` is the text of the chip of a finished download."""
         self._is_under_way = download.is_under_way
         self._chip.setVisible(download.state == "there")
         self._chip.setText(there)
@@ -81,31 +81,31 @@ class DownloadRow(QFrame, Generic[Entry]):
         self._problem.setText(f"{download.problem} {download.way_out}".strip())
         self._problem.setVisible(bool(download.problem))
         self._bar.setVisible(self._is_under_way)
-        # 0 of 0: busy, until it is known how much there is.
+        # 0 of 0 shows a busy bar, until the size is known.
         is_known = bool(download.total_bytes) or download.state in ("waiting", "cut")
         self._bar.setRange(0, _STEPS if is_known else 0)
         self._bar.setValue(round(_STEPS * download.num_bytes / download.total_bytes) if download.total_bytes else 0)
 
     def _show_buttons(self, download: Download, getting: tuple[str, str], *, is_listed: bool) -> None:
-        """Who has the keyboard on a button keeps it.
+        """Updates the buttons; one that has the focus keeps it.
 
         Args:
-            download: How far it is.
-            getting: What the button says that gets it, and what is spoken of it.
-            is_listed: Whether the row stays there whatever becomes of it.
+            download: The progress.
+            getting: The text of the download button, and its spoken name.
+            is_listed: Whether the row stays whatever happens to the download.
         """
         text, spoken = getting
         kind, name = "plain", self._name.text()
         if self._is_under_way:
-            text, spoken = self.tr("Cancel"), self.tr("Cancel getting %1")
+            text, spoken = self.tr("Cancel"), self.tr("Cancel the download of %1")
         elif download.state == "part":
-            text, kind, spoken = self.tr("Resume"), "primary", self.tr("Resume getting %1")
+            text, kind, spoken = self.tr("Resume"), "primary", self.tr("Resume the download of %1")
         self.action.setText(text)
         self.action.setAccessibleName(spoken.replace("%1", name))
         if self.action.property("kind") != kind:
             theme.restyle(self.action, kind=kind)
-        self.discard.setAccessibleName(self.tr("Remove what is here of %1").replace("%1", name))
-        # Of one that is not listed otherwise, what went wrong is told until somebody has read it.
+        self.discard.setAccessibleName(self.tr("Remove the partial download of %1").replace("%1", name))
+        # If it is not listed otherwise, the problem stays until the user has read it.
         can_be_removed = download.state == "part" or (bool(download.problem) and not is_listed)
         can_be_removed = can_be_removed and not self._is_under_way
         if self.discard.hasFocus() and not can_be_removed:
@@ -120,20 +120,20 @@ class DownloadRow(QFrame, Generic[Entry]):
 
 
 def progress_words(download: Download) -> str:
-    """How far a download is: `1.2 GiB of 2.3 GiB · 5.1 MiB/s · 3 min 20 s left`; "" where there is nothing of it."""
+    """The progress of a download: `1.2 GiB of 2.3 GiB · 5.1 MiB/s · 3 min 20 s left`; "" if nothing was downloaded."""
     here, total = bytes_text(download.num_bytes), bytes_text(download.total_bytes)
     share = _tr("%1 of %2").replace("%1", here).replace("%2", total) if download.total_bytes else here
     if download.state == "waiting":
         return _tr("Waiting")
     if download.state == "checking":
-        return _tr("Checking what is here: %1").replace("%1", share)
+        return _tr("Checking the files: %1").replace("%1", share)
     if download.state == "part":
-        return _tr("%1 is here").replace("%1", share)
+        return _tr("%1 downloaded").replace("%1", share)
     if download.state == "cut":
-        again = _tr("Trying again…")
+        again = _tr("Retrying…")
         if download.again_at is not None:
-            again = _tr("Tries again at %1").replace("%1", clock_text(download.again_at))
-        return f"{again} · {_tr('%1 is here').replace('%1', share)}" if download.num_bytes else again
+            again = _tr("Retrying at %1").replace("%1", clock_text(download.again_at))
+        return f"{again} · {_tr('%1 downloaded').replace('%1', share)}" if download.num_bytes else again
     if download.state != "fetching":
         return ""
     words = [share]

@@ -1,4 +1,4 @@
-"""The veil shown while something is dragged over the window, which says what would become of it.
+"""The veil shown while something is dragged over the window, which says what a drop would do.
 
 "Drop to attach to this chat", "Drop to add to Documents", "Drop to open this model".
 """
@@ -72,13 +72,13 @@ class DropOverlay(QWidget):
 
     @property
     def detail(self) -> str:
-        """What else is to be known before one lets go; "" where the sentence says all."""
+        """What else the user should know before dropping; "" if the sentence says all."""
         return self._detail
 
     def offer(self, event: QDragEnterEvent | QDragMoveEvent, collection: str, *, attaches: bool = False) -> None:
-        """Takes a drag that holds folders or files, and says what would become of them.
+        """Takes a drag that holds folders or files, and says what a drop would do with them.
 
-        All are added to the collection; who `attaches` them confines the open chat to them as well.
+        All are added to the collection; a drop that `attaches` also limits the open chat to them.
         """
         paths = dropped_paths(event)
         if not paths:
@@ -87,7 +87,9 @@ class DropOverlay(QWidget):
         event.accept()
         self._sentence = self._words(paths, attaches).replace("%1", collection)
         is_read = attaches and not all(is_model(path) for path in paths)
-        detail = self.tr("Its next questions are answered from what is attached to it. It is added to %1 as well.")
+        detail = self.tr(
+            "The next questions of this chat are answered from the attached files. They are also added to %1."
+        )
         self._detail = detail.replace("%1", collection) if is_read else ""
         self.setGeometry(self._covered.rect())
         self.raise_()

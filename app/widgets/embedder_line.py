@@ -28,7 +28,7 @@ class EmbedderLine(QFrame):
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setRange(0, _STEPS)
-        self._bar.setAccessibleName(self.tr("Moving to another embedding model"))
+        self._bar.setAccessibleName(self.tr("Switching to another embedding model"))
         self._still = bits.label("", "small", wraps=True)
         self._layout = QVBoxLayout(self)
         self._layout.setSpacing(6)
@@ -47,11 +47,6 @@ class EmbedderLine(QFrame):
     @property
     def figures(self) -> str:
         return self._figures.text()
-
-    @property
-    def still_sentence(self) -> str:
-        """What answers meanwhile; "" while nothing moves."""
-        return self._still.text()
 
     @property
     def share(self) -> float:
@@ -74,10 +69,10 @@ class EmbedderLine(QFrame):
             self._still.setText("")
 
     def _show_move(self, embedder: EmbedderState) -> None:
-        self._title.setText(self.tr("Moving to the embedding model %1").replace("%1", embedder.next_name))
+        self._title.setText(self.tr("Switching to the embedding model %1").replace("%1", embedder.next_name))
         done, total = embedder.documents_moved, embedder.documents_to_move
         words = self.tr("%1 of %2 files")
         self._figures.setText(words.replace("%1", count_text(done)).replace("%2", count_text(total)))
         self._bar.setValue(round(_STEPS * done / total) if total else 0)
-        still = self.tr("%1 answers until all have moved.")
-        self._still.setText(still.replace("%1", embedder.name or self.tr("The present one")))
+        still = self.tr("%1 is used until all files are re-indexed.")
+        self._still.setText(still.replace("%1", embedder.name or self.tr("The current one")))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, Qt, Signal
-from PySide6.QtGui import QPainter, QResizeEvent
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
     QStyle,
-    QStyledItemDelegate,
     QStyleOptionViewItem,
-    QTableView,
     QWidget,
 )
 
 from app import theme
+from app.widgets.row_table import Index, RowCells, RowTable
 
 if TYPE_CHECKING:
     from app.models.each_file import EachFileModel
@@ -26,17 +25,15 @@ FILE, ANSWER, FOUND_AT, STATE = range(4)
 _ICONS = {"finished": ("done", "good"), "failed": ("failed", "bad"), "writing": ("rename", "accent")}
 _WAITING = ("pending", "faint")
 _ROW_LINES, _ROW_PADDING_PX = 1.9, 8
-# In a narrower table places are left out and names get less, so that answers stay readable.
+# In a narrower table places are hidden and names get less room, so that answers stay readable.
 _ROOMY_LETTERS = 92
 _FILE_LETTERS, _FOUND_AT_LETTERS = 27, 17
 _FILE_SHARE = 0.3
 _LEAST_ROWS = 3
 
-Index = QModelIndex | QPersistentModelIndex
 
-
-class _Cells(QStyledItemDelegate):
-    """A name in one line, the state's icon before its word; no frame around one cell, since whole rows are selected."""
+class _Cells(RowCells):
+    """A name on one line, and the icon of a state before its word."""
 
     def __init__(self, table: EveryFileTable) -> None:
         super().__init__(table)
@@ -49,17 +46,13 @@ class _Cells(QStyledItemDelegate):
             option.icon = theme.icon(icon, getattr(theme.current(), colour))
             option.features |= QStyleOptionViewItem.ViewItemFeature.HasDecoration
         elif index.column() == FILE:
-            # Files of one folder often differ at their ends alone, which of several lines would be cut off.
+            # Files of one folder often differ only at their ends, which wrapping to several lines would cut off.
             option.features &= ~QStyleOptionViewItem.ViewItemFeature.WrapText
             option.textElideMode = Qt.TextElideMode.ElideMiddle
 
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        option.state &= ~QStyle.StateFlag.State_HasFocus
-        super().paint(painter, option, index)
 
-
-class EveryFileTable(QTableView):
-    """A view of an EachFileModel; `selected` tells the row that is to be read, -1 for none."""
+class EveryFileTable(RowTable):
+    """A view of an EachFileModel; `selected` carries the row to show, -1 for none."""
 
     selected = Signal(int)
 
@@ -69,31 +62,18 @@ class EveryFileTable(QTableView):
         self.setModel(model)
         self.setItemDelegate(_Cells(self))
         self.setAccessibleName(self.tr("Answers of every file"))
-        self.setShowGrid(False)
-        self.setTabKeyNavigation(False)
         self.setWordWrap(True)
         self.setTextElideMode(Qt.TextElideMode.ElideRight)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.verticalHeader().hide()
-        header = self.horizontalHeader()
-        header.setHighlightSections(False)
-        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        header.setSectionResizeMode(ANSWER, QHeaderView.ResizeMode.Stretch)
+        self._plain_header().setSectionResizeMode(ANSWER, QHeaderView.ResizeMode.Stretch)
         self._is_roomy = True
         self._fit_rows()
         self._fit_columns()
         self.selectionModel().selectionChanged.connect(lambda: self.selected.emit(self.current_row))
         # A reset clears the selection without saying so.
         model.modelReset.connect(lambda: self.selected.emit(-1))
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit_rows()
-            self._fit_columns()
 
     def _fit_rows(self) -> None:
         line = self.fontMetrics().height()
@@ -111,7 +91,7 @@ class EveryFileTable(QTableView):
         self.setColumnHidden(FOUND_AT, not self._is_roomy)
 
     def _state_width_px(self) -> int:
-        """The longest word of any state beside its icon, whatever font and language make of it."""
+        """The longest word of any state next to its icon, in any font and language."""
         widest = max(self.fontMetrics().horizontalAdvance(word) for word in self._model.state_words().values())
         return widest + self.style().pixelMetric(QStyle.PixelMetric.PM_SmallIconSize) + 4 * _ROW_PADDING_PX
 
@@ -124,7 +104,7 @@ class EveryFileTable(QTableView):
         super().resizeEvent(event)
         was_roomy = self._is_roomy
         self._is_roomy = self.viewport().width() >= _ROOMY_LETTERS * self.fontMetrics().averageCharWidth()
-        # Where there is room, columns stay as somebody has made them.
+        # With enough room, columns stay as the user has sized them.
         if not (was_roomy and self._is_roomy):
             self._fit_columns()
 

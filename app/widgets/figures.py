@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from PySide6.QtCore import QCoreApplication, QDateTime, QLocale
 
+from app.printable import printable
+
 
 def _locale() -> QLocale:
     # The "C" locale of bare systems groups no digits; we write English there, so group as English does.
@@ -55,11 +57,6 @@ def file_name(path: str) -> str:
 def folder_name(path: str) -> str:
     """Where a file lies, for people; "" for a name alone."""
     return printable(path.rstrip("/").rpartition("/")[0])
-
-
-def printable(path: str) -> str:
-    """A path with what is not UTF-8 in it shown as replacement characters."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def spot_text(place: str, page: int | None) -> str:

@@ -16,7 +16,7 @@ from app.widgets.sparkline import Sparkline
 
 MAX_COUNTERS = 32
 _OF_PARTS = ("partition", "sweep_load")
-# What one looks for first, in this order; others follow as the engine names them.
+# The counters of most interest, in this order; others follow as the engine names them.
 _FIRST = ("tokens_per_s", "disk_read_bytes_per_s", "streamed_bytes_per_s")
 
 
@@ -73,13 +73,10 @@ class FiguresCard(QFrame):
         """Each counter's words and figure, from top to bottom."""
         return tuple((line.words, line.figure.text) for line in self._lines.values())
 
-    def sparklines(self) -> tuple[Sparkline, ...]:
-        return tuple(line.spark for line in self._lines.values() if line.spark is not None)
-
     def _range(self, name: str, values: list[float]) -> str:
         if not values:
             return ""
-        words = self.tr("Of the last minutes: %1 at the least, %2 at the most")
+        words = self.tr("Last minutes: between %1 and %2")
         return words.replace("%1", counter_text(name, min(values))[1]).replace("%2", counter_text(name, max(values))[1])
 
     def _rebuild(self, names: tuple[str, ...], counters: Mapping[str, float]) -> None:
@@ -95,7 +92,7 @@ class FiguresCard(QFrame):
             label, figure, hint = bits.label(words, "muted"), Figure(), counter_hint(name)
             for widget in (label, figure):
                 widget.setToolTip(hint)
-            # Who hears it alone hears what it is a figure of.
+            # A screen reader may read the figure alone, so it names the counter.
             figure.setAccessibleDescription(". ".join(part for part in (words, hint) if part))
             self._grid.addWidget(label, row, 0)
             spark = Sparkline(words) if is_rate(name) else None
@@ -106,7 +103,7 @@ class FiguresCard(QFrame):
 
 
 def _ordered(counters: Mapping[str, float]) -> tuple[str, ...]:
-    """Rates before gauges, and those one looks for before the others."""
+    """Rates before gauges, and those of most interest before the others."""
     counters = {name: value for name, value in counters.items() if not _is_idle(name, counters)}
     first = [name for name in _FIRST if name in counters]
     rates = [name for name in counters if is_rate(name) and name not in first]

@@ -1,4 +1,4 @@
-"""Below the question: what it is confined to, as chips that can be taken away, and a button to confine it further."""
+"""Below the question: its filters as chips that can be removed, and a button to add more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_LINES = 3
 
 
 class FilterBar(QScrollArea):
-    """The menu of `button` is filled by whoever hears `menu_wanted`, each time just before it opens."""
+    """The listener of `menu_wanted` fills the menu of `button`, each time just before it opens."""
 
     menu_wanted = Signal()
     removed = Signal(int)  # index of a chip
@@ -74,7 +74,7 @@ class FilterBar(QScrollArea):
         return super().eventFilter(watched, event)
 
     def _fit(self) -> None:
-        """Cuts the words of chips to the room there is, so that each has its cross in sight."""
+        """Elides the text of chips to the available room, so that each shows its cross."""
         width = self._content.width()
         for chip, words in zip(self._chips, self._words, strict=True):
             # The style sheet's paddings, the icon, and the gap.
@@ -88,15 +88,15 @@ class FilterBar(QScrollArea):
         # The cross stands after the words it takes away.
         made.setLayoutDirection(_other(self.layoutDirection()))
         made.setText(f"{bits.literal(self._words[index])} ")
-        # Else the page could not become narrower than it.
+        # Otherwise the page could not become narrower than the chips.
         made.setMinimumWidth(1)
-        made.setAccessibleName(self.tr("Do not confine to: %1").replace("%1", chip.text))
+        made.setAccessibleName(self.tr("Remove the filter: %1").replace("%1", chip.text))
         made.setToolTip(plain_tip(chip.detail))
         return made
 
     def _on_removed(self, index: int) -> None:
         self.removed.emit(index)
-        # The chip that had the keyboard is gone.
+        # The chip that had the focus is gone.
         self.button.setFocus()
 
 

@@ -1,4 +1,4 @@
-"""The line above a chat in which one writes what is looked for in it, and goes from one match to the next."""
+"""The line above a chat in which the user types what to find, and steps from one match to the next."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WIDEST_PX = 320
 
 
 class FindBar(QWidget):
-    """Tells what is wished; `show_place` says how many matches there are and which one is looked at."""
+    """Reports wishes by signals; `show_place` shows the number of matches and the current one."""
 
     sought = Signal(str)
     stepped = Signal(int)  # +1 the next match, −1 the one before
@@ -31,12 +31,12 @@ class FindBar(QWidget):
         self.field.setAcceptDrops(False)
         self.field.setMaximumWidth(_WIDEST_PX)
         self.field.installEventFilter(self)
-        # A word that is being typed is many searches; the last one is wanted.
+        # Typing a word would be many searches; only the last one is needed.
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._typing.timeout.connect(self._seek)
         self.field.textChanged.connect(lambda: self._typing.start())
         self.place = bits.label("", "small")
-        self.before = bits.tool("chevron-up", self.tr("Match before (Shift+F3)"), lambda: self._step(-1), side=16)
+        self.before = bits.tool("chevron-up", self.tr("Previous match (Shift+F3)"), lambda: self._step(-1), side=16)
         self.next = bits.tool("chevron-down", self.tr("Next match (F3)"), lambda: self._step(1), side=16)
         self.close_button = bits.tool("close", self.tr("Close (Esc)"), self.closed.emit, side=16)
         line = bits.row(spacing=4)
@@ -57,7 +57,7 @@ class FindBar(QWidget):
         return self.field.text()
 
     def put(self, text: str) -> None:
-        """Writes it into the field, as somebody who has searched already."""
+        """Puts text into the field, as if the user had searched for it already."""
         self.field.setText(text)
         self._typing.stop()
 
@@ -74,21 +74,21 @@ class FindBar(QWidget):
     def show_looking(self) -> None:
         """There are no matches as yet."""
         self.show_place(0, 0)
-        self.place.setText(self.tr("Looking…"))
+        self.place.setText(self.tr("Searching…"))
 
     def announce(self) -> None:
-        """Has a screen reader say which match one is at; not each time that an answer has grown."""
+        """Makes a screen reader say the current match, but not each time an answer grows."""
         if self.place.text():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, self.place.text()))
 
     def setVisible(self, is_visible: bool) -> None:
-        # Also of a page that is out of sight itself, which is told of no hiding.
+        # Also if the page itself is hidden, in which case no hide event arrives.
         if not is_visible:
             self._typing.stop()
         super().setVisible(is_visible)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Enter and Shift+Enter step; Escape closes: elsewhere in the window it stops answers."""
+        """Enter and Shift+Enter step; Escape closes the bar, although elsewhere it stops answers."""
         if isinstance(event, QKeyEvent):
             is_escape = event.key() == Qt.Key.Key_Escape
             if event.type() == QEvent.Type.ShortcutOverride and is_escape:
@@ -107,7 +107,7 @@ class FindBar(QWidget):
         self.sought.emit(self.text)
 
     def _step(self, step: int) -> None:
-        # What has just been typed is looked for first, and its first match is the next.
+        # A text that was just typed is searched first, and its first match is the next one.
         if self._typing.isActive():
             self._seek()
         else:

@@ -1,4 +1,4 @@
-"""The first page of a new user: put files in, perhaps choose a model, or ask one, and what will never happen."""
+"""The first page of a new user: add files, choose a model or ask one, and a promise of what never happens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FirstRun(QScrollArea):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        # Takes the keyboard from the prompt that is not there yet.
+        # Takes the focus in place of the prompt, which is not there yet.
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.setAccessibleName(self.tr("Welcome"))
         self._cat = QLabel()
@@ -55,7 +55,7 @@ class FirstRun(QScrollArea):
         layout = QVBoxLayout(content)
         layout.setContentsMargins(_MARGIN_PX, _MARGIN_PX, _MARGIN_PX, _MARGIN_PX)
         layout.addStretch(2)
-        # Between stretches and not merely aligned: else its height would be that of the whole page's width.
+        # Between stretches instead of aligned; otherwise its height would be that of the whole page's width.
         layout.addLayout(bits.row(None, column, None))
         layout.addStretch(3)
         self.setWidget(content)
@@ -69,13 +69,13 @@ class FirstRun(QScrollArea):
         self._fit()
 
     def show_model(self, name: str) -> None:
-        """The model that can be asked already, below and without files; "" where there is none."""
+        """The model that can already be asked without files; "" if there is none."""
         if name:
-            self._model.setText(self.tr("%1 can be asked already").replace("%1", name))
-            self._offer.setText(self.tr("Write below. Until there are files, it answers from what it knows."))
+            self._model.setText(self.tr("%1 is ready").replace("%1", name))
+            self._offer.setText(self.tr("Type your question below. Without files, it answers from general knowledge."))
             text = self.tr("Choose another…")
         else:
-            self._model.setText(self.tr("A language model, if you like"))
+            self._model.setText(self.tr("A language model (optional)"))
             self._offer.setText(self.tr("Without one, answers are quotes from your files."))
             text = self.tr("Choose a model…")
         self.choose_model.setText(text)

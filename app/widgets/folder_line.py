@@ -1,4 +1,4 @@
-"""What is linked, in a line: a folder or single files of one, how many, and whether it is watched or out of reach."""
+"""One line for what is linked: a folder, or single files of one; how many, and whether it is watched or away."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
 
+from app.printable import printable
 from app.sentences import joined
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import count_text, file_name, printable
+from app.widgets.figures import count_text, file_name
 from app.widgets.picture import Picture
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class FolderLine(QWidget):
         if folder is not None and folder.absence:
             layout.addLayout(self._absence_line(folder))
         self.setLayout(layout)
-        # Not before it has a parent: it would be a window of its own.
+        # Not before it has a parent, because it would be a window of its own.
         self._show_facts()
 
     @property
@@ -66,17 +67,17 @@ class FolderLine(QWidget):
             files = self.tr("%1 files").replace("%1", count_text(folder.num_documents))
         if folder.absence:
             return files
-        return f"{files} · {self.tr('watched') if folder.is_watched else self.tr('checked from time to time')}"
+        return f"{files} · {self.tr('watched') if folder.is_watched else self.tr('checked periodically')}"
 
     @property
     def absence_sentence(self) -> str:
-        """Why it is out of reach, and that this costs nothing; "" when it is in reach."""
+        """Why it cannot be reached, and that its index is kept; "" when it is in reach."""
         folder = self.linked.folder
         if folder is None or not folder.absence:
             return ""
         if not folder.num_documents:
             return folder.absence
-        return joined(folder.absence, self.tr("What was indexed of it still answers."))
+        return joined(folder.absence, self.tr("Its indexed files can still be searched."))
 
     def menu(self) -> QMenu:
         """What can be done with it."""
@@ -116,5 +117,5 @@ class FolderLine(QWidget):
         menu = self.menu()
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.aboutToHide.connect(lambda: bits.unhover(self._more))
-        # Nobody waits for it here: the line may go while it is open, and takes it along.
+        # Not awaited: the line may go while the menu is open, and takes it along.
         menu.popup(self._more.mapToGlobal(QPoint(0, self._more.height())))

@@ -1,8 +1,8 @@
 r"""Formulas in LaTeX as HTML that Qt can show: letters, signs, scripts, fractions and roots on one line.
 
-Models write `\(x^2 \le \frac{a}{b}\)`, which few people read. What stands above something else is put beside it, with
-brackets where these are needed. Whatever is not known for sure (matrices, cases, macros) is left as it was written: a
-source that somebody can puzzle out is better than a formula that says something else.
+Models write `\(x^2 \le \frac{a}{b}\)`, which few people can read. What stands above something else is put next to it,
+with brackets where needed. Anything unknown (matrices, cases, macros) is left as it was written: a source that a reader
+can work out is better than a formula that says something else.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _RELATION = {"=": "=", "<": "<", ">": ">", ":": ":"}
 _ESCAPED = {"\\%": "%", "\\$": "$", "\\#": "#", "\\&": "&", "\\_": "_", "\\{": "{", "\\}": "}", "\\|": "‖"}
 _DISTANCE = re.compile(r"\[-?[\d.]+\s*(?:pt|em|ex|mm|cm)\]")
 _THIN = "\u2009"
-# What stays together below a stroke though it is several things: a differential, a function of something.
+# What stays together below a fraction bar although it is several things: a differential, a function of something.
 _BINDS = re.compile(r"[d∂]\w[²³]?|[fghFGP]′*\([^()]*\)")
 _NUMBERS = re.compile(r"\d+/\d+")
-# Deeper ones are nobody's formula.
+# No real formula is deeper.
 _MOST_DEPTH = 12
 _MOST_CHARACTERS = 4_000
 
 
 class _Unknown(Exception):
-    """Something that is not shown otherwise than it was written."""
+    """Something that is shown only as it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class _Reader:
             if token == "":
                 raise _Unknown
             if token in ("^", "_", "'"):
-                # Of two in one place nobody knows what is meant.
+                # Two scripts of the same kind in one place are ambiguous.
                 if token in scripts:
                     raise _Unknown
                 scripts |= {token} - {"'"}
@@ -124,7 +124,7 @@ class _Reader:
             token = self._next()
         if token == "{":
             return self.read_until("}")
-        # Of "x^10" LaTeX takes the 1, and whoever wrote it meant both.
+        # Of "x^10" LaTeX takes the 1, but the writer meant both.
         if token in ("", "}", "^", "_", "&", "'") or (token.isdecimal() and len(token) > 1):
             raise _Unknown
         self._go_deeper()
@@ -133,7 +133,7 @@ class _Reader:
         return parts
 
     def _split_digits(self) -> None:
-        """Of two digits each is an argument: with 12 as its next token, it is a half."""
+        """Each of two digits is an argument: with 12 as its next token, it is a half."""
         token = self._peek()
         if token.isdecimal() and len(token) > 1:
             self._tokens[self._place : self._place + 1] = [token[0], token[1:]]
@@ -165,7 +165,7 @@ class _Reader:
             return
         script = _joined(self._argument(), is_tight=True)
         if not script.plain or "<sup>" in script.html or "<sub>" in script.html:
-            # Of a script's script Qt shows nothing but that it is one.
+            # Qt would show a script of a script like a simple one.
             raise _Unknown
         small = script.plain.translate(SUPERSCRIPTS if token == "^" else SUBSCRIPTS)
         mark = "sup" if token == "^" else "sub"
@@ -345,7 +345,7 @@ def _joined(parts: list[_Part], *, is_tight: bool = False) -> _Part:
 
 
 def _told_apart(parts: list[_Part]) -> list[_Part]:
-    """Fractions and roots that something stands beside, as a factor does, in brackets: "1/2mv" divides by all of it."""
+    """Puts fractions and roots with a neighbouring factor into brackets: "1/2mv" reads as a division by all of it."""
     return [_in_brackets(part) if _is_open(parts, place) else part for place, part in enumerate(parts)]
 
 
@@ -382,30 +382,52 @@ _FACTORS_BEHIND = frozenset({"atom", "number", "words", "opening", "function", "
 _LEADS = frozenset({"operator", "relation", "opening", "comma", "break", "sign"})
 
 
+_Kinds = frozenset[str] | None  # None stands for every kind
+
+
+def _kinds(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# What stands between two parts, by the kinds of both; the first line that fits counts, and no line means no gap. None
+# as a gap: it depends on the letters, see `_gap_of_words`.
+_GAPS: tuple[tuple[_Kinds, _Kinds, str | None], ...] = (
+    (_kinds("break space"), None, ""),
+    (None, _kinds("break space"), ""),
+    (_kinds("relation"), _kinds("relation"), ""),
+    (_kinds("relation"), None, " "),
+    (None, _kinds("relation"), " "),
+    (_kinds("sign"), None, ""),
+    (_kinds("operator"), None, _THIN),
+    (None, _kinds("operator"), _THIN),
+    (_kinds("comma"), None, " "),
+    (_kinds("function"), _kinds("opening closing comma"), ""),
+    (_kinds("function"), None, _THIN),
+    (_FACTORS_BEFORE, _kinds("function"), _THIN),
+    (None, _kinds("function"), ""),
+    (_kinds("words"), _kinds("words"), ""),
+    (_kinds("words"), None, None),
+    (None, _kinds("words"), None),
+    (_kinds("number"), _kinds("number"), _THIN),
+    (_kinds("large"), None, _THIN),
+)
+
+
 def _gap(before: _Part | None, part: _Part) -> str:
-    if before is None or "break" in (before.kind, part.kind) or "space" in (before.kind, part.kind):
+    if before is None:
         return ""
-    if before.kind == part.kind == "relation":
-        return ""
-    if "relation" in (before.kind, part.kind):
-        return " "
-    if before.kind == "sign":
-        return ""
-    if "operator" in (before.kind, part.kind):
-        return _THIN
-    if before.kind == "comma":
-        return " "
-    if before.kind == "function":
-        return "" if part.kind in ("opening", "closing", "comma") else _THIN
-    if part.kind == "function":
-        return _THIN if before.kind in _FACTORS_BEFORE else ""
-    if (before.kind == "words") != (part.kind == "words"):
-        # Units and names; a letter by itself, as of a differential, is one of the others.
-        words = before if before.kind == "words" else part
-        is_apart = before.plain[-1].isalnum() and part.plain[0] not in ".,;:!?)-′" and not part.plain[0].isspace()
-        return " " if len(words.plain) > 1 and is_apart else ""
-    if before.kind == part.kind == "number":
-        return _THIN
-    if before.kind == "large":
-        return _THIN
+    for kinds_before, kinds, gap in _GAPS:
+        if _is_among(before.kind, kinds_before) and _is_among(part.kind, kinds):
+            return _gap_of_words(before, part) if gap is None else gap
     return ""
+
+
+def _is_among(kind: str, kinds: _Kinds) -> bool:
+    return kinds is None or kind in kinds
+
+
+def _gap_of_words(before: _Part, part: _Part) -> str:
+    """The gap of units and names; a single letter, such as that of a differential, needs none."""
+    words = before if before.kind == "words" else part
+    is_apart = before.plain[-1].isalnum() and part.plain[0] not in ".,;:!?)-′" and not part.plain[0].isspace()
+    return " " if len(words.plain) > 1 and is_apart else ""

@@ -1,4 +1,4 @@
-"""One repository of the hub that was found by words: what it is called, how many got it, and the button into it."""
+"""One repository of the hub that a search found: its name, how many downloaded it, and the button that opens it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame
 
+from app.printable import printable
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import count_text, printable
+from app.widgets.figures import count_text
 
 if TYPE_CHECKING:
     from engine.protocol import HubRepository
@@ -29,7 +30,7 @@ class HubRepositoryRow(QFrame):
         self._facts = bits.label(" · ".join(self._facts_of(repository)), "small", wraps=True)
         self._facts.setVisible(bool(self._facts.text()))
         self._gated = bits.label(
-            self.tr("Given only to people with an account there who accepted its licence, so it cannot be got here."),
+            self.tr("Requires a Hugging Face account that accepted the licence; cannot be downloaded here."),
             "small",
             wraps=True,
         )
@@ -52,14 +53,14 @@ class HubRepositoryRow(QFrame):
 
     @property
     def is_marked(self) -> bool:
-        """Whether it is said that it cannot be got."""
+        """Whether it is marked as unavailable."""
         return not self._gated.isHidden()
 
     def _facts_of(self, repository: HubRepository) -> list[str]:
         downloads, likes = repository.downloads, repository.likes
         facts = []
         if downloads is not None:
-            words = self.tr("1 download lately") if downloads == 1 else self.tr("%1 downloads lately")
+            words = self.tr("1 recent download") if downloads == 1 else self.tr("%1 recent downloads")
             facts.append(words.replace("%1", count_text(downloads)))
         if likes is not None:
             words = self.tr("1 like") if likes == 1 else self.tr("%1 likes")

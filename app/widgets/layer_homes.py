@@ -56,7 +56,7 @@ def home_name(home: Home) -> str:
     names = {
         "gpu": QCoreApplication.translate("memory", "on the GPU"),
         "pinned": QCoreApplication.translate("memory", "pinned in memory"),
-        "mapped": QCoreApplication.translate("memory", "in memory as its file"),
+        "mapped": QCoreApplication.translate("memory", "memory-mapped"),
         "streamed": QCoreApplication.translate("memory", "streamed from disk"),
         "loading": QCoreApplication.translate("memory", "being read"),
         "evicting": QCoreApplication.translate("memory", "leaving"),

@@ -6,58 +6,35 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QFontMetricsF, QHelpEvent, QHideEvent, QImage, QPainter
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtCore import QEvent, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QPainter
+from PySide6.QtWidgets import QToolTip, QWidget
 
 from app import theme
 from app.sentences import joined
 from app.widgets import layer_homes, memory_picture, memory_tiles
 from app.widgets.layer_homes import HOMES, Home, Layer
 from app.widgets.memory_picture import Stretch
-from app.widgets.move_marks import MoveMarks
+from app.widgets.painted_bar import BAR_PX, MARKS_PX, TICK_SIZE, PaintedBar
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
 
-_STRIP_PX = 40
-_MARKS_PX = 3
-_TICKS_PX = 14
-_TICK_SIZE = 0.78
 _PADDING = 3
 _FIRST = 2
 
 
-class LayerStrip(QWidget):
+class LayerStrip(PaintedBar):
     """Shows where layers are; nothing at all without a model. Repainted only when a layer is elsewhere."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._layers: tuple[Layer, ...] = ()
-        self._picture: tuple[object, QImage] | None = None
-        self._flow = 0
-        self._marks = MoveMarks(self)
-        self._marks.faded.connect(self.update)
-        # It fills its place itself: else all that lies behind it would be painted ten times a second, too.
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.num_pictures = 0
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(self.tr("Layers of the model"))
 
     @property
     def layers(self) -> tuple[Layer, ...]:
         return self._layers
-
-    @property
-    def num_marks(self) -> int:
-        """How many moves are still marked."""
-        return len(self._marks.strengths())
-
-    def sizeHint(self) -> QSize:
-        return QSize(480, _STRIP_PX + 1 + _MARKS_PX + self._ticks_px)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(160, self.sizeHint().height())
 
     def show_layers(self, layers: Sequence[Layer], flow: int = 0) -> None:
         """Shows the layers as they are now; those that are elsewhere than before are marked for a moment.
@@ -90,38 +67,21 @@ class LayerStrip(QWidget):
             return True
         return super().event(event)
 
-    def hideEvent(self, event: QHideEvent) -> None:
-        super().hideEvent(event)
-        self._marks.clear()
-
     def paintEvent(self, _event: QPaintEvent) -> None:
         if not self._layers:
             return
         painter = QPainter(self)
         painter.fillRect(self.rect(), QColor(theme.current().surface))
-        with memory_picture.rounded(painter, self._strip_rect(), self._strip_picture()):
+        with memory_picture.rounded(painter, self._bar_rect(), self._kept_picture(self._stretches, colour_table)):
             self._paint_words(painter)
         self._paint_marks(painter)
         if not self._has_room_for_numbers():
             self._paint_ticks(painter)
         painter.end()
 
-    def _strip_rect(self) -> QRectF:
-        return QRectF(0, 0, self.width(), _STRIP_PX)
-
     @property
     def _cell_px(self) -> float:
         return self.width() / max(1, len(self._layers))
-
-    def _strip_picture(self) -> QImage:
-        look, ratio = theme.current(), self.devicePixelRatioF()
-        width, height = max(1, round(self.width() * ratio)), max(1, round(_STRIP_PX * ratio))
-        key = (width, height, look.name)
-        if self._picture is None or self._picture[0] != key:
-            self.num_pictures += 1
-            picture = memory_picture.indices(self._stretches(width), width, height, ratio, self._flow)
-            self._picture = (key, memory_picture.image(picture, colour_table(look)))
-        return self._picture[1]
 
     def _stretches(self, width: int) -> list[Stretch]:
         count = len(self._layers)
@@ -134,16 +94,16 @@ class LayerStrip(QWidget):
         """Number and letter, as far as there is room; where there is none for numbers, every tenth is a tick below."""
         look, cell = theme.current(), self._cell_px
         has_numbers = self._has_room_for_numbers()
-        small = self._font(0.8)
+        small = self._small_font(0.8)
         metrics = QFontMetricsF(small)
         inks = {home: ink(home, look) for home in HOMES}
         fitting = {home for home in HOMES if metrics.horizontalAdvance(layer_homes.letter_of(home)) + 1 <= cell}
         painter.setFont(small)
-        half = _STRIP_PX / 2
+        half = BAR_PX / 2
         for place, layer in enumerate(self._layers):
             letter = layer_homes.letter_of(layer.home)
             painter.setPen(inks[layer.home])
-            box = QRectF(place * cell, 0, cell - 1, _STRIP_PX)
+            box = QRectF(place * cell, 0, cell - 1, BAR_PX)
             if has_numbers:
                 number = QRectF(box.left(), 3, box.width(), half - 2)
                 painter.drawText(number, Qt.AlignmentFlag.AlignCenter, str(layer.index))
@@ -152,32 +112,23 @@ class LayerStrip(QWidget):
                 painter.drawText(box, Qt.AlignmentFlag.AlignCenter, letter)
 
     def _has_room_for_numbers(self) -> bool:
-        return QFontMetricsF(self._font(0.8)).horizontalAdvance("88") + 2 * _PADDING <= self._cell_px
+        return QFontMetricsF(self._small_font(0.8)).horizontalAdvance("88") + 2 * _PADDING <= self._cell_px
 
     def _paint_marks(self, painter: QPainter) -> None:
         colour = QColor(theme.current().accent)
         for mark, strength in self._marks.strengths():
             colour.setAlphaF(min(1.0, strength * 1.5))
             left, right = mark.start * self.width(), mark.end * self.width()
-            painter.fillRect(QRectF(left, _STRIP_PX + 1, right - left - 1, _MARKS_PX), colour)
+            painter.fillRect(QRectF(left, BAR_PX + 1, right - left - 1, MARKS_PX), colour)
 
     def _paint_ticks(self, painter: QPainter) -> None:
-        painter.setFont(self._font(_TICK_SIZE))
+        painter.setFont(self._small_font(TICK_SIZE))
         painter.setPen(QColor(theme.current().faint))
-        top = _STRIP_PX + 1 + _MARKS_PX
+        top = BAR_PX + 1 + MARKS_PX
         for place, layer in enumerate(self._layers):
             if layer.index % 10 == 0:
                 box = QRectF(place * self._cell_px, top, max(24.0, self._cell_px * 3), self._ticks_px)
                 painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, str(layer.index))
-
-    @property
-    def _ticks_px(self) -> int:
-        return max(_TICKS_PX, QFontMetrics(self._font(_TICK_SIZE)).height())
-
-    def _font(self, factor: float) -> QFont:
-        made = self.font()
-        made.setPointSizeF(made.pointSizeF() * factor)
-        return made
 
     def _description(self) -> str:
         """Runs of layers with one home: `Layers 0 to 3: pinned in memory.`."""

@@ -120,7 +120,7 @@ class _Cells(QStyledItemDelegate):
         return super().editorEvent(event, model, option, index)
 
     def _offered(self, document: Document, row: int) -> Help | None:
-        # That a waiting file could be next is said where one looks at it, not on ten thousand rows at once.
+        # The offer to index a file next is shown on the row under the mouse only, not on ten thousand rows at once.
         offered = help_for(document)
         return None if offered == "next" and row != self._table.hovered_row else offered
 
@@ -153,10 +153,10 @@ class _Header(QHeaderView):
 
 
 class LibraryTable(QTableView):
-    """A view of DocumentsTable. What is wished for documents is told by signals; a click on help tells it too."""
+    """A view of DocumentsTable. Wishes about documents are reported by signals, a click on a link of help included."""
 
     open_wanted = Signal(object)  # a Document
-    show_wanted = Signal(object)  # a Document, among the files beside it
+    show_wanted = Signal(object)  # a Document, to be shown in its folder
     ask_wanted = Signal(object)  # paths
     help_wanted = Signal(str, object)  # a Help, paths
     reindex_wanted = Signal(object)  # paths
@@ -205,9 +205,6 @@ class LibraryTable(QTableView):
     def selected_documents(self) -> list[Document]:
         rows = (self.document_at(index.row()) for index in self.selectionModel().selectedRows())
         return [document for document in rows if document is not None]
-
-    def selected_paths(self) -> list[str]:
-        return [document.path for document in self.selected_documents()]
 
     def menu_for(self, documents: list[Document]) -> QMenu:
         """What can be done with the selected documents."""
@@ -262,7 +259,7 @@ class LibraryTable(QTableView):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        # While a window is taken apart, what it shows may have gone before it.
+        # While a window is destroyed, its model may go before it.
         if event.type() == QEvent.Type.FontChange and self._documents is not None and self.model() is not None:
             self._fit()
 
@@ -302,7 +299,7 @@ class LibraryTable(QTableView):
                     self.update(self.model().index(changed, HELP))
 
     def _enter(self, documents: list[Document], shows: Qt.KeyboardModifier) -> None:
-        """Helps where that is possible, else opens or shows what is selected; of several files none is meant."""
+        """Helps if that is possible, otherwise opens or shows the selected file; several files are ambiguous."""
         helps = {} if shows else helps_for(documents)
         if helps:
             offered, paths = next(iter(helps.items()))
@@ -312,7 +309,7 @@ class LibraryTable(QTableView):
 
     def _on_double_clicked(self, index: QModelIndex) -> None:
         document = self.document_at(index.row())
-        # What is a link is one at the second click, too.
+        # A double click on a link counts as clicks on the link.
         if document is not None and not (index.column() == HELP and help_for(document) is not None):
             self.open_wanted.emit(document)
 

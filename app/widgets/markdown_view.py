@@ -80,7 +80,7 @@ class MarkdownView(QWidget):
             began, piece = time.monotonic(), "".join(self._pending)
             self._pending.clear()
             self._show_from(self._stream.append(piece))
-            # A fence or a list is one block, which is made anew each time: never for more than a fifth of the time.
+            # A fence or a list is one block, which is rendered again each time: for no more than a fifth of the time.
             self._timer.setInterval(max(COALESCE_MS, round(4000 * (time.monotonic() - began))))
 
     def _show_from(self, first: int) -> None:

@@ -5,41 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, QTimer
 from PySide6.QtGui import (
     QColor,
-    QFont,
-    QFontMetrics,
     QFontMetricsF,
     QHelpEvent,
-    QHideEvent,
-    QImage,
     QPainter,
     QPaintEvent,
     QPen,
     QPolygonF,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QToolTip, QWidget
 
 from app import theme
 from app.models.memory_moves import Move
 from app.tips import plain_tip
 from app.widgets import memory_picture, memory_tiles
 from app.widgets.figures import bytes_text
+from app.widgets.memory_picture import Stretch
 from app.widgets.memory_scale import KNEE, Scale
 from app.widgets.memory_tiles import Tile
 from app.widgets.memory_words import kind_name, sentence
-from app.widgets.move_marks import MoveMarks
+from app.widgets.painted_bar import BAR_PX, MARKS_PX, TICK_SIZE, PaintedBar
 from app.widgets.tier_names import tier_name
 
 if TYPE_CHECKING:
     from app.models.cell_use import CellUse
     from engine.protocol import TierSnapshot
 
-LANE_PX = 40
-_MARKS_PX = 3
-_TICKS_PX = 16
-_TICK_SIZE = 0.78
 _LABEL_PADDING = 6
 _TICK_GAP_PX = 10
 _LEAST_LABEL_PX = 12
@@ -49,11 +42,10 @@ _DESCRIBED_MS = 1000
 _TOLERANCE = 1.02
 
 
-class MemoryLane(QWidget):
-    """Paints `TierSnapshot`s; repainted only when the snapshot is another one, or the budget.
+class MemoryLane(PaintedBar):
+    """Paints a `TierSnapshot`; repainted only when the snapshot or the budget is another."""
 
-    `num_pictures` counts how often the tiles were computed anew; tests hold the promise to it.
-    """
+    TICKS_PX, TICKS_PADDING_PX = 16, 2
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -62,18 +54,10 @@ class MemoryLane(QWidget):
         self._scale: Scale | None = None
         self._tiles: tuple[Tile, ...] = ()
         self._shown: tuple[int, tuple[Tile, ...]] = (-1, ())
-        self._picture: tuple[object, QImage] | None = None
         self._wished: int | None = None
-        self._flow = 0
-        self._marks = MoveMarks(self)
-        self._marks.faded.connect(self.update)
-        # It fills its place itself: else all that lies behind it would be painted ten times a second, too.
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        # Nobody listens to ten descriptions a second.
+        # A screen reader cannot use ten descriptions a second.
         self._described = QTimer(self, singleShot=True, interval=_DESCRIBED_MS)
         self._described.timeout.connect(lambda: self.setAccessibleDescription(self._description()))
-        self.num_pictures = 0
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(self.tr("Memory lane"))
 
     @property
@@ -91,17 +75,6 @@ class MemoryLane(QWidget):
         if self._wished is not None:
             return self._wished
         return self._tier.budget_bytes if self._tier is not None else None
-
-    @property
-    def num_marks(self) -> int:
-        """How many moves are still marked."""
-        return len(self._marks.strengths())
-
-    def sizeHint(self) -> QSize:
-        return QSize(480, LANE_PX + 1 + _MARKS_PX + self._ticks_px)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(160, self.sizeHint().height())
 
     def show_tier(
         self,
@@ -130,7 +103,7 @@ class MemoryLane(QWidget):
         self.update()
 
     def show_wish(self, budget_bytes: int | None) -> None:
-        """Shows where the budget would be while it is being chosen; None shows where it is."""
+        """Shows where the budget would be while the user moves it; None shows the real one."""
         if budget_bytes != self._wished:
             self._wished = budget_bytes
             self.update()
@@ -155,22 +128,16 @@ class MemoryLane(QWidget):
             return True
         return super().event(event)
 
-    def hideEvent(self, event: QHideEvent) -> None:
-        super().hideEvent(event)
-        self._marks.clear()
-
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.fillRect(self.rect(), QColor(theme.current().surface))
-        with memory_picture.rounded(painter, self._lane_rect(), self._lane_picture()):
+        picture = self._kept_picture(self._stretches, memory_picture.colour_table)
+        with memory_picture.rounded(painter, self._bar_rect(), picture):
             self._paint_labels(painter)
         if self._scale is not None:
             self._paint_marks(painter)
             self._paint_ticks(painter, self._scale)
         painter.end()
-
-    def _lane_rect(self) -> QRectF:
-        return QRectF(0, 0, self.width(), LANE_PX)
 
     def _mark(self, before: Sequence[Tile], moves: Sequence[Move]) -> None:
         if not moves or not self.isVisible() or self._tier is None:
@@ -183,16 +150,8 @@ class MemoryLane(QWidget):
             if tile is not None:
                 self._marks.add(tile.start, tile.end, has_gone=has_gone)
 
-    def _lane_picture(self) -> QImage:
-        look, ratio = theme.current(), self.devicePixelRatioF()
-        width, height = max(1, round(self.width() * ratio)), max(1, round(LANE_PX * ratio))
-        key = (width, height, look.name)
-        if self._picture is None or self._picture[0] != key:
-            self.num_pictures += 1
-            parts = memory_picture.stretches(self.shown_tiles, width)
-            picture = memory_picture.indices(parts, width, height, ratio, self._flow)
-            self._picture = (key, memory_picture.image(picture, memory_picture.colour_table(look)))
-        return self._picture[1]
+    def _stretches(self, width: int) -> list[Stretch]:
+        return memory_picture.stretches(self.shown_tiles, width)
 
     def _paint_labels(self, painter: QPainter) -> None:
         painter.setFont(self._small_font())
@@ -208,15 +167,15 @@ class MemoryLane(QWidget):
                 and metrics.horizontalAdvance(text) + _LABEL_PADDING <= width
             ):
                 painter.setPen(memory_picture.ink_on(QColor(look.owners[tile.kind])))
-                painter.drawText(QRectF(left, 0, width - 1, LANE_PX), Qt.AlignmentFlag.AlignCenter, text)
+                painter.drawText(QRectF(left, 0, width - 1, BAR_PX), Qt.AlignmentFlag.AlignCenter, text)
 
     def _paint_marks(self, painter: QPainter) -> None:
         """What came has a bar below it, where something left there is an open one."""
-        look, top = theme.current(), LANE_PX + 1.0
+        look, top = theme.current(), BAR_PX + 1.0
         for mark, strength in self._marks.strengths():
             colour = QColor(look.muted if mark.has_gone else look.accent)
             colour.setAlphaF(min(1.0, strength * 1.5))
-            bar = QRectF(mark.start * self.width(), top, max(3.0, (mark.end - mark.start) * self.width()), _MARKS_PX)
+            bar = QRectF(mark.start * self.width(), top, max(3.0, (mark.end - mark.start) * self.width()), MARKS_PX)
             if mark.has_gone:
                 painter.setPen(QPen(colour, 1, Qt.PenStyle.DotLine))
                 painter.drawLine(bar.bottomLeft(), bar.bottomRight())
@@ -225,7 +184,7 @@ class MemoryLane(QWidget):
 
     def _paint_ticks(self, painter: QPainter, scale: Scale) -> None:
         look = theme.current()
-        painter.setFont(self._small_font(_TICK_SIZE))
+        painter.setFont(self._small_font(TICK_SIZE))
         taken = [self._paint_budget(painter, scale)]
         painter.setPen(QColor(look.faint))
         ticks = scale.ticks()
@@ -239,7 +198,7 @@ class MemoryLane(QWidget):
 
     def _paint_knee(self, painter: QPainter) -> None:
         """Beyond it the lane is compressed: a zigzag, as on an axis that is broken."""
-        x, step = KNEE * self.width(), LANE_PX / 8
+        x, step = KNEE * self.width(), BAR_PX / 8
         line = QPolygonF([QPointF(x + (2.5 if n % 2 else -2.5), n * step) for n in range(9)])
         painter.setPen(QPen(QColor(theme.current().surface), 4))
         painter.drawPolyline(line)
@@ -256,12 +215,12 @@ class MemoryLane(QWidget):
         colour = QColor(look.bad if is_over else look.text)
         x = min(max(scale.fraction(budget) * self.width(), 1.5), self.width() - 1.5)
         painter.setPen(QPen(QColor(look.surface), 4))
-        painter.drawLine(QPointF(x, 0), QPointF(x, LANE_PX))
+        painter.drawLine(QPointF(x, 0), QPointF(x, BAR_PX))
         painter.setPen(QPen(colour, 2))
-        painter.drawLine(QPointF(x, 0), QPointF(x, LANE_PX + 3))
+        painter.drawLine(QPointF(x, 0), QPointF(x, BAR_PX + 3))
         painter.setBrush(colour)
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.drawPolygon(QPolygonF([QPointF(x - 4, LANE_PX + 5), QPointF(x + 4, LANE_PX + 5), QPointF(x, LANE_PX)]))
+        painter.drawPolygon(QPolygonF([QPointF(x - 4, BAR_PX + 5), QPointF(x + 4, BAR_PX + 5), QPointF(x, BAR_PX)]))
         text = self.tr("budget %1").replace("%1", bytes_text(budget))
         place = self._text_place(painter, text, x)
         painter.setPen(colour)
@@ -272,23 +231,14 @@ class MemoryLane(QWidget):
         """Room for a tick's words around `x`, inside the widget."""
         width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 2
         left = min(max(0.0, x - width / 2), self.width() - width)
-        return QRectF(left, LANE_PX + 1 + _MARKS_PX + 2, width, self._ticks_px - 2)
-
-    @property
-    def _ticks_px(self) -> int:
-        return max(_TICKS_PX, QFontMetrics(self._small_font(_TICK_SIZE)).height() + 2)
-
-    def _small_font(self, factor: float = 0.82) -> QFont:
-        small = self.font()
-        small.setPointSizeF(small.pointSizeF() * factor)
-        return small
+        return QRectF(left, BAR_PX + 1 + MARKS_PX + 2, width, self._ticks_px - 2)
 
     def _describe(self) -> None:
         self.setAccessibleDescription(self._description())
         self._described.start()
 
     def _description(self) -> str:
-        # Who wants each of hundreds of shards by itself has the table.
+        # The table lists each of the hundreds of shards by itself.
         told = [sentence(tile) for tile in memory_tiles.merged(self._tiles, lambda _tile: True, fewest=_MOST_TOLD + 1)]
         if (budget := self.budget_bytes) is not None:
             told.append(self.tr("Budget: %1").replace("%1", bytes_text(budget)))

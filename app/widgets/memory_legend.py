@@ -59,7 +59,7 @@ class MemoryLegend(QWidget):
         for kind in range(NUM_KINDS):
             if kind in self._seen:
                 self._add(_owner_painter(kind), kind_name(kind))
-        # What layers are told by, other tiles need not be told by again.
+        # States that layers explain are not explained again for other tiles.
         told = {layer_homes.state_of(home) for home in HOMES if home in self._seen}
         for state in _STATES:
             if state in self._seen and not told & {state}:
@@ -70,7 +70,7 @@ class MemoryLegend(QWidget):
         self.updateGeometry()
 
     def entries(self) -> tuple[str, ...]:
-        """What is told, in words."""
+        """The entries, in words."""
         return tuple(swatch.accessibleDescription() for swatch in self.findChildren(Swatch) if swatch.isVisibleTo(self))
 
     def _add(self, paint: Callable[[QPainter, QRectF], None], words: str) -> None:
@@ -84,7 +84,7 @@ def _owner_painter(kind: int) -> Callable[[QPainter, QRectF], None]:
 
 
 def _state_painter(state: TileState) -> Callable[[QPainter, QRectF], None]:
-    """A pattern is told on the model's colour, and means the same on every other."""
+    """A pattern is shown in the model's colour, and means the same in every other."""
 
     def paint(painter: QPainter, box: QRectF) -> None:
         solid = memory_picture.colour_index(MODEL, 0)

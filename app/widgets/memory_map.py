@@ -41,7 +41,7 @@ class MemoryMap(QWidget):
         self._flow = 0
         self._lanes: list[tuple[QWidget, QLabel, QLabel, MemoryLane]] = []
         self.strip = LayerStrip()
-        self._layers_words, self._layers_title, self._layers_figures = self._make_words(self.tr("Model layers"))
+        self._layers_words, _title, self._layers_figures = self._make_words(self.tr("Model layers"))
         self.moves = MovesLine()
         self.legend = MemoryLegend()
         self._layout = QVBoxLayout(self)
@@ -67,13 +67,13 @@ class MemoryMap(QWidget):
         *,
         is_streaming: bool = False,
     ) -> None:
-        """Shows who holds what now.
+        """Shows what each owner holds now.
 
         Args:
-            tiers: As a snapshot has them.
-            cells: Who uses the cells of the context.
-            moves: What moved since the last time: marked and told for a moment.
-            is_streaming: Layers are being read from the disk just now; they are seen to move.
+            tiers: The tiers of a snapshot.
+            cells: Which chats use the cells of the context.
+            moves: What moved since the last snapshot: marked and described for a moment.
+            is_streaming: Layers are being read from the disk right now, and are shown moving.
         """
         self.moves.show_streaming(is_streaming)
         if (tuple(tiers), cells) == (self._tiers, self._cells) and not is_streaming:
@@ -146,6 +146,6 @@ class MemoryMap(QWidget):
 
 
 def _say(label: QLabel, text: str) -> None:
-    """Only what is new: any text that is set has the whole page laid out again."""
+    """Only changes: setting any text lays out the whole page again."""
     if label.text() != text:
         label.setText(text)

@@ -1,7 +1,7 @@
-"""Lanes of memory as pictures of colour indices, made by numpy: as quick for two thousand tiles as for ten.
+"""Lanes of memory as pictures of colour indices, made by numpy: as fast for two thousand tiles as for ten.
 
-Each state has a pattern of its own, so that nobody needs to tell colours apart: solid is in place, diagonal stripes
-stream, rising lines come, falling diagonals leave, dots are room that is held.
+Each state has a pattern of its own, so that it can be told without colours: solid is in place, diagonal stripes stream,
+rising lines load, falling diagonals leave, dots are reserved.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter, QPainterPath
 
 from app import theme
-from app.widgets.memory_tiles import NUM_KINDS, OTHER, Tile, TileState
+from app.widgets.memory_tiles import OTHER, Tile, TileState
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,6 @@ _FIRST = 2
 # Of each kind: two shades that alternate from tile to tile, so that neighbours can be told apart, and a pale one.
 _SHADES = 3
 PALE = 2
-NUM_COLOURS = _FIRST + _SHADES * NUM_KINDS
 # Narrower tiles have no gap after them: they would be nothing but gap.
 _MIN_GAPPED_PIXELS = 5
 _PATTERNS: tuple[TileState, ...] = ("resident", "streaming", "loading", "evicting", "reserved")

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QSortFilterProxyModel, Qt
-from PySide6.QtGui import QHideEvent, QPainter, QResizeEvent, QShowEvent
+from PySide6.QtCore import QSortFilterProxyModel, Qt
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QComboBox,
     QFrame,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QTableView,
     QWidget,
 )
 
@@ -22,17 +17,17 @@ from app.widgets import bits
 from app.widgets.figures import WIDEST_BYTES, bytes_text
 from app.widgets.memory_tiles import KIND_NAMES, kind_of
 from app.widgets.memory_words import kind_name, state_name
+from app.widgets.row_table import Index, RowCells, RowTable
 from app.widgets.tier_names import tier_name
 
 if TYPE_CHECKING:
     from app.models.memory_table import MemoryRow, MemoryTable
 
 _ROW_PX, _ROW_PADDING_PX = 32, 12
-# What the style leaves free beside a cell's text, and what the arrow beside a title takes.
+# What the style leaves free next to a cell's text, and what the arrow next to a title takes.
 _CELL_PADDING_PX = 24
 _TIER_LETTERS, _WHAT_LETTERS = 20, 16
 _STATES = ("resident", "streaming", "loading", "evicting")
-Index = QModelIndex | QPersistentModelIndex
 
 
 def owner_text(row: MemoryRow) -> str:
@@ -52,7 +47,7 @@ class MemoryOrder(QSortFilterProxyModel):
         return self._memory.row(self.mapToSource(self.index(row, 0)).row())
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """What people read, and what is read to them, is the same."""
+        """The displayed text is also the accessible text."""
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole) and index.isValid():
             return cell_text(self.memory_row(index.row()), index.column())
         return super().data(index, role)
@@ -62,33 +57,15 @@ class MemoryOrder(QSortFilterProxyModel):
         return _key(one, left.column()) < _key(other, left.column())
 
 
-class _Cells(QStyledItemDelegate):
-    """Without the dotted frame around the cell that has the keyboard: its row is marked."""
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        option.state &= ~QStyle.StateFlag.State_HasFocus
-        super().paint(painter, option, index)
-
-
-class MemoryTableView(QTableView):
+class MemoryTableView(RowTable):
     """A view of the model's MemoryTable; a click on a column's title sorts by it, again the other way round."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.order: MemoryOrder | None = None
-        self.setItemDelegate(_Cells(self))
+        self.setItemDelegate(RowCells(self))
         self.setAccessibleName(self.tr("Memory as a table"))
-        self.setShowGrid(False)
-        self.setTabKeyNavigation(False)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.verticalHeader().hide()
         self._fit_rows()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit_rows()
-            self._fit_columns()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -98,7 +75,7 @@ class MemoryTableView(QTableView):
         self.verticalHeader().setDefaultSectionSize(max(_ROW_PX, self.fontMetrics().height() + _ROW_PADDING_PX))
 
     def _fit_columns(self) -> None:
-        """Room for the widest that is told, whatever font and language make of it; names of devices may be cut."""
+        """Room for the widest text, in any font and language; names of devices may be cut."""
         metrics = self.fontMetrics()
         owners = (metrics.horizontalAdvance(kind_name(kind)) for kind in range(len(KIND_NAMES)))
         states = (metrics.horizontalAdvance(state_name(state)) for state in _STATES)
@@ -112,7 +89,7 @@ class MemoryTableView(QTableView):
         self._fit_what()
 
     def _fit_what(self) -> None:
-        """What it is for takes the room that is left; where there is none, one scrolls to the other columns."""
+        """The content column takes the remaining room; if there is none, the table scrolls to the other columns."""
         others = sum(self.columnWidth(column) for column in (TIER, OWNER, BYTES, STATE))
         least = _WHAT_LETTERS * self.fontMetrics().averageCharWidth() + _CELL_PADDING_PX
         self.setColumnWidth(WHAT, max(least, self.viewport().width() - others))
@@ -120,10 +97,7 @@ class MemoryTableView(QTableView):
     def show_memory(self, memory: MemoryTable) -> None:
         self.order = MemoryOrder(memory, self)
         self.setModel(self.order)
-        header = self.horizontalHeader()
-        header.setHighlightSections(False)
-        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        self._plain_header().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         self.setSortingEnabled(True)
         self._fit_columns()
 
@@ -133,7 +107,7 @@ class MemoryTableView(QTableView):
 
 
 class MemoryTablePane(QFrame):
-    """The table, and a choice of its order for those who have no mouse."""
+    """The table, and a list of its orders for users without a mouse."""
 
     def __init__(self, memory: MemoryTable, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -150,7 +124,7 @@ class MemoryTablePane(QFrame):
             (self.tr("As on the map"), -1, Qt.SortOrder.AscendingOrder),
             (self.tr("Most bytes first"), BYTES, Qt.SortOrder.DescendingOrder),
             (self.tr("By owner"), OWNER, Qt.SortOrder.AscendingOrder),
-            (self.tr("What moves first"), STATE, Qt.SortOrder.DescendingOrder),
+            (self.tr("Moving first"), STATE, Qt.SortOrder.DescendingOrder),
         ):
             self.sorting.addItem(name, (column, order))
         self.sorting.activated.connect(self._on_order)

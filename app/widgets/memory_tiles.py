@@ -33,9 +33,9 @@ KIND_NAMES: tuple[str, ...] = (
     str(QT_TRANSLATE_NOOP("memory", "Context (KV cells)")),
     str(QT_TRANSLATE_NOOP("memory", "Index")),
     str(QT_TRANSLATE_NOOP("memory", "Embedder")),
-    str(QT_TRANSLATE_NOOP("memory", "Read before, kept")),
-    str(QT_TRANSLATE_NOOP("memory", "Models that wait")),
-    str(QT_TRANSLATE_NOOP("memory", "Ragdoll and work space")),
+    str(QT_TRANSLATE_NOOP("memory", "Prompt cache")),
+    str(QT_TRANSLATE_NOOP("memory", "Waiting models")),
+    str(QT_TRANSLATE_NOOP("memory", "Ragdoll and buffers")),
     str(QT_TRANSLATE_NOOP("memory", "Everything else")),
 )
 # Ten snapshots a second hold the same hundreds of spans, of which a few are others than before.

@@ -27,7 +27,7 @@ def state_name(state: str) -> str:
         "streaming": _tr("streaming"),
         "loading": _tr("loading"),
         "evicting": _tr("leaving"),
-        "reserved": _tr("held for what comes"),
+        "reserved": _tr("reserved"),
     }
     return names.get(state, state)
 

@@ -10,9 +10,10 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app import theme
+from app.printable import printable
 from app.tips import plain_tip
 from app.widgets import bits
-from app.widgets.figures import file_name, printable
+from app.widgets.figures import file_name
 
 if TYPE_CHECKING:
     from app.models.chat_model import ChatModel
@@ -103,7 +104,7 @@ def fault_of(chat: ChatModel) -> Fault | None:
     if told.state == "failed":
         return Fault(_tr("%1 could not be loaded"), told.sentence)
     if chat.is_missing:
-        # As long as its file is there, it answers; but whoever took it off may not want that.
+        # As long as its file exists, it answers; but the user who removed it from the list may not want that.
         words = _tr("The model of this chat, %1, is no longer on the list of models.")
         sentence = words.replace("%1", file_name(chat.path))
         return Fault(_tr("%1 is not on the list"), sentence, ("warning", "warn"))
@@ -143,7 +144,7 @@ class ModelPopup(QWidget):
         if chat.models:
             layout.addWidget(self._whose())
         layout.addWidget(self._list(parent.window().height() // 2) if chat.models else self._no_models())
-        self.get_model = bits.button(self.tr("Get a model…"), "ghost", "drop", self._on_get_model)
+        self.get_model = bits.button(self.tr("Download a model…"), "ghost", "drop", self._on_get_model)
         self.open_file = bits.button(self.tr("Open a GGUF file…"), "ghost", "plus", self._on_open_file)
         self.use_none = bits.button(self.tr("No model: answer with quotes only"), "ghost", "quote", self._on_none)
         self.use_none.setEnabled(bool(chat.path) or chat.told.state != "none")
@@ -153,7 +154,7 @@ class ModelPopup(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        # Words that take two lines at this width ask for one as long as nobody names the width.
+        # Words that need two lines at this width ask for one until the width is fixed.
         self.resize(self.width(), self.heightForWidth(self.width()))
 
     def hideEvent(self, event: QHideEvent) -> None:

@@ -8,11 +8,12 @@ from PySide6.QtCore import QCoreApplication, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
 
 from app import theme
+from app.printable import printable
 from app.sentences import listed
 from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import bytes_text, count_text, file_name, printable, seconds_text
+from app.widgets.figures import bytes_text, count_text, file_name, seconds_text
 from app.widgets.picture import Picture
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class ModelRow(QFrame):
     forget_wanted = Signal(object)  # path
     delete_wanted = Signal(object)  # the ModelEntry
     unload_wanted = Signal()
-    allow_wanted = Signal()  # what the offer says may be lost
+    allow_wanted = Signal()  # the user accepts the loss that the offer names
 
     entry: ModelEntry
 
@@ -60,13 +61,13 @@ class ModelRow(QFrame):
         self.forget.setVisible(can_forget)
 
     def show_entry(self, entry: ModelEntry, is_current: bool, state: str = "", file: str = "") -> None:
-        """Shows what is new of the model in its place: who is choosing layers, or has the keyboard here, keeps both.
+        """Updates the row in place: a user who is choosing layers, or has the focus here, keeps both.
 
         Args:
-            entry: What is known of it.
+            entry: What is known of the model.
             is_current: It is the one that answers.
-            state: What else is to be said of it.
-            file: What tells its file from those of other models, where that is more than its name.
+            state: A further remark.
+            file: What tells its file from those of other models, if that takes more than its name.
         """
         if (entry, is_current, state, file) == self._shown:
             return
@@ -85,7 +86,7 @@ class ModelRow(QFrame):
 
     def _facts(self) -> str:
         entry = self.entry
-        # Two files of one model, squeezed differently, have the same name inside.
+        # Two files of one model with different quantization have the same name inside.
         facts = [self._file if entry.name else "", entry.architecture]
         facts.append(bytes_text(entry.file_bytes) if entry.file_bytes else "")
         if entry.num_layers:
@@ -103,8 +104,8 @@ class ModelRow(QFrame):
     def _make_offer(self) -> QWidget:
         """What losing a little would give, and the button that allows it."""
         self.allow = bits.button(self.tr("Allow it"), "link", clicked=self.allow_wanted.emit)
-        self.allow.setAccessibleName(self.tr("Allow it for want of memory"))
-        self.allow.setToolTip(self.tr("Holds for any model that has no room otherwise; the Memory page takes it back."))
+        self.allow.setAccessibleName(self.tr("Allow it when memory is low"))
+        self.allow.setToolTip(self.tr("Applies to every model that would not fit; undo it on the Memory page."))
         self._offer_words = bits.label("", wraps=True)
         line = bits.row(Picture("info", "accent", 18), spacing=10)
         line.addWidget(self._offer_words, 1)
@@ -125,7 +126,7 @@ class ModelRow(QFrame):
         self.layers.setValue(AUTOMATIC)
         self.layers.setToolTip(self.tr("How many layers to put on the GPU"))
         bits.tame(self.layers)
-        self.forget = bits.button(self.tr("Forget"), "ghost", clicked=self._on_forget)
+        self.forget = bits.button(self.tr("Remove from list"), "ghost", clicked=self._on_forget)
         self.unload = bits.button(self.tr("Unload"), "plain", clicked=self.unload_wanted.emit)
         self.use = bits.button(self.tr("Use"), "primary", clicked=self._on_use)
         return bits.row(self._layers_words, self.layers, None, self.forget, self.unload, self.use, spacing=8)
@@ -147,7 +148,7 @@ class ModelRow(QFrame):
 
     def _show_actions(self, is_current: bool) -> None:
         entry = self.entry
-        # Who hears the buttons one by one has no other way to tell the files of one model apart.
+        # A screen reader reads the buttons one by one, so each names its file.
         spoken = listed((entry.name, self._file))
         for widget in (self._layers_words, self.layers):
             widget.setVisible(entry.has_gpu and not entry.problem)
@@ -155,7 +156,7 @@ class ModelRow(QFrame):
         self.layers.setSpecialValueText(self.tr("As planned (%1)").replace("%1", str(entry.planned_gpu_layers)))
         self.layers.setAccessibleName(self.tr("Layers of %1 on the GPU").replace("%1", spoken))
         self._show_forget(spoken)
-        self.use.setText(self.tr("Load again") if is_current else self.tr("Use"))
+        self.use.setText(self.tr("Reload") if is_current else self.tr("Use"))
         self.use.setAccessibleName(self.tr("Use %1").replace("%1", spoken))
         self.use.setEnabled(not entry.problem)
         theme.restyle(self.use, kind="plain" if is_current else "primary")
@@ -165,13 +166,13 @@ class ModelRow(QFrame):
         self.unload.setVisible(is_current)
 
     def _show_forget(self, spoken: str) -> None:
-        """What was got is deleted, where it would only take room; a file of one's own stays."""
+        """A downloaded model is deleted, because its file would only take room; the user's own file stays."""
         if num_bytes := self.entry.deletable_bytes:
             text, named = self.tr("Delete file…"), self.tr("Delete the file of %1")
-            tip = self.tr("Deletes it, and frees %1").replace("%1", bytes_text(num_bytes))
+            tip = self.tr("Deletes it and frees %1").replace("%1", bytes_text(num_bytes))
         else:
-            text, named = self.tr("Forget"), self.tr("Forget %1")
-            tip = self.tr("Takes it off this list; the file stays")
+            text, named = self.tr("Remove from list"), self.tr("Remove %1 from the list")
+            tip = self.tr("The file stays where it is")
         self.forget.setText(text)
         self.forget.setToolTip(tip)
         self.forget.setAccessibleName(named.replace("%1", spoken))
@@ -197,7 +198,7 @@ def speed_chips(entry: ModelEntry) -> tuple[tuple[str, bits.Tone], ...]:
     if entry.tokens_per_s <= 0:
         return ()
     rate = entry.tokens_per_s
-    # As exactly as in the sentence below: two figures for one thing look like two things.
+    # As exact as in the sentence below, because two figures for one thing look like two things.
     figure = count_text(rate) if rate >= 3 else f"{rate:.1f}" if rate >= 0.1 else f"{rate:.2f}"
     tone: bits.Tone = "good" if rate >= _FLUENT_PER_S else "plain" if rate >= _SLOW_PER_S else "warn"
     chips: list[tuple[str, bits.Tone]] = [(_tr("about %1 tokens/s").replace("%1", figure), tone)]

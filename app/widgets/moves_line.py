@@ -27,7 +27,7 @@ class MovesLine(QWidget):
         super().__init__(parent)
         self._gathered: list[Move] = []
         self._tells_streaming = False
-        self._words = ElidedLabel(self.tr("Nothing moves just now."), "small", Qt.TextElideMode.ElideRight)
+        self._words = ElidedLabel(self.tr("Nothing is moving right now."), "small", Qt.TextElideMode.ElideRight)
         self.setLayout(bits.row(self._words, spacing=8))
         self._gather = QTimer(self, singleShot=True, interval=_GATHER_MS)
         self._gather.timeout.connect(self._tell)
@@ -51,9 +51,9 @@ class MovesLine(QWidget):
                 self._gather.start()
 
     def show_streaming(self, is_streaming: bool) -> None:
-        """Whether layers pass through memory just now: they come and go in slots that stay, so no span moves.
+        """Whether layers pass through memory right now: their slots stay, so no span moves.
 
-        Between two reads of a pass nothing is read for a moment, so the words stand for a while as all others do.
+        Between two reads of a pass nothing is read for a moment, so the words stay for a while like all others.
         """
         if is_streaming and (self._tells_streaming or not self._stands.isActive()):
             self._say(self.tr("Streamed layers pass through memory, one after the other."), tells_streaming=True)
@@ -67,7 +67,7 @@ class MovesLine(QWidget):
         told = moves_sentence(self._gathered)
         self._gathered.clear()
         if told:
-            self._say(self.tr("Just now: %1").replace("%1", told))
+            self._say(self.tr("Right now: %1").replace("%1", told))
 
     def _say(self, words: str, *, tells_streaming: bool = False) -> None:
         self._tells_streaming = tells_streaming
@@ -78,4 +78,4 @@ class MovesLine(QWidget):
     def _rest(self) -> None:
         self._stands.stop()
         self._tells_streaming = False
-        self._words.setText(self.tr("Nothing moves just now."))
+        self._words.setText(self.tr("Nothing is moving right now."))

@@ -1,4 +1,4 @@
-"""One line that offers an embedding model for other languages than English, until somebody says "Not now"."""
+"""One line that offers an embedding model for other languages than English, until the user says "Not now"."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ class MultilingualOffer(QFrame):
         self.setProperty("card", True)
         self._words = bits.label("", wraps=True)
         self.get = bits.button("", clicked=self.wanted.emit)
-        self.get.setAccessibleName(self.tr("Get a multilingual embedding model"))
+        self.get.setAccessibleName(self.tr("Download a multilingual embedding model"))
         self.decline = bits.button(self.tr("Not now"), "ghost", clicked=offer.decline)
-        self.decline.setToolTip(self.tr("This is not offered again. The settings have it, under “Embedding model”."))
+        self.decline.setToolTip(
+            self.tr("This offer does not appear again. You find it in the settings, under “Embedding model”.")
+        )
         line = bits.row(spacing=12)
         line.addWidget(self._words, 1)
         line.addWidget(self.get)
@@ -49,16 +51,16 @@ class MultilingualOffer(QFrame):
         if offer.language:
             self._words.setText(self._sentence())
             size = bytes_text(offer.num_bytes) if offer.num_bytes else ""
-            words = self.tr("Get a multilingual one (%1)…") if size else self.tr("Get a multilingual one…")
+            words = self.tr("Download a multilingual one (%1)…") if size else self.tr("Download a multilingual one…")
             self.get.setText(words.replace("%1", size))
         self.setVisible(bool(offer.language))
 
     def _sentence(self) -> str:
         language = self._name(self._offer.language)
         if not self._offer.is_of_files:
-            knows = self.tr("The embedding model in use knows English.")
+            knows = self.tr("The embedding model in use understands only English.")
             return joined(knows, self.tr("With a multilingual one you can ask in %1.").replace("%1", language))
-        seem = self.tr("Your files seem to be in %1; the embedding model in use knows English.")
+        seem = self.tr("Your files seem to be in %1; the embedding model in use understands only English.")
         return seem.replace("%1", language)
 
     def _name(self, code: str) -> str:

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QWidget
 
 
 class OpeningFrame(QFrame):
-    """What it opens is for whoever listens to `opened`; a button let go elsewhere opens nothing."""
+    """Emits `opened`; a button that is released elsewhere opens nothing."""
 
     opened = Signal()
 

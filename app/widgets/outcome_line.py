@@ -11,7 +11,7 @@ from app.widgets import bits
 from app.widgets.flow import FlowLayout, put_beside
 from app.widgets.picture import Picture
 
-# Beside the buttons there is room for so much of the sentence at least, or it is above them.
+# The least room for the sentence next to the buttons; with less, it stands above them.
 _SENTENCE_LETTERS = 32
 
 

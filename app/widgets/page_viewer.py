@@ -13,11 +13,12 @@ from PySide6.QtWidgets import QFrame, QStackedWidget, QTextBrowser, QTextEdit, Q
 
 from app import theme
 from app.outside import outside
+from app.printable import printable
 from app.tips import plain_tip
 from app.widgets import bits, scroll_keys
 from app.widgets.elided import ElidedLabel
 from app.widgets.empty_state import EmptyState
-from app.widgets.figures import file_name, printable
+from app.widgets.figures import file_name
 from app.widgets.page_picture import ZOOM_STEP, PagePicture
 from app.widgets.picture import Picture
 
@@ -82,7 +83,7 @@ class _PageText(QTextBrowser):
 
 
 class PageViewer(QWidget):
-    """Shows `PageReply`s and asks for others; which document is open is known to whoever connects the signals."""
+    """Shows `PageReply`s and asks for others; the listener of its signals knows which document is open."""
 
     page_wanted = Signal(int)  # 1-based
     closed = Signal()
@@ -91,7 +92,7 @@ class PageViewer(QWidget):
         super().__init__(parent)
         self._document, self._spot = "", ""
         self._reply: PageReply | None = None
-        # Of its pages, the one that was asked for last: people click faster than a page is rendered.
+        # The page that was requested last: users click faster than a page is rendered.
         self._wanted_page = 0
         self._name = ElidedLabel("", "strong")
         self._where = ElidedLabel("", "small", Qt.TextElideMode.ElideRight)
@@ -143,11 +144,6 @@ class PageViewer(QWidget):
     def where(self) -> str:
         """Which part of the document is shown, or will be."""
         return self._where.text()
-
-    @property
-    def kept_sentence(self) -> str:
-        """Why the passage is shown in place of its page; "" while a page is."""
-        return "" if self._banner.isHidden() else self._reason.text()
 
     def shows(self, document: str) -> bool:
         """Whether a page of this document is shown right now."""

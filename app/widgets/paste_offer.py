@@ -1,4 +1,4 @@
-"""What is offered below a question when a long text was pasted: to keep it as a file, which can be asked about."""
+"""What is offered below a question after a long text was pasted: to attach it as a file, which can be asked about."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PasteOffer(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.words = bits.label("", "small", wraps=True)
-        self.keep = bits.button(self.tr("Keep as a file"), "link", clicked=self.accepted.emit)
+        self.keep = bits.button(self.tr("Attach as a file"), "link", clicked=self.accepted.emit)
         line = bits.row(spacing=8)
         line.addWidget(self.words, 1)
         line.addWidget(self.keep, 0, Qt.AlignmentFlag.AlignTop)
@@ -25,7 +25,7 @@ class PasteOffer(QWidget):
         self.hide()
 
     def offer(self, words: str, *, can_keep: bool = True) -> None:
-        """Says so; where there is nobody to keep a file, nothing is offered."""
+        """Shows it; nothing is offered where no listener saves files."""
         self.words.setText(words)
         self.keep.setVisible(can_keep)
         self.show()

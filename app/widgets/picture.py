@@ -9,7 +9,7 @@ from app import theme
 
 
 class Picture(QLabel):
-    """`colour` is a field of Theme; the words beside a picture say what it says."""
+    """`colour` is a field of Theme; the words next to a picture say the same."""
 
     def __init__(self, icon: str, colour: str = "muted", side: int = 20, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -45,7 +45,7 @@ class PresetPicker(QPushButton):
     def show_presets(self, presets: Sequence[Preset], shown: Preset | None, *, has_own: bool) -> None:
         """`shown` has the values of the chat; None: they are its own, if it `has_own`, or as in the settings."""
         self._presets, self._shown, self._has_own = tuple(presets), shown, has_own
-        own = self.tr("Own values") if has_own else self._none_text()
+        own = self.tr("Custom values") if has_own else self._none_text()
         text = own if shown is None else shown.name
         short = text if len(text) <= _NAME_CHARS else f"{text[: _NAME_CHARS - 1]}…"
         self.setText(f" {bits.literal(short)}")
@@ -66,7 +66,7 @@ class PresetPicker(QPushButton):
             self._add_names(menu.addMenu(self.tr("Rename")), self.rename_wanted.emit)
             self._add_names(menu.addMenu(self.tr("Delete")), self.delete_wanted.emit)
             for_new = next((preset.preset_id for preset in self._presets if preset.is_for_new_chats), None)
-            new_chats = menu.addMenu(self.tr("New chats begin with"))
+            new_chats = menu.addMenu(self.tr("Start new chats with"))
             self._add_choices(new_chats, (for_new,), self.new_chats_chosen.emit)
 
     def _add_choices(

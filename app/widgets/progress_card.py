@@ -8,9 +8,10 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QProgressBar, QVBoxLayout, QWidget
 
 from app import theme
+from app.printable import printable
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import bytes_text, count_text, printable, seconds_text
+from app.widgets.figures import bytes_text, count_text, seconds_text
 
 _STEPS = 1000
 _LEAST_RATE = 0.5
@@ -53,9 +54,9 @@ class ProgressCard(QFrame):
     def show_progress(
         self, progress: IndexProgress | None, fraction: float | None = None, *, is_held: bool = False
     ) -> None:
-        """`fraction` is how far the job is, from 0 to 1; None while its files are still being counted.
+        """`fraction` is the progress of the job, from 0 to 1; None while its files are still being counted.
 
-        `is_held`: without a job, what comes waits for who paused the one before.
+        `is_held`: there is no job, but new files wait because the user has paused indexing.
         """
         self.setVisible(progress is not None or is_held)
         for part in (self._bar, self._current):
@@ -96,7 +97,7 @@ class ProgressCard(QFrame):
         if progress.is_paused:
             return facts
         if progress.gives_way:
-            # At such a rate the time left would be frightening, and it is none of the job's.
+            # At this rate the time left would be alarming, and it says nothing about the job.
             return [*facts, self.tr("slower until your question is answered")]
         return facts + self._rates(progress)
 

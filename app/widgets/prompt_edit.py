@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 MAX_LINES = 8
 # In a small window with much below the question.
 _FEWEST_LINES = 2
-# Each key lays its line out anew: a longer one would hold up typing.
+# Each key lays out its line again: a longer one would slow typing down.
 MAX_CHARACTERS = 50_000
-# Pasted at once, this is no question any more, but something to ask about.
+# A text of this length that is pasted at once is no question any more, but something to ask about.
 LONG_CHARACTERS = 4_000
 
 
@@ -57,9 +57,9 @@ class _Field(QPlainTextEdit):
             super().keyPressEvent(event)
 
     def _is_for_the_chat(self, event: QKeyEvent) -> bool:
-        """Whether a key can do nothing here, and scrolls what is above."""
+        """Whether a key has no effect here, so that it scrolls the chat above."""
         if self.textCursor().block().layout().preeditAreaText():
-            # It is for whoever offers letters to choose from.
+            # The key belongs to an input method that offers characters.
             return False
         if scroll_keys.is_by_page(event):
             return not self.verticalScrollBar().maximum()
@@ -70,7 +70,7 @@ class _Field(QPlainTextEdit):
         return takes_all or super().canInsertFromMimeData(source)
 
     def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802 - Qt's name
-        """Pastes a text, unless the question would be too long then; files and pictures are for others to take."""
+        """Pastes a text, unless the question would become too long; files and pictures are passed on."""
         # Imported once something is pasted, not at the first paint.
         from app.widgets.drop_overlay import local_paths
 
@@ -153,7 +153,7 @@ class PromptEdit(QFrame):
         self.field = _Field(self, takes_files=attaches)
         self.show_asked()
         self.field.setAccessibleName(self.tr("Your question"))
-        self.field.setAccessibleDescription(self.tr("Enter sends, Shift and Enter begins a new line"))
+        self.field.setAccessibleDescription(self.tr("Enter sends, Shift+Enter starts a new line"))
         self.button = bits.tool("send", self.tr("Send (Enter)"), self._on_button, side=20)
         self.button.setProperty("kind", "send")
         theme.dress(self.button, "send", "on_accent", side=20)
@@ -205,7 +205,7 @@ class PromptEdit(QFrame):
         self.field.setTextCursor(cursor)
 
     def paste_is_kept(self) -> None:
-        """The text that was pasted last is a file now: it need not stand in the question as well."""
+        """The text that was pasted last is a file now, so it is removed from the question."""
         _, start, end = self._pasted
         cursor = self.field.textCursor()
         cursor.setPosition(start)
@@ -215,7 +215,7 @@ class PromptEdit(QFrame):
         self.field.setFocus()
 
     def show_asked(self, *, is_model: bool = False) -> None:
-        """Says whom the question is put to, as long as there is none: the user's files, or the model alone."""
+        """Shows in the empty field what the question goes to: the user's files, or the model alone."""
         self.field.setPlaceholderText(self.tr("Ask the model…") if is_model else self.tr("Ask your files…"))
 
     def put_below(self, widget: QWidget) -> None:
@@ -239,11 +239,11 @@ class PromptEdit(QFrame):
         self._pasted = (text, start, end)
         if end > start and not self._attaches:
             return
-        words = self.tr("This text has %1 characters, and a question %2 at most.")
+        words = self.tr("This text has %1 characters; a question can have %2 at most.")
         if end > start:
             words = self.tr("This text has %1 characters. As a file, it can be searched and cited.")
         elif self._attaches:
-            words = joined(words, self.tr("As a file, it can be asked about."))
+            words = joined(words, self.tr("As a file, you can ask about it."))
         words = words.replace("%1", count_text(len(text))).replace("%2", count_text(MAX_CHARACTERS))
         self.paste_offer.offer(words, can_keep=self._attaches)
 
@@ -251,7 +251,7 @@ class PromptEdit(QFrame):
         is_of_use = self._is_busy or bool(self.text.strip())
         focused = self.window().focusWidget()
         if focused is self.button and not is_of_use:
-            # Qt takes the keyboard from what is disabled, and gives it to whatever comes next.
+            # Qt takes the focus from a disabled widget, and gives it to whatever comes next.
             self.field.setFocus()
         self.button.setEnabled(is_of_use)
 

@@ -54,7 +54,7 @@ class QuestionBubble(QWidget):
         return self._editor.text if self._editor is not None else None
 
     def edit(self, text: str) -> PromptEdit:
-        """Has it edited there, with this text to begin with; the keyboard stays where it is."""
+        """Opens the editor with this text; the focus stays where it is."""
         self._editor = editor = PromptEdit(attaches=False)
         editor.field.setAccessibleName(self.tr("Edit the question"))
         editor.set_text(text)
@@ -112,7 +112,7 @@ class QuestionBubble(QWidget):
     def _close_editor(self) -> None:
         if self._editor is not None:
             self._layout.removeWidget(self._editor)
-            # Else Qt would put the keyboard anywhere.
+            # Otherwise Qt would move the focus anywhere.
             self._edit.setFocus()
             self._editor.hide()
             self._editor.deleteLater()

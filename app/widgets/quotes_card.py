@@ -9,10 +9,11 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app import theme
+from app.printable import printable
 from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import place_text, printable
+from app.widgets.figures import place_text
 from app.widgets.marked_label import MarkedLabel
 from app.widgets.opening_frame import OpeningFrame
 from app.widgets.standing_chip import StandingChip

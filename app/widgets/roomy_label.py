@@ -1,4 +1,4 @@
-"""A label with room for the widest text it may have to show, in whatever font: what stands beside it does not move."""
+"""A label with room for the widest text it may have to show, in any font, so that its neighbours do not move."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _FIGURES_LETTERS = 24
 
 
 class RunCard(QFrame):
-    """Shows an EachFileModel; hidden while it has no run. What the buttons wish for is told by signals."""
+    """Shows an EachFileModel; hidden while it has no run. Its buttons report wishes by signals."""
 
     export_wanted = Signal()
     delete_wanted = Signal()
@@ -86,7 +86,7 @@ class RunCard(QFrame):
         self.delete.setVisible(model.run is not None)
 
     def _show_buttons(self) -> None:
-        """What hides hands the keyboard to its opposite, not to the next button in line, which does something else."""
+        """A button that hides hands the focus to its opposite, not to the next button, which does something else."""
         model = self._model
         is_shown = {
             self.pause: model.state in ("running", "listing"),
@@ -104,9 +104,7 @@ class RunCard(QFrame):
 
     def _facts(self) -> list[str]:
         model = self._model
-        answered = (
-            self.tr("%1 of 1 file has answered") if model.num_files == 1 else self.tr("%1 of %2 files have answered")
-        )
+        answered = self.tr("%1 of 1 file answered") if model.num_files == 1 else self.tr("%1 of %2 files answered")
         facts = [answered.replace("%1", count_text(model.num_answered)).replace("%2", count_text(model.num_files))]
         if model.num_failed:
             facts.append(self.tr("%1 failed").replace("%1", count_text(model.num_failed)))

@@ -1,6 +1,6 @@
-"""Keys that scroll a chat, wherever in it or below it the keyboard is: what has no use for them ignores them.
+"""Keys that scroll a chat, wherever in it or below it the focus is: widgets without use for them ignore them.
 
-A page beside it takes those that are meant for it.
+A page next to the chat takes those that are meant for it.
 """
 
 from __future__ import annotations

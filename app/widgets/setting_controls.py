@@ -19,10 +19,10 @@ _MOST_DIGITS = 16
 
 
 class Control(QObject):
-    """What all are: `widget` is what is shown; `show_value` tells nobody, `changed` is only what the user did."""
+    """What all have in common: `widget` is shown; `show_value` emits nothing, `changed` reports the user's changes."""
 
     changed = Signal()
-    # Whether it is changed letter by letter; and whether what was refused stays to be mended.
+    # Whether it changes with each letter; and whether a refused value stays, so that it can be corrected.
     is_typed = False
     keeps_refused = False
 
@@ -219,7 +219,7 @@ class Paragraph(Control):
         return self._field.toPlainText()
 
     def _put(self, value: object) -> None:
-        # The cursor of who is typing stays where it is.
+        # The cursor of a user who is typing stays where it is.
         if value != self._field.toPlainText():
             self._field.setPlainText(str(value))
 
@@ -241,7 +241,7 @@ class Line(Control):
         return self._read_line(self._field.text())
 
     def _on_edited(self) -> None:
-        # The line is left also by who only looked at it.
+        # The line also loses the focus without any change.
         if (value := self._value()) != self._shown:
             self._shown = value
             self.changed.emit()

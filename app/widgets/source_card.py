@@ -11,10 +11,11 @@ from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from app import theme
 from app.outside import outside
+from app.printable import printable
 from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import file_name, printable, spot_text
+from app.widgets.figures import file_name, spot_text
 from app.widgets.flow import FlowLayout
 from app.widgets.opening_frame import OpeningFrame
 from app.widgets.standing_chip import StandingChip
@@ -56,7 +57,9 @@ class ScoreBar(QWidget):
         super().__init__(parent)
         self._share = min(1.0, max(0.0, share))
         self.setFixedSize(QSize(40, 4))
-        self.setAccessibleDescription(self.tr("Fits %1 % as well as the best").replace("%1", str(round(share * 100))))
+        self.setAccessibleDescription(
+            self.tr("Relevance: %1 % of the best passage").replace("%1", str(round(share * 100)))
+        )
         self.setToolTip(self.accessibleDescription())
 
     def paintEvent(self, _event: QPaintEvent) -> None:
@@ -86,14 +89,14 @@ class SourceCard(OpeningFrame):
         self.setAccessibleName(self._name)
         self.standing = StandingChip()
         self.unread = bits.chip(self.tr("not read"))
-        self.unread.setToolTip(self.tr("There was no room for it in what the model read."))
+        self.unread.setToolTip(self.tr("It did not fit into what the model could read."))
         self.unread.hide()
         self.setAccessibleDescription(passage.text)
         self.setToolTip(plain_tip(printable(passage.document)))
         share = passage.score / best_score if best_score > 0 else 0.0
         top = bits.row(bits.chip(str(number), "accent"), spacing=8)
         top.addWidget(ElidedLabel(name, "strong"), 1)
-        # Of a document that is read through, some passages were found by nobody.
+        # A document that is read as a whole also has passages that no search found.
         if share > 0:
             top.addWidget(ScoreBar(share))
         layout = QVBoxLayout(self)
@@ -139,7 +142,7 @@ class SourceCard(OpeningFrame):
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = self.menu()
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        # Nobody waits for it here: the card may go while it is open, and takes it along.
+        # Not awaited: the card may go while the menu is open, and takes it along.
         menu.popup(event.globalPos())
 
     def _say_name(self) -> None:

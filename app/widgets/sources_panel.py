@@ -95,7 +95,7 @@ class SourcesPanel(QWidget):
 
     def show_searches(self, searches: bool) -> None:
         """Whether passages may come; else nothing is searched for this answer."""
-        awaited = self.tr("The passages an answer rests on appear here.")
+        awaited = self.tr("The passages that an answer is based on appear here.")
         self.empty.show_sentence(awaited if searches else self.tr("Your files are not searched for this answer."))
 
     def select(self, index: int | None) -> None:

@@ -1,4 +1,4 @@
-"""A rate over the last minutes as a small line; the figure beside it and its description say the same."""
+"""A rate over the last minutes as a small line; the figure next to it and its description say the same."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Sparkline(QWidget):
     def _line(self, foot: float) -> list[QPointF]:
         highest = max((value for _, value in self._points), default=0.0) or 1.0
         wide, high = self.width() - 2 * _PADDING_PX, foot - _PADDING_PX
-        # What has been going on for seconds only would else be a dot at the edge.
+        # Otherwise, a rate of a few seconds would be a dot at the edge.
         span_s = min(WINDOW_S, max(_SHORTEST_S, self._points[0][0])) if self._points else WINDOW_S
         return [
             QPointF(_PADDING_PX + wide * max(0.0, 1 - age / span_s), foot - high * value / highest)

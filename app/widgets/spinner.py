@@ -14,7 +14,7 @@ _ARC_DEGREES = 100
 
 
 class Spinner(QWidget):
-    """Decoration: the words beside it say what is going on."""
+    """Decoration: the words next to it say what is going on."""
 
     def __init__(self, side: int = 14, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -35,7 +35,7 @@ class StatusLine(QWidget):
         self._spinner = Spinner(12)
         self._picture = Picture("done", "good", 14)
         self._sentence = ElidedLabel(self.tr("Starting…"), "small", Qt.TextElideMode.ElideRight)
-        self._restart = bits.button(self.tr("Start the engine again"), "link", clicked=self.restart_wanted.emit)
+        self._restart = bits.button(self.tr("Restart the engine"), "link", clicked=self.restart_wanted.emit)
         self._tiers = bits.label("", "small")
         line = bits.row(self._spinner, self._picture, spacing=8)
         line.addWidget(self._sentence, 1)
@@ -49,10 +49,6 @@ class StatusLine(QWidget):
     @property
     def sentence(self) -> str:
         return self._sentence.text()
-
-    @property
-    def tiers_text(self) -> str:
-        return self._tiers.text()
 
     def attach(self, status: EngineStatusModel, memory: MemoryModel, remark: RemarkModel) -> None:
         self._status, self._memory, self._remark = status, memory, remark
@@ -83,7 +79,7 @@ class StatusLine(QWidget):
         ]
         if self._tiers.text() != " · ".join(held):
             self._tiers.setText(" · ".join(held))
-        self._tiers.setToolTip(self.tr("What Ragdoll holds in memory right now") if held else "")
+        self._tiers.setToolTip(self.tr("The memory that Ragdoll uses right now") if held else "")
 
 
 def _icon(has_failed: bool, is_remark: bool) -> tuple[str, str]:

@@ -52,7 +52,7 @@ class ThoughtsCard(QWidget):
         return self._view.text if self._view is not None else ""
 
     def show_thoughts(self, thoughts: str, num_passages: int, seconds: float | None) -> None:
-        """All there is by now; `seconds` is how long it took, None where nobody has told."""
+        """All thoughts so far; `seconds` is how long they took, None if that is unknown."""
         self._num_passages = num_passages
         self._name(seconds)
         if thoughts != self._thoughts:

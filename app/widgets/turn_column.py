@@ -123,17 +123,17 @@ class TurnColumn:
             self.first += 1
 
     def drafts(self) -> dict[str, str]:
-        """What is being written in the place of questions, by their turns, also of chats that are not shown."""
+        """Drafts of edited questions, by their turns, including chats that are not shown."""
         views = (*self._put_by.values(), *self.views)
         edited = {view.turn.turn_id: view.bubble.draft for view in views if view.bubble.draft != view.turn.question}
         return {**self._drafts, **{turn_id: draft for turn_id, draft in edited.items() if draft is not None}}
 
     def take_drafts(self, drafts: Mapping[str, str]) -> None:
-        """Goes on with what `drafts` gave, as soon as these turns are shown."""
+        """Restores `drafts`, as soon as these turns are shown."""
         self._drafts.update(drafts)
 
     def forget_others(self) -> None:
-        """Of another conversation, or another branch, only the words are kept."""
+        """Of another conversation or branch, only the drafts are kept."""
         here = {turn.turn_id for turn in self.turns} if self._put_by else set()
         for turn_id in self._put_by.keys() - here:
             view = self._put_by.pop(turn_id)

@@ -25,7 +25,7 @@ def awaited_sentence(turn: TurnView) -> str:
     if others:
         words = _tr("%1 and 1 other") if others == 1 else _tr("%1 and %2 others")
         names = words.replace("%2", count_text(others)).replace("%1", names)
-    words = _tr("Reading is paused in the Library; %1 comes first…") if turn.is_paused else _tr("Reading %1 first…")
+    words = _tr("Indexing is paused in the Library; %1 comes first…") if turn.is_paused else _tr("Reading %1 first…")
     return words.replace("%1", names)
 
 
@@ -64,7 +64,7 @@ def writer_sentence(turn: TurnView) -> str:
 
 
 def searched_sentence(turn: TurnView) -> str:
-    """`Searched 5,801 chunks in 112 files`: what the filters had left; "" where nobody counted."""
+    """`Searched 5,801 chunks in 112 files`: what the filters had left; "" if it was not counted."""
     scope = turn.scope
     if scope is None or not scope.chunks_searched:
         return ""
@@ -76,14 +76,14 @@ def searched_sentence(turn: TurnView) -> str:
 
 
 def refreshed_sentence(turn: TurnView) -> str:
-    """`More passages came 2 times while writing, at 21 %, 64 % of the answer`; "" where it was enough to look once."""
+    """`More passages were found 2 times while writing, at 21 %, 64 % of the answer`; "" if one search was enough."""
     if not turn.refreshes:
         return ""
     places = [f"{min(100, round(100 * refresh.offset / max(1, len(turn.text))))} %" for refresh in turn.refreshes]
     words = (
-        _tr("More passages came once while writing, at %2 of the answer")
+        _tr("More passages were found once while writing, at %2 of the answer")
         if len(places) == 1
-        else _tr("More passages came %1 times while writing, at %2 of the answer")
+        else _tr("More passages were found %1 times while writing, at %2 of the answer")
     )
     return words.replace("%1", str(len(places))).replace("%2", listed(places))
 
@@ -104,38 +104,40 @@ def cut_sentence(turn: TurnView, *, can_go_on: bool) -> str:
     if turn.state != "finished" or turn.model is None or turn.finish_reason != "length":
         return ""
     if can_go_on:
-        return _tr("The answer was cut off. Continue it, or raise “Longest answer” in the settings for the next ones.")
-    return _tr("The answer was cut off. Raise “Longest answer” or “Context” in the settings.")
+        return _tr(
+            "The answer was cut off. Continue it, or raise “Maximum answer length” in the settings for the next ones."
+        )
+    return _tr("The answer was cut off. Raise “Maximum answer length” or “Context length” in the settings.")
 
 
 def unfounded_sentence(turn: TurnView, follows_sources: bool = False) -> str:
-    """That a model answered out of itself, because nothing was found to give it; "" where there are sources.
+    """That a model answered from general knowledge, because nothing was found; "" if there are sources.
 
-    A follow-up may rest on what was found for a turn before it, of which the model is told again.
+    A follow-up may rest on the passages of an earlier turn, which the model gets again.
     """
     if turn.state != "finished" or turn.model is None or turn.passages or not turn.text or not turn.searches:
         return ""
     if follows_sources and turn.was_reading:
-        return _tr("Nothing new was found for this question in what had been read of your files by then.")
+        return _tr("Nothing new was found for this question in the files that had been indexed by then.")
     if follows_sources:
         return _tr("Nothing new was found in your files for this question.")
     if turn.was_reading:
-        return _tr("Nothing was found in what had been read of your files by then; this answer does not rest on them.")
-    return _tr("Nothing was found in your files; this answer does not rest on them.")
+        return _tr("Nothing was found in the files that had been indexed by then; this answer is not based on them.")
+    return _tr("Nothing was found in your files; this answer is not based on them.")
 
 
 def alike_sentence(turn: TurnView) -> str:
     """Why there are fewer branches than answers were asked for; "" where all of them differ."""
     if not turn.num_alike:
         return ""
-    words = _tr("%1 answers were written; what came out twice is shown once.")
+    words = _tr("%1 answers were written; duplicates are shown once.")
     if turn.num_alike == turn.num_answers - 1:
-        words = _tr("All %1 answers came out the same. A higher temperature in the settings makes them differ.")
+        words = _tr("All %1 answers are the same. A higher temperature in the settings makes them differ.")
     return words.replace("%1", count_text(turn.num_answers))
 
 
 def timing_sentence(turn: TurnView) -> str:
-    """`First token after 1.2 s · 31 tokens/s · 812 of 1,024 tokens had been read before · 4.8 s in all`; "" without."""
+    """`First token after 1.2 s · 31 tokens/s · 4.8 s in total`, and what came from the cache; "" without timings."""
     timings = turn.timings
     if timings is None:
         return ""
@@ -144,9 +146,9 @@ def timing_sentence(turn: TurnView) -> str:
     if timings.generated_tokens > 1 and writing_s > 0:
         parts.append(_tr("%1 tokens/s").replace("%1", f"{(timings.generated_tokens - 1) / writing_s:.1f}"))
     if timings.cached_tokens:
-        words = _tr("%1 of %2 tokens had been read before").replace("%1", count_text(timings.cached_tokens))
+        words = _tr("%1 of %2 prompt tokens from the cache").replace("%1", count_text(timings.cached_tokens))
         parts.append(words.replace("%2", count_text(timings.prompt_tokens)))
-    parts.append(_tr("%1 in all").replace("%1", seconds_text(timings.total_s)))
+    parts.append(_tr("%1 in total").replace("%1", seconds_text(timings.total_s)))
     return " · ".join(parts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,25 @@ _TOOLTIP_MS = 20_000
 _NUM_MORE = 3
 
 
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """What a turn asks about the world around it, whenever it shows something that depends on it.
+
+    Attributes:
+        standing_of: The present state of a passage's document; None if it is not known yet.
+        follows_sources: Whether an earlier turn of the chat has sources.
+        has_model: Whether a model answers, so that an answer can be continued.
+        has_files: Whether there is anything to search.
+        collection: Where a question without any filter of its own is searched; None: everywhere.
+    """
+
+    standing_of: Callable[[Passage], Standing] | None = None
+    follows_sources: Callable[[], bool] = lambda: False
+    has_model: Callable[[], bool] = lambda: True
+    has_files: Callable[[], bool] = lambda: True
+    collection: Callable[[], str | None] = lambda: None
+
+
 class TurnWidget(QWidget):
     """Shows a `TurnView`, again whenever it has changed; what is the same stays untouched."""
 
@@ -64,31 +84,9 @@ class TurnWidget(QWidget):
     everything_wanted = Signal()  # the same question again without any filter, as a branch
     grew = Signal()
 
-    def __init__(
-        self,
-        turn: TurnView,
-        standing_of: Callable[[Passage], Standing] | None = None,
-        parent: QWidget | None = None,
-        follows_sources: Callable[[], bool] = lambda: False,
-        has_model: Callable[[], bool] = lambda: True,
-        has_files: Callable[[], bool] = lambda: True,
-        collection: Callable[[], str | None] = lambda: None,
-    ) -> None:
-        """Shows it.
-
-        Args:
-            turn: What is shown first.
-            standing_of: Tells how the document of a passage stands now.
-            parent: As Qt has it.
-            follows_sources: Whether turns before have any sources.
-            has_model: Whether a model answers here, so that one could go on with an answer.
-            has_files: Whether there is anything to search.
-            collection: Where a question is searched that nothing else confines; None: everywhere.
-        """
+    def __init__(self, turn: TurnView, context: TurnContext | None = None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._turn = turn
-        self._standing_of, self._follows_sources = standing_of, follows_sources
-        self._has_model, self._has_files, self._collection = has_model, has_files, collection
+        self._turn, self._context = turn, context or TurnContext()
         self._was_running, self._is_new = not turn.has_ended, True
         self._marked: tuple[str, int | None, TurnView, theme.Theme] = ("", None, turn, theme.current())
         self._found: tuple[MarkedLabel | AnswerText, int] | None = None
@@ -100,29 +98,7 @@ class TurnWidget(QWidget):
         self.thoughts = ThoughtsCard()
         self.nothing = bits.label("", wraps=True, selectable=True)
         self._note = bits.label("", "small", wraps=True)
-        # What is in one line gives way: else, in a narrow window, the column would be as wide as that line, and the
-        # answer's words cut off.
-        self.scope = bits.button("", "quiet", clicked=self.selected.emit, gives_way=True)
-        self.copy = bits.tool("copy", self.tr("Copy the answer"), self._on_copy, side=16)
-        self.copy_ways = self._copy_ways()
-        self.regenerate = bits.tool("regenerate", self.tr("Answer again (Ctrl+R)"), self.retry_wanted.emit, side=16)
-        self.more = bits.tool("more-answers", self.tr("Three more answers"), self._on_more, side=16)
-        self._branches = self._branch_switch()
-        self._foot = QWidget()
-        self._foot.setLayout(
-            bits.row(
-                self.copy, self.copy_ways, self.regenerate, self.more, self._branches, 8, self.scope, None, spacing=2
-            )
-        )  # fmt: skip
-        self.confined, self._confined_line = bits.label("", "small", wraps=True), QWidget()
-        self.everything = bits.button(
-            self.tr("Search everything instead"), "link", clicked=self.everything_wanted.emit, gives_way=True
-        )  # fmt: skip
-        confined_line = bits.column(self.confined, spacing=0)
-        confined_line.addLayout(bits.row(self.everything, None))
-        confined_line.setContentsMargins(2, 0, 0, 0)
-        self.confined.setContentsMargins(4, 0, 0, 0)
-        self._confined_line.setLayout(confined_line)
+        self._foot, self._confined_line = self._make_foot(), self._make_confined_line()
         self._arrange()
         self._connect()
         self.show_turn(turn)
@@ -149,25 +125,25 @@ class TurnWidget(QWidget):
         self._was_running, self._is_new = is_running, False
 
     def append_text(self, turn: TurnView, piece: str) -> None:
-        """The text of `turn` is what was shown before and `piece`; nothing else has changed."""
+        """`turn` differs from what was shown only by `piece` at the end of its text."""
         self._turn = turn
         self._state.setText(self._state_sentence(turn))
         self.markdown.append(piece)
         self.markdown.show()
 
     def append_thoughts(self, turn: TurnView, piece: str) -> None:
-        """The same of its thoughts."""
+        """The same for its thoughts."""
         self._turn = turn
         self._state.setText(self._state_sentence(turn))
         self.thoughts.append(piece)
 
     def clear_selection(self) -> None:
-        """Nothing of the answer, or of what was thought before it, is selected any more."""
+        """Clears the selection in the answer and in the thoughts."""
         self.markdown.selection.clear()
         self.thoughts.clear_selection()
 
     def mark(self, sought: str, current: int | None = None) -> None:
-        """Marks what is looked for in question and answer; `current` is the match of all these that one is at."""
+        """Marks the matches in question and answer; `current` is the number of the current one."""
         wanted = (sought, current, self._turn, theme.current())
         if wanted == self._marked:
             return
@@ -182,7 +158,7 @@ class TurnWidget(QWidget):
             number += count
 
     def place_found(self) -> tuple[QWidget, QRect] | None:
-        """Where the match is that one is at, in which widget; unfolds what it is in."""
+        """The widget and place of the current match; unfolds what it is in."""
         if self._found is None or self._found[0] not in self._marked_texts():
             return None
         text, number = self._found
@@ -192,18 +168,18 @@ class TurnWidget(QWidget):
 
     @property
     def branch_switch(self) -> QWidget:
-        """With which one goes from one answer in this place to another."""
+        """The widget that switches between the branches of this turn."""
         return self._branches
 
     def focus_branches(self, step: int) -> None:
-        """Puts the keyboard where the next branch in that direction is, or the last one."""
+        """Moves the focus to the button of the next branch in that direction, or of the last one."""
         wanted, other = (self.later, self.earlier) if step > 0 else (self.earlier, self.later)
         (wanted if wanted.isEnabled() else other).setFocus()
 
     def show_outcome(self) -> None:
-        """How the answer ended, and whether it can go on; again when there is a model, or none any more."""
+        """Shows how the answer ended, and whether it can be continued; again when a model comes or goes."""
         turn = self._turn
-        can_go_on = turn.is_unfinished and self._has_model()
+        can_go_on = turn.is_unfinished and self._context.has_model()
         if turn.state == "failed":
             self.outcome.show_failure(turn.error_sentence, can_go_on=can_go_on)
         elif turn.state == "cancelled":
@@ -214,8 +190,8 @@ class TurnWidget(QWidget):
             self.outcome.hide()
 
     def show_files(self) -> None:
-        """Offers to search for it unconfined, or at all; again when what there is to search has changed."""
-        turn, collection = self._turn, self._collection()
+        """Offers to search without the limit, or to search at all; again when the searchable files have changed."""
+        turn, collection = self._turn, self._context.collection()
         if collection is None:
             instead = self.tr("Search everything instead") if turn.searches else self.tr("Search your files instead")
         else:
@@ -223,12 +199,12 @@ class TurnWidget(QWidget):
             instead = within.replace("%1", short(collection))
         self.everything.setText(bits.literal(instead))
         self.everything.setAccessibleName(instead)
-        self.everything.setVisible(turn.searches or self._has_files())
+        self.everything.setVisible(turn.searches or self._context.has_files())
 
     def show_standings(self) -> None:
-        """Marks the quotes whose documents are out of reach or were removed; again when that has changed."""
-        if self._standing_of is not None:
-            self.quotes.show_standings([self._standing_of(passage) for passage in self._turn.passages])
+        """Marks the quotes whose documents are out of reach or removed; again when that has changed."""
+        if self._context.standing_of is not None:
+            self.quotes.show_standings([self._context.standing_of(passage) for passage in self._turn.passages])
 
     @property
     def state_sentence(self) -> str:
@@ -259,6 +235,35 @@ class TurnWidget(QWidget):
             text.grew.connect(self.grew)
         self.outcome.retry_wanted.connect(self.retry_wanted)
         self.outcome.go_on_wanted.connect(self.go_on_wanted)
+
+    def _make_foot(self) -> QWidget:
+        """The line below an answer: copying, answering again, other branches, and what was searched."""
+        self.copy = bits.tool("copy", self.tr("Copy the answer"), self._on_copy, side=16)
+        self.copy_ways = self._copy_ways()
+        self.regenerate = bits.tool("regenerate", self.tr("Regenerate (Ctrl+R)"), self.retry_wanted.emit, side=16)
+        self.more = bits.tool("more-answers", self.tr("Three more answers"), self._on_more, side=16)
+        self._branches = self._branch_switch()
+        # This button may shrink. Otherwise a narrow window would get a column as wide as the whole line, and the
+        # words of the answer would be cut off.
+        self.scope = bits.button("", "quiet", clicked=self.selected.emit, gives_way=True)
+        tools = (self.copy, self.copy_ways, self.regenerate, self.more, self._branches)
+        foot = QWidget()
+        foot.setLayout(bits.row(*tools, 8, self.scope, None, spacing=2))
+        return foot
+
+    def _make_confined_line(self) -> QWidget:
+        """What the search was limited to, and a button that asks again without the limit."""
+        self.confined = bits.label("", "small", wraps=True)
+        self.confined.setContentsMargins(4, 0, 0, 0)
+        self.everything = bits.button(
+            self.tr("Search everything instead"), "link", clicked=self.everything_wanted.emit, gives_way=True
+        )  # fmt: skip
+        column = bits.column(self.confined, spacing=0)
+        column.addLayout(bits.row(self.everything, None))
+        column.setContentsMargins(2, 0, 0, 0)
+        line = QWidget()
+        line.setLayout(column)
+        return line
 
     def _copy_ways(self) -> QToolButton:
         menu = CopyMenu(lambda: self._turn, self)
@@ -294,21 +299,21 @@ class TurnWidget(QWidget):
         is_nothing = turn.state == "finished" and not turn.text and not is_extractive
         self.nothing.setText(self._nothing_sentence(turn) if is_nothing else "")
         self.nothing.setVisible(is_nothing)
-        told = (unfounded_sentence(turn, self._follows_sources()), alike_sentence(turn))
+        told = (unfounded_sentence(turn, self._context.follows_sources()), alike_sentence(turn))
         note = self._note_sentence(turn) if is_extractive else joined(*told)
         self._note.setText(note)
         self._note.setVisible(bool(note))
 
     def _nothing_sentence(self, turn: TurnView) -> str:
-        """Why there is no answer; what of the files comes nearest may be worth a look all the same."""
+        """Why there is no answer; the closest passages may be useful nevertheless."""
         if turn.thoughts:
             return self.tr("The model ended without an answer. Ask again, or allow longer thoughts in the settings.")
         if turn.model is not None or not turn.searches:
             return self.tr("The model wrote nothing.")
         words = self.tr("Not found in your files.")
         if turn.was_reading:
-            words = self.tr("Not found in what had been read by then. Ask again when all files are.")
-        nearest = self.tr("The sources are the passages that come nearest.")
+            words = self.tr("Not found in the files that had been indexed by then. Ask again when all are indexed.")
+        nearest = self.tr("The sources are the closest passages.")
         return joined(words, nearest) if turn.passages else words
 
     def _note_sentence(self, turn: TurnView) -> str:
@@ -342,10 +347,10 @@ class TurnWidget(QWidget):
         if turn.state == "queued" and turn.awaited:
             return awaited_sentence(turn)
         if turn.state == "queued" and turn.ahead:
-            return self.tr("Waiting; %1 before this one…").replace("%1", str(turn.ahead))
+            return self.tr("Waiting; %1 ahead of this one…").replace("%1", str(turn.ahead))
         if turn.state == "writing" and turn.thoughts and not turn.text:
             return self.tr("Thinking…")
-        # It counts as being written once it has got room; until there is a word, the model reads.
+        # The state is "writing" as soon as there is room; until the first token, the model reads.
         is_read = turn.state == "reading" or (turn.state == "writing" and not turn.text)
         if is_read:
             return self._reading_sentence(len(turn.passages))
@@ -374,8 +379,8 @@ class TurnWidget(QWidget):
             return
         passage = self._turn.passages[number - 1]
         place = place_text(passage.document, passage.page, passage.place)
-        if self._standing_of is not None:
-            words = standing_words(self._standing_of(passage))
+        if self._context.standing_of is not None:
+            words = standing_words(self._context.standing_of(passage))
             place = " · ".join(part for part in (place, words) if part)
         look = theme.current()
         heading = f"<br><span style='color:{look.muted}'>{escape(passage.heading)}</span>" if passage.heading else ""

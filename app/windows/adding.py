@@ -1,4 +1,4 @@
-"""Adding: folders, files and models that are chosen, dropped or opened from outside, and what becomes of them."""
+"""Adding: folders, files and models that are chosen, dropped or opened from outside, and where they go."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from app.windows.main_window import MainWindow
     from engine.protocol import ModelEntry
 
-# What the engine calls the collection that is there from the beginning; the models are to know whether it still does.
+# The engine's name of its first collection; the models know whether it still has that name.
 _DEFAULT_COLLECTION = "Documents"
 
 
 class Adding(QObject):
-    """Opens its dialogs over a window; until models are attached, nothing comes of them."""
+    """Opens its dialogs over a window; they have no effect until models are attached."""
 
     def __init__(self, window: MainWindow) -> None:
         super().__init__(window)
@@ -32,10 +32,10 @@ class Adding(QObject):
 
     @property
     def collection(self) -> str:
-        """Where files go if nobody says otherwise: into the collection that is asked, or the default."""
+        """Where files go by default: into the first asked collection, or the default one."""
         if self._models is None:
             return _DEFAULT_COLLECTION
-        return self._models.conversation.collection or self._models.library.default_collection
+        return self._models.collection_added_to
 
     # --- files ---
 
@@ -50,7 +50,7 @@ class Adding(QObject):
         file_choices.choose_files(self._window, lambda paths: self.add(paths, collection, is_asked=is_asked))
 
     def new_collection(self, *, is_asked: bool = False) -> None:
-        """Asks for a name and for what the collection begins with; the open chat asks it then if it `is_asked`."""
+        """Asks for a name and the first files of a collection; if it `is_asked`, the open chat asks it afterwards."""
         from app.windows.collection_dialog import CollectionDialog
 
         dialog = CollectionDialog(self._window)
@@ -79,14 +79,14 @@ class Adding(QObject):
             file_choices.choose_models(self._window, lambda paths: self.add_models(without_later_parts(paths)))
 
     def look_for_models(self) -> None:
-        """Shows models that other applications have brought to this computer."""
+        """Shows models that other applications have downloaded to this computer."""
         if self._models is not None:
             from app.models.found_models import FoundModelsModel
             from app.windows.found_models_dialog import FoundModelsDialog
 
             picker = self._models.model_picker
             if self._found_models is None:
-                # What the engine finds may come when the dialog has been closed.
+                # The engine's results may arrive after the dialog was closed.
                 self._found_models = FoundModelsModel(self._models.client, self._models)
             dialog = FoundModelsDialog(self._found_models, self._window)
             dialog.use_wanted.connect(picker.use)
@@ -95,7 +95,7 @@ class Adding(QObject):
             dialog.open()
 
     def add_models(self, paths: tuple[str, ...]) -> None:
-        """Puts model files on the list; about one by itself it is asked whether it is to answer."""
+        """Puts model files on the list; for a single one, a dialog asks whether it should answer."""
         if self._models is None or not paths:
             return
         if len(paths) == 1:
@@ -109,7 +109,7 @@ class Adding(QObject):
 
         dialog = ModelDialog(entry, self._window)
         if self._models is not None:
-            # Opened beside a chat, it is for that chat; elsewhere for those to come.
+            # A model opened next to a chat is for that chat; elsewhere for new chats.
             user = self._models.chat_model if self._window.place == "chats" else self._models.model_picker
             dialog.use_wanted.connect(user.use)
             dialog.allow_wanted.connect(self._models.model_picker.allow_losses)

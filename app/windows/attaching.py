@@ -70,8 +70,8 @@ class Attaching(QObject):
         try:
             file = write(folder)
         except OSError as error:
-            sentence = self.tr("What was pasted could not be kept as a file: %1.")
-            way_out = self.tr("Make room on the disk that holds %1, then paste it again.")
+            sentence = self.tr("The pasted content could not be saved as a file: %1.")
+            way_out = self.tr("Free some space on the disk that holds %1, then paste it again.")
             self._window.notices.tell(
                 "error", sentence.replace("%1", str(error.strerror)), way_out.replace("%1", str(folder))
             )

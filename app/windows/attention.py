@@ -1,6 +1,6 @@
-"""Marks the window in the task bar when what somebody waits for has ended, and they have gone to another window.
+"""Marks the window in the task bar when something has ended that the user waits for in another window.
 
-An answer of a large model takes minutes, a question to every file hours: nobody looks on.
+An answer of a large model takes minutes, a question to every file hours: the user does not watch.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Attention(QObject):
         models.each_file.run_changed.connect(self._on_run_changed)
 
     def _on_turn_changed(self, view: TurnView) -> None:
-        # What was stopped was stopped by somebody who is there.
+        # A stopped answer was stopped by a user who is present.
         if view.state in ("finished", "failed"):
             self._call()
 
     def _on_run_changed(self) -> None:
         assert self._models is not None
-        # Shown or not: who looks at another question meanwhile waits for this one.
+        # Shown or not: a user who looks at another question waits for this one as well.
         was_running, self._is_running = self._is_running, self._models.each_file.asked is not None
         if was_running and not self._is_running:
             self._call()

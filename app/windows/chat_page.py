@@ -10,7 +10,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from app.widgets import bits
-from app.widgets.collection_picker import CollectionPicker
+from app.widgets.collection_picker import CollectionPicker, words_of
 from app.widgets.figures import count_text
 from app.widgets.filter_bar import FilterBar
 from app.widgets.hero import Hero
@@ -147,11 +147,11 @@ class ChatPage(QWidget):
         self.prompt.submitted.connect(conversation.ask)
         conversation.question_refused.connect(self.take_back)
         conversation.edit_refused.connect(self.conversation.edit_again)
-        self.collection_picker.chosen.connect(conversation.set_collection)
+        self.collection_picker.chosen.connect(conversation.set_collections)
         self.collection_picker.none_chosen.connect(conversation.leave_files_out)
         models.chat_model.changed.connect(self._show_centre)
         self.conversation.has_files = lambda: not library.is_empty
-        self.conversation.collection = lambda: conversation.collection
+        self.conversation.collection = lambda: words_of(conversation.asked_collections) or None
         self.conversation.retry_wanted.connect(conversation.regenerate)
         self.conversation.go_on_wanted.connect(conversation.go_on)
         self.conversation.more_wanted.connect(conversation.regenerate)
@@ -370,8 +370,8 @@ class ChatPage(QWidget):
             return ""
         if self._models.conversation.filters.paths:
             return self.tr("Answers come from what is named below the question.")
-        library, chosen = self._models.library, self._models.conversation.collection
-        states = [one.documents_by_state for one in library.collections if chosen in (None, one.name)]
+        library, chosen = self._models.library, self._models.conversation.asked_collections
+        states = [one.documents_by_state for one in library.collections if not chosen or one.name in chosen]
         num_indexed = sum(state.get("indexed", 0) for state in states)
         num_waiting = sum(state.get("pending", 0) for state in states)
         if library.progress is not None and not num_indexed:
@@ -386,15 +386,15 @@ class ChatPage(QWidget):
         figures = {"%1": count_text(num_indexed), "%3": count_text(num_indexed + num_waiting)}
         for place, figure in figures.items():
             words = words.replace(place, figure)
-        return words.replace("%2", chosen or self.tr("your library"))
+        return words.replace("%2", words_of(chosen) or self.tr("your library"))
 
     def _show_collections(self) -> None:
         if self._models is not None:
-            library, current = self._models.library, self._models.conversation.collection
+            library, current = self._models.library, self._models.conversation.collections
             names = [collection.name for collection in library.collections]
             asks_none = not self._models.conversation.searches
-            is_gone = current is not None and library.is_gone(current) and not asks_none
-            self.collection_picker.show_collections(names, current, is_gone=is_gone, asks_none=asks_none)
+            gone = () if asks_none else tuple(filter(library.is_gone, current))
+            self.collection_picker.show_collections(names, current, gone=gone, asks_none=asks_none)
             self._show_centre()
 
     def _show_sources(self) -> None:

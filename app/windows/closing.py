@@ -1,4 +1,4 @@
-"""Closing the window: what was being written is kept for the next start, and what would be lost is told before."""
+"""Closing the window: unsent text is kept for the next start, and the user is asked before anything is lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNSENT = ("unsent_question", "unsent_for_every_file", "unsent_edits", "unsent_m
 
 
 def as_text(edits: Mapping[str, str]) -> str:
-    """What was being written in the place of questions, by their turns; of many the newest."""
+    """The drafts of edited questions as JSON, by their turns; of many only the newest."""
     kept = list(edits.items())[-MOST_EDITS:]
     if not kept:
         return ""
@@ -32,7 +32,7 @@ def as_text(edits: Mapping[str, str]) -> str:
 
 
 def edits_in(text: str) -> dict[str, str]:
-    """The same again; of what is nothing of ours, nothing."""
+    """The drafts in such a text; none if it is not ours."""
     try:
         edits = json.loads(text or "{}")
     except ValueError:
@@ -42,12 +42,12 @@ def edits_in(text: str) -> dict[str, str]:
 
 
 def manner_as_text(manner: Manner | None) -> str:
-    """What was chosen for a new chat; "" for nothing."""
+    """What was chosen for a new chat as JSON; "" for nothing."""
     return "" if manner is None else json.dumps(stored_manner(manner), ensure_ascii=False)
 
 
 def manner_in(text: str) -> Manner | None:
-    """The same again; None for nothing, and for what is nothing of ours."""
+    """What was chosen in such a text; None for nothing, and if it is not ours."""
     try:
         stored = json.loads(text) if text else None
     except ValueError:
@@ -56,18 +56,18 @@ def manner_in(text: str) -> Manner | None:
 
 
 def unsent_problem(settings: SettingsStore) -> RagdollError | None:
-    """Why what was being written is not on the disk; None where it is, or was nothing."""
+    """Why unsent text is not on the disk; None if it is, or if there is none."""
     return RagdollError(settings.problem) if settings.has_unwritten(*_UNSENT) else None
 
 
 def ask_before_losing(window: QWidget, problem: RagdollError, on_yes: Callable[[], object]) -> QMessageBox:
-    """Whether the window is to be closed although the disk does not take the newest of the chats, or what is unsent."""
-    lost = _tr("If you close Ragdoll now, the newest answers, settings of chats or words not sent yet are lost.")
+    """Asks whether to close although the newest of the chats, or unsent text, cannot be written to the disk."""
+    lost = _tr("If you close Ragdoll now, the newest answers, chat settings or unsent text are lost.")
     return ask_first(
         window,
         _tr("Not everything is saved yet."),
         " ".join(filter(None, (problem.sentence, problem.way_out, lost))),
-        _tr("Close and lose it"),
+        _tr("Close anyway"),
         on_yes,
     )
 

@@ -1,4 +1,4 @@
-"""Asks what a new collection is called and what it begins with; it is made when something is added to it."""
+"""Asks for the name of a new collection and its first files; it is created when something is added to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WIDTH_PX = 420
 
 
 class CollectionDialog(QDialog):
-    """`folder_wanted` and `files_wanted` carry the name; one that is there already gets more."""
+    """`folder_wanted` and `files_wanted` carry the name; an existing collection gets more files."""
 
     folder_wanted = Signal(str)
     files_wanted = Signal(str)
@@ -29,7 +29,7 @@ class CollectionDialog(QDialog):
         self.files_button = bits.button(self.tr("Choose files…"), clicked=self._on_files)
         self.field.textChanged.connect(self._show_name)
         cancel = bits.button(self.tr("Cancel"), clicked=self.reject)
-        words = self.tr("Folders and files that are asked together, and apart from the rest.")
+        words = self.tr("A set of folders and files that you can ask separately.")
         layout = bits.column(bits.label(self.tr("New collection"), "heading"), spacing=12)
         layout.addWidget(bits.label(words, "small", wraps=True))
         layout.addWidget(self.field)

@@ -1,4 +1,4 @@
-"""Asks for another name of a collection; what has it already, chats and other applications, follows."""
+"""Asks for a new name of a collection; chats and other applications that use it follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST_CHARS = 100
 
 
 class CollectionNameDialog(NameDialog):
-    """`given` carries the new name, once it is one that can be had."""
+    """`given` carries the new name, once it is valid."""
 
     def __init__(self, name: str, taken: Iterable[str], parent: QWidget | None = None) -> None:
         """`taken` are the names of the other collections."""
@@ -26,5 +26,5 @@ class CollectionNameDialog(NameDialog):
     def _show_name(self) -> None:
         is_taken = self.name.casefold() in self._taken
         self.use.setEnabled(bool(self.name) and not is_taken and self.name != self._name)
-        words = self.tr("Chats that ask this collection go on asking it. Its files and folders keep their names.")
-        self.words.setText(self.tr("There is a collection of that name already.") if is_taken else words)
+        words = self.tr("Chats that ask this collection keep asking it. Its files and folders keep their names.")
+        self.words.setText(self.tr("A collection with this name already exists.") if is_taken else words)

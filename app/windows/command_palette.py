@@ -29,7 +29,7 @@ _LETTERS, _LINES, _ROW_PX, _ROW_PADDING_PX = 80, 25, 38, 16
 _ASIDE_PX, _ABOVE_PX = 12, 120
 _HINT_GAP_PX = 12
 Index = QModelIndex | QPersistentModelIndex
-# Thousands of chats are commands as well; whoever wants another types more of its name.
+# Thousands of chats are commands as well; a user who wants another one types more of its name.
 _MOST_SHOWN = 200
 
 

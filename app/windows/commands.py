@@ -26,20 +26,20 @@ def commands_of(window: MainWindow, models: AppModels | None) -> list[Command]:
     )
     commands += [Command(text, partial(window.go_to, place), icon) for place, text, icon in places]
     commands += [
-        Command(_tr("Attach files to this chat…"), window.attach_files, "attach"),
-        Command(_tr("Instructions and settings of this chat…"), window.open_manner, "manner"),
+        Command(_tr("Attach files to this chat…"), window.chat_actions.attach_files, "attach"),
+        Command(_tr("Instructions and settings of this chat…"), window.chat_actions.open_manner, "manner"),
         Command(_tr("Add folder…"), window.adding.add_folder, "folder-plus"),
         Command(_tr("Add files…"), window.adding.add_files, "file"),
         Command(_tr("New collection…"), window.adding.new_collection, "library"),
-        Command(_tr("Get a model…"), window.get_model, "models"),
+        Command(_tr("Download a model…"), window.get_model, "models"),
         Command(_tr("Open a GGUF file…"), window.adding.open_model, "models"),
-        Command(_tr("Export this chat as Markdown…"), window.export_chat, "file-text"),
+        Command(_tr("Export this chat as Markdown…"), window.chat_actions.export_chat, "file-text"),
     ]
     if models is not None:
         if models.chat_list.can_undo:
             title = models.chat_list.deleted_title
-            words = _tr("Bring back “%1”").replace("%1", title) if title else _tr("Bring back the deleted chat")
-            commands.append(Command(words, window.bring_back_chat, "chats"))
+            words = _tr("Restore “%1”").replace("%1", title) if title else _tr("Restore the deleted chat")
+            commands.append(Command(words, window.chat_actions.bring_back_chat, "chats"))
         for name, text in (("light", _tr("Light theme")), ("dark", _tr("Dark theme")), ("system", _tr("System theme"))):
             commands.append(Command(text, partial(models.settings.change, theme=name), "sun"))
         commands += _chats(window, models)
@@ -47,9 +47,9 @@ def commands_of(window: MainWindow, models: AppModels | None) -> list[Command]:
 
 
 def _chats(window: MainWindow, models: AppModels) -> list[Command]:
-    # Whatever the list beside is searched for.
-    chats = models.chat_list.all_chats()
-    return [Command(chat.title, partial(window.open_chat, chat.conversation_id), "chats") for chat in chats]
+    # All chats, even while the list of chats is filtered by a search.
+    open_chat, chats = window.chat_actions.open_chat, models.chat_list.all_chats()
+    return [Command(chat.title, partial(open_chat, chat.conversation_id), "chats") for chat in chats]
 
 
 def _tr(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Dropping: what is dragged over the window, whom it is for by where it is, and where it goes when it is let go."""
+"""Dropping: what is dragged over the window, what it is for at that place, and where a drop goes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Dropping(QObject):
-    """Is told of drags and drops anywhere on a window, and covers `body` while something is dragged."""
+    """Gets drags and drops anywhere on a window, and covers `body` while something is dragged."""
 
     def __init__(self, window: MainWindow, body: QWidget) -> None:
         super().__init__(window)
@@ -24,7 +24,7 @@ class Dropping(QObject):
         self.overlay = DropOverlay(body)
 
     def offer(self, event: QDragEnterEvent | QDragMoveEvent) -> None:
-        """Says what would become of it if it were let go here."""
+        """Says what a drop here would do."""
         self.overlay.offer(event, self._window.adding.collection, attaches=self._is_for_chat(event))
 
     def leave(self) -> None:
@@ -44,7 +44,7 @@ class Dropping(QObject):
                 self._window.adding.add_models(models_among(paths))
 
     def _is_for_chat(self, event: QDropEvent) -> bool:
-        """Whether what is dragged is over the page of the open chat, whose next questions are then about it."""
+        """Whether the drag is over the page of the open chat, whose next questions would then be about the files."""
         chat = self._window.chat
         where = chat.mapFrom(self._window, event.position().toPoint())
         return chat.isVisible() and chat.has_prompt and chat.rect().contains(where)

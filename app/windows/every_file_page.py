@@ -1,4 +1,4 @@
-"""Every file: one question to each file of a collection by itself, a table that fills, and the answer one looks at.
+"""Every file: one question to each file of collections by itself, a table that fills, and the answer one looks at.
 
 A citation of that answer opens its page beside the table. While one question is asked others can be looked at.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QDateTime, QLocale, QSize, Qt, Signal
 from PySide6.QtWidgets import QBoxLayout, QLineEdit, QMenu, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
+from app.models.collection_names import those_there
 from app.widgets import bits
 from app.widgets.asked_line import AskedLine
 from app.widgets.collection_picker import CollectionPicker
@@ -209,11 +210,9 @@ class EveryFilePage(Page):
 
     def _show_collections(self) -> None:
         names = [collection.name for collection in self._library.collections]
-        current = self.collection.current
-        current = self._library.name_now(current) if current is not None else None
+        current = tuple(dict.fromkeys(map(self._library.name_now, self.collection.current)))
         # Who asked for one collection would not want all files to be asked instead.
-        is_gone = current is not None and self._library.is_gone(current)
-        self.collection.show_collections(names, current, is_gone=is_gone)
+        self.collection.show_collections(names, current, gone=tuple(filter(self._library.is_gone, current)))
         self._show_ask()
 
     def _show_ask(self) -> None:
@@ -283,7 +282,7 @@ class EveryFilePage(Page):
 
     def _on_ask(self) -> None:
         if self.ask.isEnabled():
-            self._model.begin(self.question.text(), self.collection.current)
+            self._model.begin(self.question.text(), those_there(self.collection.current, self._library.is_gone))
 
     def _open_source(self, index: int) -> None:
         was_hidden = not self.side.isVisible()

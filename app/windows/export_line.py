@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
+from app.printable import printable
 from app.widgets import bits
-from app.widgets.figures import count_text, printable
+from app.widgets.figures import count_text
 from app.windows import file_choices
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from PySide6.QtWidgets import QMenu
 
 from app.models import question_filters
 from app.models.question_filters import KINDS, chips, has_kind, kind_name
+from app.printable import printable
 from app.widgets import bits
-from app.widgets.figures import count_text, file_name, printable
+from app.widgets.figures import count_text, file_name
 from app.windows import file_choices, questions
 from engine import protocol
 
@@ -119,7 +120,7 @@ class FilterChoices(QObject):
         questions.offer(
             self._bar,
             words.replace("%2", others).replace("%1", name),
-            self.tr("Once it is added, it is read before all else, and can be searched."),
+            self.tr("Once added, it is indexed first and can be searched."),
             self.tr("Add"),
             lambda: self._models.add_first(absent),
             lambda: self._models.conversation.detach(absent),

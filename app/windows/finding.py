@@ -1,4 +1,4 @@
-"""Finding in the open chat: what is looked for, its matches on the branch that is shown, and which one one is at."""
+"""Finding in the open chat: the search text, its matches on the branch that is shown, and the current match."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from app.widgets.conversation_view import ConversationView
     from app.widgets.find_bar import FindBar
 
-# While an answer grows, its matches are looked for now and then.
+# While an answer grows, its matches are updated now and then.
 _CHANGED_MS = 300
-# Looked through in one go; in between there is time for whoever types.
+# Searched per step; between steps, the window handles input.
 _STEP_S = 0.02
 _PAUSE_MS = 5
 

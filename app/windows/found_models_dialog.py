@@ -1,4 +1,4 @@
-"""The models that other applications have brought to this computer: what each is, how it would run, and its button."""
+"""The models that other applications have downloaded to this computer: what each is, how it would run, its button."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FoundModelsDialog(QDialog):
 
     use_wanted = Signal(object, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
     allow_wanted = Signal(object)  # path; what its offer says may be lost
-    list_wanted = Signal(object)  # paths; to be on the list of models, and none of them used
+    list_wanted = Signal(object)  # paths; to be listed, without using any of them
 
     def __init__(self, found: FoundModelsModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,7 +43,7 @@ class FoundModelsDialog(QDialog):
         self._scroll.setWidget(content)
         self._scroll.setWidgetResizable(True)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.list_all = bits.button(self.tr("Put all on the list"), clicked=self._on_list_all)
+        self.list_all = bits.button(self.tr("Add all to the list"), clicked=self._on_list_all)
         self.close_button = bits.button(self.tr("Close"), clicked=self.reject)
         layout = bits.column(bits.label(self.windowTitle(), "heading"), self.words, spacing=12)
         layout.addWidget(self._scroll, 1)
@@ -72,10 +72,10 @@ class FoundModelsDialog(QDialog):
         if self._found.problem:
             return self._found.problem
         if self._found.models is None:
-            return self.tr("Looking where LM Studio, GPT4All, Jan, Ollama and others keep their models…")
+            return self.tr("Searching the folders of LM Studio, GPT4All, Jan, Ollama and others…")
         if not self._found.models:
-            return self.tr("No other model was found where LM Studio, GPT4All, Jan, Ollama and others keep theirs.")
-        return self.tr("They are used where they lie; nothing is copied.")
+            return self.tr("No other model was found in the folders of LM Studio, GPT4All, Jan, Ollama and others.")
+        return self.tr("They are used where they are; nothing is copied.")
 
     def _on_use(self, path: str, layers: int | None) -> None:
         self.use_wanted.emit(path, layers)

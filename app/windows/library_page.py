@@ -32,7 +32,7 @@ _COLLECTIONS_PX, _COLLECTIONS_SHARE = 280, 0.34
 
 
 class LibraryPage(Page):
-    """Shows a LibraryModel. What is to be added is chosen by the window, which owns the file dialogs."""
+    """Shows a LibraryModel. The window owns the file dialogs that choose what to add."""
 
     add_folder_wanted = Signal(str)  # collection, "" for the default one
     new_collection_wanted = Signal()
@@ -156,7 +156,7 @@ class LibraryPage(Page):
         self.subtitle.setText(" · ".join(facts))
 
     def _show_cards(self) -> None:
-        """Cards that are there stay: while files are indexed this comes each second, and somebody may be clicking."""
+        """Keeps existing cards: while files are indexed this runs each second, and the user may be clicking."""
         before = {card.collection.name: card for card in self._cards}
         self._cards = []
         for collection in self._library.collections:
@@ -236,20 +236,20 @@ class LibraryPage(Page):
     def _ask_to_delete(self, collection: str, num_leaving: int) -> None:
         named = next((one for one in self._library.collections if one.name == collection), None)
         if named is None:
-            # It has gone while its files were counted.
+            # The collection was removed while its files were counted.
             return
-        leaving = self.tr("%1 files leave the index and can no longer be found or cited.")
+        leaving = self.tr("%1 files are removed from the index and can no longer be found or cited.")
         if num_leaving == 1:
-            leaving = self.tr("1 file leaves the index and can no longer be found or cited.")
+            leaving = self.tr("1 file is removed from the index and can no longer be found or cited.")
         if not num_leaving:
-            leaving = self.tr("All its files stay in the index, as they are in other collections as well.")
+            leaving = self.tr("All its files stay in the index, because they are also in other collections.")
         are_shared = 0 < num_leaving < sum(named.documents_by_state.values())
         ask_first(
             self,
             self.tr("Delete the collection “%1”?").replace("%1", collection),
             joined(
                 leaving.replace("%1", count_text(num_leaving)),
-                self.tr("The others are in other collections as well, and stay.") if are_shared else "",
+                self.tr("The others are also in other collections and stay.") if are_shared else "",
                 self.tr("The files themselves stay where they are."),
             ),
             self.tr("Delete"),
@@ -284,7 +284,7 @@ class LibraryPage(Page):
             self._ask_to_remove_gone(folder)
 
     def _ask_to_remove_gone(self, folder: Folder) -> None:
-        words = self.tr("Remove what was indexed of %1 files?").replace("%1", count_text(folder.num_gone))
+        words = self.tr("Remove %1 files from the index?").replace("%1", count_text(folder.num_gone))
         ask_first(
             self,
             words,
@@ -296,7 +296,7 @@ class LibraryPage(Page):
     def _on_remove(self, paths: list[str]) -> None:
         one = self.tr("Remove “%1” from the library?").replace("%1", file_name(paths[0]))
         many = self.tr("Remove %1 files from the library?").replace("%1", count_text(len(paths)))
-        of_one = self.tr("What was indexed from it can no longer be found or cited.")
+        of_one = self.tr("Its indexed files can no longer be found or cited.")
         of_many = self.tr("They can no longer be found or cited.")
         stays = self.tr("The files themselves stay where they are.")
         ask_first(

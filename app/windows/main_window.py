@@ -1,13 +1,12 @@
-"""The window: rail, pages, message bar, status line; what is done by a shortcut, the palette or a button ends here.
+"""The window: how rail, pages, message bar and status line are joined.
 
-It is made without models, so that it is painted before anything is loaded; `attach` brings it to life. Pages other
-than the chat are made when they are first gone to, parts that the first paint does not show when they are first needed.
+It is made without models, so that it is painted before anything is loaded; `attach` connects it to them. Pages other
+than the chat are made on the first visit, and parts that the first paint does not show on first use.
 """
 
 from __future__ import annotations
 
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QByteArray, Qt
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from app.windows.adding import Adding
     from app.windows.attaching import Attaching
     from app.windows.attention import Attention
+    from app.windows.chat_actions import ChatActions
     from app.windows.dropping import Dropping
     from app.windows.notices import Notices
     from app.windows.page import Page
@@ -43,7 +43,7 @@ _NARROW_PX = 1040
 
 
 class MainWindow(QMainWindow):
-    """Arranges; what is shown belongs to the models, how it is shown to the widgets."""
+    """Arranges the parts; the models own what is shown, the widgets how it is shown."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class MainWindow(QMainWindow):
         self.attaching: Attaching | None = None
         self._place: Place = "chats"
         self._may_lose = False
-        # Of the settings' file: said once, not at each change.
+        # The problem of the settings file that was shown last, so that each one is shown once.
         self._told_problem = ""
         self._pages: dict[str, Page] = {}
         self._sidebar_wanted = True
@@ -112,11 +112,17 @@ class MainWindow(QMainWindow):
         from app.widgets.chat_list_panel import ChatListPanel
 
         panel = ChatListPanel()
-        panel.opened.connect(self._open_listed)
-        panel.export_wanted.connect(self.export_chat)
+        panel.opened.connect(self.chat_actions.open_listed)
+        panel.export_wanted.connect(self.chat_actions.export_chat)
         panel.left.connect(lambda: self.page(self._place).starting_point.setFocus())
         self.rail.put(panel)
         return panel
+
+    @cached_property
+    def chat_actions(self) -> ChatActions:
+        from app.windows.chat_actions import ChatActions
+
+        return ChatActions(self)
 
     @cached_property
     def adding(self) -> Adding:
@@ -133,7 +139,7 @@ class MainWindow(QMainWindow):
     # --- bringing to life ---
 
     def apply_settings(self, settings: WindowSettings) -> None:
-        """Theme, place, widths and the question not sent yet, as remembered; best called before the window is shown."""
+        """Restores theme, place, widths and the unsent question; best called before the window is shown."""
         theme.appearance().choose(settings.theme, settings.font_scale)
         if settings.geometry:
             self.restoreGeometry(QByteArray.fromBase64(settings.geometry.encode()))
@@ -158,26 +164,38 @@ class MainWindow(QMainWindow):
         self.notices.attach(models)
         outside().told.connect(self.notices.tell)
         self.attention.attach(models)
+        self.chat_actions.attach(models)
         self.adding.attach(models)
         self.chats.attach(models.chat_list)
         self.chat.attach(models)
         self.attaching = Attaching(self, models)
-        if models.settings.settings.unsent_edits:
-            from app.windows.closing import edits_in
-
-            self.chat.conversation.take_drafts(edits_in(models.settings.settings.unsent_edits))
-        if models.settings.settings.unsent_manner:
-            from app.windows.closing import manner_in
-
-            if (manner := manner_in(models.settings.settings.unsent_manner)) is not None:
-                models.conversation.set_manner(manner)
-        # Once it is asked, it is in a chat, also where this window is never closed in order.
-        self.chat.prompt.submitted.connect(lambda _text: models.settings.change(unsent_question="", unsent_manner=""))
-        models.conversation.conversation_saved.connect(lambda _id: self._forget_sent_edits(models))
+        self._take_back_unsent(models)
         self.status_line.attach(models.engine_status, models.memory, models.remark)
         self._on_settings_changed()
         self._on_conversation_changed()
         self.go_to(self._place)
+
+    def _take_back_unsent(self, models: AppModels) -> None:
+        """Brings back what was being written when the window was closed; forgets it once it is sent."""
+        settings = models.settings.settings
+        if settings.unsent_edits:
+            from app.windows.closing import edits_in
+
+            self.chat.conversation.take_drafts(edits_in(settings.unsent_edits))
+        if settings.unsent_manner:
+            from app.windows.closing import manner_in
+
+            if (manner := manner_in(settings.unsent_manner)) is not None:
+                models.conversation.set_manner(manner)
+        # A question that was sent is part of a chat, even if this window is never closed properly.
+        self.chat.prompt.submitted.connect(lambda _text: models.settings.change(unsent_question="", unsent_manner=""))
+        models.conversation.conversation_saved.connect(lambda _id: self._forget_sent_edits(models))
+
+    def _forget_sent_edits(self, models: AppModels) -> None:
+        if models.settings.settings.unsent_edits:
+            from app.windows import closing
+
+            models.settings.change(unsent_edits=closing.as_text(self.chat.edits))
 
     # --- places ---
 
@@ -186,7 +204,7 @@ class MainWindow(QMainWindow):
         return self._place
 
     def go_to(self, place: Place) -> ChatPage | Page:
-        """Shows a page, making it if need be; before models are attached it is only remembered."""
+        """Shows a page, made on the first visit; before models are attached, the place is only remembered."""
         self._place = place
         self.rail.set_current(place)
         page = self.page(place)
@@ -205,68 +223,20 @@ class MainWindow(QMainWindow):
             self._stack.addWidget(page)
         return self._pages[place]
 
-    # --- what can be done; shortcuts, palette and buttons end here ---
-
-    def new_chat(self) -> None:
-        if self._models is not None:
-            self._models.conversation.new_chat()
-        self.go_to("chats")
-
-    def open_chat(self, conversation_id: str) -> None:
-        if self._models is not None:
-            if conversation_id != self._models.conversation.conversation_id:
-                self._models.conversation.open(conversation_id)
-            self.go_to("chats")
-
-    def bring_back_chat(self) -> None:
-        """Opens the chat that was deleted last."""
-        self.chats.bring_back()
-        self.go_to("chats")
-
-    def attach_files(self) -> None:
-        """Asks for files that the next questions of the open chat are about."""
-        if self.attaching is not None:
-            self.go_to("chats")
-            self.attaching.choose()
-
-    def ask_about(self, paths: list[str], *, is_new: bool) -> None:
-        """Goes to a new chat, or the open one, of which the next questions are about these files of the library."""
-        if self._models is not None:
-            self._models.ask_about(paths, is_new=is_new)
-            self.go_to("chats")
-
-    def open_manner(self) -> None:
-        """Opens instructions and settings of the open chat."""
-        self.go_to("chats")
-        self.chat.open_manner()
+    # --- what can be done with the window itself; what is done with chats is in `chat_actions` ---
 
     def get_model(self) -> None:
-        """Goes to the models that can be got."""
+        """Goes to the models that can be downloaded."""
         if self._models is not None:
             from app.windows.models_page import ModelsPage
 
             cast(ModelsPage, self.go_to("models")).show_catalogue()
-
-    def export_chat(self, conversation_id: str = "") -> None:
-        """Writes the branch that is shown of a chat, the open one if none is told, to a Markdown file."""
-        if self._models is None:
-            return
-        wanted = conversation_id or self._models.conversation.conversation_id or ""
-        if wanted:
-            from app.chats.file_stems import file_stem
-            from app.windows import file_choices
-
-            name = f"{file_stem(self._models.chat_list.title_of(wanted))}.md"
-            file_choices.choose_export(self, name, partial(self._export_to, conversation_id=wanted))
 
     def toggle_sidebar(self) -> None:
         self._sidebar_wanted = self.rail.is_compact
         self.rail.set_compact(not self._sidebar_wanted)
         if self._models is not None:
             self._models.settings.change(is_sidebar_visible=self._sidebar_wanted)
-
-    def focus_prompt(self) -> None:
-        self.go_to("chats")
 
     def show_shortcuts(self) -> None:
         from app.windows.shortcuts_dialog import ShortcutsDialog
@@ -275,8 +245,8 @@ class MainWindow(QMainWindow):
             (self.tr("Send the question"), "Return"),
             (self.tr("New line in a question"), "Shift+Return"),
             (self.tr("Scroll the chat, also from the question"), "PgUp, PgDown"),
-            (self.tr("To the beginning and the end of the chat"), "Ctrl+Home, Ctrl+End"),
-            (self.tr("Bring a deleted chat back, in the list"), "Ctrl+Z"),
+            (self.tr("Go to the start or the end of the chat"), "Ctrl+Home, Ctrl+End"),
+            (self.tr("Restore a deleted chat, in the list"), "Ctrl+Z"),
             (self.tr("Open a file, in the library"), "Return"),
             (self.tr("Show a file in its folder, in the library"), "Ctrl+Return"),
         ]
@@ -296,7 +266,7 @@ class MainWindow(QMainWindow):
         palette.field.setFocus()
 
     def next_pane(self) -> None:
-        """Moves the keyboard to the next part of the window: rail, conversation, question and sources, or the page."""
+        """Moves the focus to the next part of the window: rail, conversation, question and sources, or the page."""
         from app.windows import panes
 
         around: list[QWidget] = [self.rail]
@@ -342,27 +312,21 @@ class MainWindow(QMainWindow):
         super().closeEvent(event)
 
     def close_whatever_is_lost(self) -> None:
-        """Closes it also where the disk does not take something of the chats."""
+        """Closes the window even if part of the chats cannot be written to the disk."""
         self._may_lose = True
         self.close()
 
     # --- inside ---
 
-    def _forget_sent_edits(self, models: AppModels) -> None:
-        if models.settings.settings.unsent_edits:
-            from app.windows import closing
-
-            models.settings.change(unsent_edits=closing.as_text(self.chat.edits))
-
     def _keep_unsent_for_every_file(self, models: AppModels) -> None:
         from app.windows.every_file_page import EveryFilePage
 
-        # Where nobody went to that page, what it would have shown is kept.
+        # If the page was never opened, the text that it would have shown is kept as it is.
         if isinstance(page := self._pages.get("every-file"), EveryFilePage):
             models.settings.change(unsent_for_every_file=page.unsent)
 
     def _settle_pages(self) -> None:
-        """What is being edited counts, as if the keyboard had gone elsewhere."""
+        """Applies edits in progress, as if each field had lost the focus."""
         if (focused := self.focusWidget()) is not None:
             focused.clearFocus()
         for page in self._pages.values():
@@ -371,46 +335,40 @@ class MainWindow(QMainWindow):
     def _install_shortcuts(self) -> None:
         from app.windows.shortcuts import Shortcut, install
 
+        chats = self.chat_actions
         self.shortcuts = [
-            Shortcut("Ctrl+N", self.tr("New chat"), self.new_chat, "new-chat"),
+            Shortcut("Ctrl+N", self.tr("New chat"), chats.new_chat, "new-chat"),
             Shortcut("Ctrl+K", self.tr("Search chats and commands"), self.open_palette, "search"),
             Shortcut("Ctrl+,", self.tr("Settings"), lambda: self.go_to("settings"), "settings"),
             Shortcut("Ctrl+B", self.tr("Show or hide the sidebar"), self.toggle_sidebar, "sidebar"),
             Shortcut("Ctrl+/", self.tr("Keyboard shortcuts"), self.show_shortcuts, "keyboard"),
-            Shortcut("Ctrl+L", self.tr("Go to the question"), self.focus_prompt, "chats"),
-            Shortcut("Ctrl+R", self.tr("Answer the last question again"), self._regenerate, "regenerate"),
-            Shortcut("Ctrl+F", self.tr("Find in this chat"), self._find, "search"),
-            Shortcut("F3", self.tr("Next match"), lambda: self._find_next(1), "chevron-down"),
-            Shortcut("Shift+F3", self.tr("Match before"), lambda: self._find_next(-1), "chevron-up"),
-            Shortcut("Esc", self.tr("Stop the answer"), self._stop_answer, "stop"),
+            Shortcut("Ctrl+L", self.tr("Go to the question"), chats.focus_prompt, "chats"),
+            Shortcut("Ctrl+R", self.tr("Regenerate the last answer"), chats.regenerate, "regenerate"),
+            Shortcut("Ctrl+F", self.tr("Find in this chat"), chats.find, "search"),
+            Shortcut("F3", self.tr("Next match"), lambda: chats.find_next(1), "chevron-down"),
+            Shortcut("Shift+F3", self.tr("Previous match"), lambda: chats.find_next(-1), "chevron-up"),
+            Shortcut("Esc", self.tr("Stop the answer"), chats.stop_answer, "stop"),
             Shortcut("F6", self.tr("Next pane"), self.next_pane, "sources"),
             Shortcut("Ctrl++", self.tr("Larger text"), lambda: self.text_size.step(1), "zoom-in", ("Ctrl+=",)),
             Shortcut("Ctrl+-", self.tr("Smaller text"), lambda: self.text_size.step(-1), "zoom-out"),
-            Shortcut("Ctrl+0", self.tr("Text in its usual size"), lambda: self.text_size.reset(), "fit-width"),
+            Shortcut("Ctrl+0", self.tr("Reset the text size"), lambda: self.text_size.reset(), "fit-width"),
         ]
         install(self, self.shortcuts)
 
     def _connect(self) -> None:
         self.rail.chosen.connect(lambda place: self.go_to(cast("Place", place)))
-        self.rail.new_chat_wanted.connect(self.new_chat)
+        self.rail.new_chat_wanted.connect(lambda: self.chat_actions.new_chat())
         self.chat.add_folder_wanted.connect(lambda collection: self.adding.add_folder(collection))
         self.chat.new_collection_wanted.connect(lambda: self.adding.new_collection(is_asked=True))
         self.chat.add_files_wanted.connect(lambda collection: self.adding.add_files(collection))
-        self.chat.ask_wanted.connect(lambda path: self.ask_about([path], is_new=False))
+        self.chat.ask_wanted.connect(lambda path: self.chat_actions.ask_about([path], is_new=False))
         self.chat.open_model_wanted.connect(lambda: self.adding.open_model())
         self.chat.get_model_wanted.connect(self.get_model)
         self.chat.sources_width_changed.connect(self._on_sources_width)
         self.status_line.restart_wanted.connect(self._restart_engine)
 
-    def _open_listed(self, conversation_id: str) -> None:
-        """A chat of the list; where that is searched, at what was found in the chat."""
-        self.open_chat(conversation_id)
-        # Where it could not be read, the one before is open still.
-        if self._models is not None and self._models.conversation.conversation_id == conversation_id:
-            self.chat.seek(self._models.chat_list.filter)
-
     def _fit_rail(self) -> None:
-        # A narrow window shows the icons alone, whatever is wished when there is room.
+        # A narrow window shows the icons only, whatever the user has chosen for a wider one.
         is_compact = not self._sidebar_wanted or self.width() < _NARROW_PX
         if is_compact != self.rail.is_compact:
             self.rail.set_compact(is_compact)
@@ -422,23 +380,6 @@ class MainWindow(QMainWindow):
             if store.problem and store.problem != self._told_problem:
                 self.notices.tell("warning", store.problem, "")
             self._told_problem = store.problem
-
-    def _regenerate(self) -> None:
-        # Of a chat that nobody sees, nothing is begun or stopped.
-        if self._place == "chats":
-            self.chat.regenerate()
-
-    def _stop_answer(self) -> None:
-        if self._place == "chats":
-            self.chat.stop()
-
-    def _find(self) -> None:
-        if self._place == "chats":
-            self.chat.open_finding()
-
-    def _find_next(self, step: int) -> None:
-        if self._place == "chats":
-            self.chat.find_next(step)
 
     def _on_sources_width(self, width_px: int) -> None:
         store = self._store()
@@ -465,15 +406,3 @@ class MainWindow(QMainWindow):
     def _restart_engine(self) -> None:
         if self._models is not None:
             self._models.start_as_usual()
-
-    def _export_to(self, paths: tuple[str, ...], conversation_id: str) -> None:
-        from app.exports import write_export
-
-        text = self._models.exports.markdown(conversation_id) if self._models is not None else None
-        if text is None:
-            return
-        try:
-            write_export(Path(paths[0]), text.encode())
-        except OSError as error:
-            sentence = self.tr("The chat could not be written: %1.").replace("%1", str(error.strerror))
-            self.notices.tell("error", sentence, self.tr("Choose another folder."))

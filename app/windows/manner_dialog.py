@@ -1,4 +1,4 @@
-"""Instructions and settings of one chat. Nothing to save: what is changed counts from the next question on."""
+"""Instructions and settings of one chat. There is no Save button: changes apply from the next question on."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Row:
 
 
 class MannerDialog(QDialog):
-    """Shows how a conversation is answered, beside the settings; what is not ticked is as they say."""
+    """Shows how a conversation is answered, next to the settings; unticked values follow the settings."""
 
     def __init__(
         self,
@@ -67,16 +67,18 @@ class MannerDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._tell)
-        # The preset that was chosen or kept last, and the values of nobody that it took the place of, with the one
-        # that was chosen or kept before them.
+        # The preset that was chosen or saved last, and the unsaved values that it replaced, with the preset that was
+        # chosen or saved before them.
         self._preset_id = ""
         self._replaced: tuple[str, Manner] | None = None
         self._left_out: dict[str, object] = {}
         self.picker = PresetPicker()
         self.undo = bits.button(self.tr("Undo"), "link", clicked=self._on_undo)
-        self.undo.setToolTip(self.tr("Takes the values from before the preset was chosen"))
+        self.undo.setToolTip(self.tr("Restores the values from before the preset was chosen"))
         self.note = bits.label(
-            self.tr("The next question reads this conversation again, once, because its instructions have changed."),
+            self.tr(
+                "The next question takes longer once: the model has to read the conversation with the new instructions."
+            ),
             "small",
             wraps=True,
         )
@@ -91,7 +93,7 @@ class MannerDialog(QDialog):
         layout.setContentsMargins(24, 20, 24, 20)
         layout.setSpacing(12)
         layout.addWidget(bits.label(self.windowTitle(), "heading", wraps=True))
-        what = self.tr("What is not ticked is as in the settings. What you change counts from the next question on.")
+        what = self.tr("Unticked values follow the settings. Changes apply from the next question on.")
         layout.addWidget(bits.label(what, "small", wraps=True))
         layout.addLayout(bits.row(bits.label(self.tr("Preset")), self.picker, self.undo, None))
         layout.addWidget(bits.line())
@@ -114,7 +116,7 @@ class MannerDialog(QDialog):
         return self._rows[name].control.widget
 
     def done(self, result: int) -> None:
-        """What is being edited counts, as if the keyboard had gone elsewhere; it is asked before any of it is lost."""
+        """Applies edits in progress, as if each field had lost the focus; asks before anything is lost."""
         if (focused := self.focusWidget()) is not None:
             focused.clearFocus()
         self._tell()
@@ -122,7 +124,7 @@ class MannerDialog(QDialog):
             ask_first(
                 self,
                 self.tr("Close without these instructions?"),
-                self.tr("They are too long to be kept, and would be lost. This chat has those from before."),
+                self.tr("They are too long to be saved and would be lost. This chat keeps the previous ones."),
                 self.tr("Close"),
                 self._leave,
             )
@@ -130,7 +132,7 @@ class MannerDialog(QDialog):
         super().done(result)
 
     def _leave(self) -> None:
-        """Closes without telling the conversation what is shown; if that is another one by now, it is none of it."""
+        """Closes without giving the shown values to the conversation, because another one may be open by now."""
         super().done(QDialog.DialogCode.Rejected)
 
     # --- building ---
@@ -139,7 +141,7 @@ class MannerDialog(QDialog):
         made = {}
         for name, row in manner_rows.rows().items():
             is_own, control = QCheckBox(row.name), manner_rows.control_of(name, row)
-            is_own.setAccessibleDescription(self.tr("This chat has a value of its own"))
+            is_own.setAccessibleDescription(self.tr("This chat has its own value"))
             control.widget.setAccessibleName(row.name)
             control.widget.setAccessibleDescription(row.words)
             words = bits.label(row.words, "small", wraps=True)
@@ -215,7 +217,7 @@ class MannerDialog(QDialog):
             self._show_notes()
 
     def _show_settings(self) -> None:
-        """What has changed of them is shown where the chat follows them; nobody is typing there."""
+        """Shows changed settings where the chat follows them; the user cannot be typing there."""
         self._show_rows(name for name, row in self._rows.items() if not row.is_own.isChecked())
         self._show_notes()
 
@@ -223,7 +225,7 @@ class MannerDialog(QDialog):
         own = self._conversation.manner.model_dump()
         for name in names:
             if name == "instructions" and self._num_too_many > 0:
-                # To be mended.
+                # So that it can be corrected.
                 continue
             row, setting = self._rows[name], manner_rows.SETTING_OF[name]
             is_own, is_known = own[name] is not None, self._settings.is_known
@@ -250,7 +252,7 @@ class MannerDialog(QDialog):
         self.undo.setVisible(self._replaced is not None)
 
     def _show_notes(self) -> None:
-        words = self.tr("%1 characters too long. Until they are shorter, this chat has the instructions from before.")
+        words = self.tr("%1 characters too long. Until they are shorter, this chat keeps the previous instructions.")
         self.problem.setText(words.replace("%1", count_text(self._num_too_many)))
         self.problem.setVisible(self._num_too_many > 0)
         now = self._told_with(self._conversation.manner.instructions)
@@ -262,13 +264,13 @@ class MannerDialog(QDialog):
         self.failure.show()
 
     def _told_with(self, own: str | None) -> str:
-        """What a model is told where a chat has these instructions of its own, or none."""
+        """The instructions that a model gets if a chat has these of its own, or none."""
         usual = self._settings.value(manner_rows.SETTING_OF["instructions"]) or ""
         return str(usual if own is None else own).strip()
 
     @property
     def _num_too_many(self) -> int:
-        """So many characters of the instructions are more than there may be."""
+        """How many characters the instructions are too long."""
         row = self._rows["instructions"]
         return len(str(row.control.value())) - MAX_INSTRUCTIONS if row.is_own.isChecked() else 0
 
@@ -286,7 +288,7 @@ class MannerDialog(QDialog):
         self._tell()
 
     def _tell(self) -> None:
-        """Gives the conversation what is shown."""
+        """Gives the shown values to the conversation."""
         self._settle.stop()
         wanted = {name: row.control.value() for name, row in self._rows.items() if row.is_own.isChecked()}
         if self._num_too_many > 0:
@@ -360,7 +362,7 @@ class MannerDialog(QDialog):
         preset = self._presets.find(preset_id)
         if preset is not None:
             stays = self.tr("Chats that have its values keep them.")
-            ends = self.tr("New chats begin as in the settings then.")
+            ends = self.tr("New chats then start with the values of the settings.")
             ask_first(
                 self,
                 self.tr("Delete the preset “%1”?").replace("%1", preset.name),

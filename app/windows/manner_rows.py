@@ -1,4 +1,4 @@
-"""What a chat can have of its own instead of the settings, as people are told it; it is called as it is there."""
+"""What a chat can have of its own instead of the settings, under the same names as in the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory: who holds how many bytes in which tier, live; what was decided and why; budgets; rates."""
+"""Memory: which owner holds how many bytes in which tier, live; what was decided and why; budgets; rates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MemoryPage(Page):
 
     def __init__(self, memory: MemoryModel, settings: EngineSettingsModel, parent: QWidget | None = None) -> None:
         super().__init__(self.tr("Memory"), parent=parent)
-        self.subtitle.setText(self.tr("Where every byte lives right now, and what moves."))
+        self.subtitle.setText(self.tr("What uses memory right now, and what is moving."))
         self._memory, self._settings = memory, settings
         settings.setParent(self)
         self._told: MemoryReply | None = None
@@ -47,7 +47,7 @@ class MemoryPage(Page):
         self._views = QStackedWidget()
         self._views.addWidget(self._map_view())
         self._views.addWidget(self.table)
-        self.empty = EmptyState("memory", self.tr("The engine tells what it holds as soon as it is running."))
+        self.empty = EmptyState("memory", self.tr("Memory use appears once the engine is running."))
         self._stack = QStackedWidget()
         self._stack.addWidget(self._views)
         self._stack.addWidget(self.empty)
@@ -83,13 +83,10 @@ class MemoryPage(Page):
             row.settle()
 
     def show_budgets(self) -> None:
-        """Brings the budgets into sight, and the keyboard to the first."""
+        """Scrolls to the budgets, and moves the focus to the first."""
         self.show_table(False)
         # Only what is laid out can be scrolled to.
         QTimer.singleShot(0, self, self._scroll_to_budgets)
-
-    def decision_lines(self) -> tuple[str, ...]:
-        return self.decisions.lines()
 
     def _map_view(self) -> QWidget:
         card = bits.card()

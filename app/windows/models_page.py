@@ -1,4 +1,4 @@
-"""The models we know: what each is, whether it fits, which one answers; one can be got, opened, used, deleted."""
+"""The known models: what each is, whether it fits, which one answers; download, open, use and delete them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFrame, QProgressBar, QScrollArea, QWidget
 
 from app import theme
+from app.printable import printable
 from app.widgets import bits
 from app.widgets.catalogue_list import CatalogueList
 from app.widgets.empty_state import EmptyState
-from app.widgets.figures import bytes_text, file_name, printable
+from app.widgets.figures import bytes_text, file_name
 from app.widgets.model_row import ModelRow
 from app.widgets.picture import Picture
 from app.windows.page import Page
@@ -43,14 +44,14 @@ class ModelsPage(Page):
     ) -> None:
         super().__init__(self.tr("Models"), parent=parent)
         self.subtitle.setText(
-            self.tr("GGUF files that can write answers. New chats begin with the one in use; a chat keeps its own.")
+            self.tr("GGUF files that can write answers. New chats start with the one in use; a chat keeps its own.")
         )
         self._picker, self._catalogue = picker, catalogue
         self._rows: list[ModelRow] = []
         self.look_around = bits.button(
-            self.tr("Look on this computer…"), icon="search", clicked=self.look_around_wanted.emit
+            self.tr("Find on this computer…"), icon="search", clicked=self.look_around_wanted.emit
         )  # fmt: skip
-        self.look_around.setToolTip(self.tr("Finds models that other applications have got already"))
+        self.look_around.setToolTip(self.tr("Finds models that other applications have downloaded"))
         self.buttons.addWidget(self.look_around)
         self.buttons.addWidget(
             bits.button(self.tr("Open a GGUF file…"), "primary", "plus", self.open_file_wanted.emit)
@@ -67,7 +68,7 @@ class ModelsPage(Page):
         self.empty = EmptyState(
             "models",
             self.tr("Answers are quotes from your files until a model is chosen."),
-            self.tr("Get a model"),
+            self.tr("Download a model"),
         )
         self.empty.chosen.connect(self.show_catalogue)
         column = bits.column(self.empty, spacing=12)
@@ -82,37 +83,33 @@ class ModelsPage(Page):
         self.catalogue.another.looked_up.connect(self._bring)
         self._is_catalogue_wanted = False
         catalogue.catalogue_changed.connect(self._on_catalogue)
-        # One that was forgotten, or opened from elsewhere, stands there otherwise.
+        # The catalogue marks models that are on the list, which has changed.
         picker.models_changed.connect(catalogue.refresh)
         self._show()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        # How models fit may be another since: budgets are set on the Memory page.
+        # The fit of models may have changed: budgets are set on the Memory page.
         self._picker.refresh()
         self._catalogue.refresh()
 
     def show_catalogue(self) -> None:
-        """Goes to the models that can be got."""
+        """Goes to the models that can be downloaded."""
         self._is_catalogue_wanted = not self._go_to_catalogue()
 
     def rows(self) -> tuple[ModelRow, ...]:
         return tuple(self._rows)
 
-    @property
-    def banner_text(self) -> str:
-        return "" if self._banner.isHidden() else self._banner_text.text()
-
     def _go_to_catalogue(self) -> bool:
-        """Whether there is one yet."""
+        """Whether the catalogue has arrived."""
         first = self.catalogue.take_keyboard()
         if first is not None:
-            # Once the rows have their places.
+            # After the rows have their places.
             QTimer.singleShot(0, first, lambda: self._scroll.verticalScrollBar().setValue(self.catalogue.y()))
         return bool(self.catalogue.rows())
 
     def _bring(self, widget: QWidget) -> None:
-        # Once it has its place.
+        # After it has its place.
         QTimer.singleShot(0, widget, lambda: self._scroll.ensureWidgetVisible(widget, 0, _BELOW_PX))
 
     def _on_catalogue(self) -> None:
@@ -193,7 +190,7 @@ class ModelsPage(Page):
 
     def _ask_about_deleting(self, entry: ModelEntry) -> None:
         name = entry.name or file_name(entry.path)
-        freed = self.tr("%1 come free. To use it again, you have to get it again.")
+        freed = self.tr("Frees %1. You would have to download it again.")
         ask_first(
             self,
             self.tr("Delete the file of %1?").replace("%1", name),
@@ -203,7 +200,7 @@ class ModelsPage(Page):
         )
 
     def _state_word(self, path: str, is_current: bool) -> str:
-        """How the chosen model stands, "" while it is in use, or one that a chat of its own uses."""
+        """The state of the chosen model, "" while it is in use; or of a model that a single chat uses."""
         state = self._picker.told_of(path).state
         words = {"loading": self.tr("Loading"), "failed": self.tr("Failed")}
         if is_current:
@@ -212,5 +209,5 @@ class ModelsPage(Page):
 
 
 def _without_forecast(entry: ModelEntry) -> ModelEntry:
-    """A model that is there: how it lies and runs is told above, as it was decided when it was loaded."""
+    """A loaded model: its placement and speed are shown above, as decided when it was loaded."""
     return entry.model_copy(update={"fit": "", "fits": True, "tokens_per_s": 0.0})

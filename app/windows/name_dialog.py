@@ -1,4 +1,4 @@
-"""Asks for a name: one line, what is to be said of it, and a button that is there once it is one that can be had."""
+"""Asks for a name: one line, a remark, and a button that is enabled once the name is valid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WIDTH_PX = 420
 
 
 class NameDialog(QDialog):
-    """`given` carries the name. Who is of this class says in `words` what would come of it, and has `use` follow."""
+    """`given` carries the name. A subclass says in `words` what the name would do, and enables `use`."""
 
     given = Signal(str)
 

@@ -1,4 +1,4 @@
-"""What goes on and goes wrong, from the models to the message bar: the engine's deaths, refusals, finished jobs."""
+"""News and problems, from the models to the message bar: the engine's deaths, refusals, finished jobs."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class Notices(QObject):
 
     def tell(self, severity: str, sentence: str, way_out: str) -> None:
         if self._end and self._bar.is_offering and self._bar.sentence == self._end:
-            # Imported once there is an engine to miss, not at the first paint.
+            # Imported when the engine fails for the first time, not at the first paint.
             from app.engine_client.client import no_engine_sentence
 
-            # The way to an engine must stay. What is wished meanwhile fails for want of one, which is told already.
+            # The offer to restart must stay. Requests in the meantime fail without an engine, which is shown already.
             if sentence != no_engine_sentence():
                 self._later = sentence
             return
         self._bar.show_message(cast("Severity", severity), sentence, way_out)
 
     def _on_problem(self, sentence: str) -> None:
-        # What offers something stays until somebody has decided.
+        # A message with an offer stays until the user decides.
         if self._bar.is_offering:
             self._later = sentence
         else:
@@ -80,19 +80,19 @@ class Notices(QObject):
         self._death = sentence
 
     def _on_engine_ready(self) -> None:
-        # It says that the engine is being started again, or that it is not; now it has been.
+        # The message announces a restart, or says that there is none; now it is obsolete.
         if self._death and self._bar.sentence == self._death:
             self._bar.expire(DEATH_SHOWN_S)
         if self._end and self._bar.sentence == self._end:
             self._bar.clear()
         self._death = self._end = ""
         if self._models is not None and self._is_careful:
-            self._careful = self.tr("Ragdoll was started carefully: quotes answer until you choose a model.")
+            self._careful = self.tr("Ragdoll was started in safe mode: answers are quotes until you choose a model.")
             self._bar.show_message(
                 "notice",
                 self._careful,
-                self.tr("Folders are not watched, and nothing is indexed by itself."),
-                self.tr("Start as usual"),
+                self.tr("Folders are not watched, and nothing is indexed automatically."),
+                self.tr("Start normally"),
                 self._models.start_as_usual,
             )
 
@@ -101,13 +101,13 @@ class Notices(QObject):
         self._bar.show_message(
             "error",
             sentence,
-            self.tr("It can be started with careful settings: no model, less memory."),
-            self.tr("Start carefully"),
+            self.tr("It can be started in safe mode: no model, less memory."),
+            self.tr("Start in safe mode"),
             self._models.start_carefully if self._models is not None else None,
         )
 
     def _on_check_finished(self, finished: IndexFinished) -> None:
-        """Who asked for a look at the folders is told what was found, also when that is nothing."""
+        """A user who asked for a check of the folders gets the result, even if nothing was found."""
         if self._bar.sentence == self._problems_sentence(finished) and not self._bar.isHidden():
             return
         words = self.tr("Indexed: %1. Removed: %2.")
@@ -121,17 +121,17 @@ class Notices(QObject):
         self._bar.expire(CHECK_SHOWN_S)
 
     def _absent_sentence(self, finished: IndexFinished) -> str:
-        """Linked folders that could not be looked at, of which nobody knows whether something has changed; or ""."""
+        """Linked folders that could not be checked, so that changes in them are unknown; or ""."""
         num_absent = len(finished.skipped) - len(self._problem_files(finished.skipped))
         if not num_absent:
             return ""
         if num_absent == 1:
-            return self.tr("1 folder is out of reach; what was indexed of it is kept.")
-        words = self.tr("%1 folders are out of reach; what was indexed of them is kept.")
+            return self.tr("1 folder cannot be reached; its indexed files are kept.")
+        words = self.tr("%1 folders cannot be reached; their indexed files are kept.")
         return words.replace("%1", count_text(num_absent))
 
     def _problem_files(self, problems: Sequence[DocumentProblem]) -> list[DocumentProblem]:
-        """Those of files: a folder that is out of reach is none, and says so where it stands."""
+        """Problems of files: a folder that is out of reach is not one of them, and says so in its own line."""
         folders = self._models.library.folders if self._models is not None else ()
         linked = {folder.path for folder in folders if folder.is_folder}
         return [problem for problem in problems if problem.path not in linked]
@@ -139,7 +139,7 @@ class Notices(QObject):
     def _on_job_finished(self, finished: IndexFinished) -> None:
         files = self._problem_files((*finished.skipped, *finished.failed))
         problems = {(problem.path, problem.reason) for problem in files}
-        # The first look after a start finds what was wrong already, and every look again: that is no news.
+        # The first check after a start, and every later one, finds old problems again: they are no news.
         is_known = not self._has_job_finished and not finished.indexed and bool(finished.unchanged)
         are_new = bool(problems - self._told or finished.num_more > self._most_untold) and not is_known
         self._told |= problems
@@ -150,7 +150,7 @@ class Notices(QObject):
             show = self.tr("Show it") if len(problems) == 1 else self.tr("Show them")
             self._bar.show_message("warning", self._problems, "", show, self._show_problems)
         elif finished.indexed and not problems and self._bar.sentence == self._problems:
-            # Somebody has seen to it: unlocked a file, say.
+            # The user has fixed it, for example unlocked a file.
             self._bar.clear()
 
     def _problems_sentence(self, finished: IndexFinished) -> str:

@@ -11,20 +11,19 @@ from app.widgets import bits
 from app.widgets.flow import FlowLayout, put_beside
 
 MARGIN_PX = 32
-WIDEST_PX = 1040
-# In a page of fewer lines of text, what it is for gives way to what it shows.
+# On a page with fewer lines of text than this, the subtitle is hidden to make room.
 _LOW_LINES = 22
 
 
 class Page(QWidget):
-    """`body` takes the page's parts from top to bottom, `buttons` the buttons beside the title."""
+    """`body` takes the page's parts from top to bottom, `buttons` the buttons next to the title."""
 
     def __init__(self, title: str, subtitle: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName(title)
-        # Takes the keyboard when it is gone to, so that no button looks chosen; Tab goes on from here.
+        # Takes the focus when the page opens, so that no button looks chosen; Tab continues from here.
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.subtitle = bits.label(subtitle, "muted", wraps=True)
         self._title = bits.label(title, "title")
@@ -47,7 +46,7 @@ class Page(QWidget):
 
     @property
     def starting_point(self) -> QWidget:
-        """What has the keyboard when the page is gone to."""
+        """The widget that gets the focus when the page opens."""
         # No focus proxy: what is before that would be hidden from the Tab key.
         return self
 
@@ -62,4 +61,4 @@ class Page(QWidget):
         put_beside(self._head, self._actions, is_beside)
 
     def settle(self) -> None:
-        """The window is about to close: what was changed a moment ago, and waits to be sent, is sent."""
+        """The window is about to close: a change that waits to be sent is sent."""

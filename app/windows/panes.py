@@ -1,4 +1,4 @@
-"""F6: from one part of the window to the next, around and around."""
+"""F6: from one part of the window to the next, in a circle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.windows.page import Page
 
 
 def focus_next(around: Sequence[QWidget], focused: QWidget | None) -> QWidget | None:
-    """Gives the keyboard to the pane after the one that has it; returns the widget that took it."""
+    """Moves the focus to the pane after the focused one; returns the widget that took it."""
     here = next((n for n, pane in enumerate(around) if _holds(pane, focused)), -1)
     for step in range(1, len(around) + 1):
         target = first_focusable(around[(here + step) % len(around)])

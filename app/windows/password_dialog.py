@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QDialog, QLineEdit, QWidget
 
+from app.printable import printable
 from app.widgets import bits
-from app.widgets.figures import count_text, file_name, printable
+from app.widgets.figures import count_text, file_name
 
 _WIDTH_PX = 420
 _MAX_NAMED = 3
 
 
 class PasswordDialog(QDialog):
-    """`given` carries the password and whether to remember it; a wrong one comes back as the file's reason."""
+    """`given` carries the password and whether to remember it; a wrong password becomes the file's reason."""
 
     given = Signal(str, bool)
 

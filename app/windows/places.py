@@ -1,4 +1,4 @@
-"""The pages one can go to, each imported and made when it is first gone to: the first paint needs none of them."""
+"""The pages, each imported and made on the first visit: the first paint needs none of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _every_file(window: MainWindow, models: AppModels) -> Page:
     sources.passages_changed.connect(lambda: standings.watch(sources.passages))
     page = EveryFilePage(models.each_file, models.library, sources)
     page.message_told.connect(window.notices.tell)
-    page.ask_wanted.connect(lambda path: window.ask_about([path], is_new=True))
+    page.ask_wanted.connect(lambda path: window.chat_actions.ask_about([path], is_new=True))
     page.take_back(models.settings.settings.unsent_for_every_file)
     return page
 
@@ -54,7 +54,7 @@ def _library(window: MainWindow, models: AppModels) -> Page:
     page.new_collection_wanted.connect(window.adding.new_collection)
     page.add_files_wanted.connect(window.adding.add_files)
     page.ocr_languages_wanted.connect(lambda: window.go_to("settings"))
-    page.ask_wanted.connect(lambda paths: window.ask_about(paths, is_new=True))
+    page.ask_wanted.connect(lambda paths: window.chat_actions.ask_about(paths, is_new=True))
     return page
 
 

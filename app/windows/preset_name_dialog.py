@@ -1,4 +1,4 @@
-"""Asks for the name of a preset: of one that is to be kept, or a new one for one that there is."""
+"""Asks for the name of a preset that is saved, or the new name of an existing one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LONGEST_CHARS = 60
 
 
 class PresetNameDialog(NameDialog):
-    """`given` carries the name, once it is one that can be had."""
+    """`given` carries the name, once it is valid."""
 
     def __init__(self, name: str, taken: Iterable[str], parent: QWidget | None = None, *, is_new: bool = True) -> None:
-        """`taken` are the names of the others: if it `is_new`, it may take the place of one of them."""
+        """`taken` are the names of the other presets: if it `is_new`, it may replace one of them."""
         title = self.tr("Save as a preset") if is_new else self.tr("Rename “%1”").replace("%1", name)
         super().__init__(title, name, self.tr("Name of the preset"), self.tr("Save"), _LONGEST_CHARS, parent)
         self.field.setPlaceholderText(self.tr("Translator"))
@@ -28,11 +28,11 @@ class PresetNameDialog(NameDialog):
         is_taken = self.name.casefold() in self._taken
         self.use.setEnabled(bool(self.name) and (self._is_new or not is_taken))
         is_replaced = is_taken and self._is_new
-        words = self.tr("It can be chosen in every chat, or be what new chats begin with.")
+        words = self.tr("It can be chosen in every chat, or be what new chats start with.")
         if is_replaced:
             words = self.tr("The preset of that name gets these values. Chats that have its old ones keep them.")
         elif is_taken:
-            words = self.tr("There is a preset of that name already.")
+            words = self.tr("A preset with this name already exists.")
         self.words.setText(words)
         name = self.tr("Replace") if is_replaced else self.tr("Rename") if not self._is_new else self.tr("Save")
         self.use.setText(name)

@@ -1,4 +1,4 @@
-"""What to type into another application so that it asks Ragdoll: the address and the key, each to be copied."""
+"""What to enter in another application so that it asks Ragdoll: the address and the key, each with a copy button."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEY = "server.key"
 
 
 class ServerLines(QWidget):
-    """Shows a LocalServerModel; hidden while other applications are not wanted."""
+    """Shows a LocalServerModel; hidden while the local server is off."""
 
     def __init__(self, server: LocalServerModel, settings: EngineSettingsModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -31,15 +31,15 @@ class ServerLines(QWidget):
         self.key = ElidedLabel()
         self.copy_address = bits.tool("copy", self.tr("Copy the address"), lambda: _copy(self.address))
         self.copy_key = bits.tool("copy", self.tr("Copy the key"), lambda: _copy(self.key))
-        self.new_key = bits.button(self.tr("Make another key"), "link", clicked=self._on_new_key)
+        self.new_key = bits.button(self.tr("Create a new key"), "link", clicked=self._on_new_key)
         words = self.tr(
-            "Applications that know OpenAI's API can ask there. A model's name alone answers from what it knows, with "
-            "“:files” behind it from your files; “ragdoll” is the model that is chosen here."
+            "Applications that support the OpenAI API can connect here. A model's name alone answers from general "
+            "knowledge, with “:files” after it from your files; “ragdoll” is the model that is chosen here."
         )
         self._address_line = self._line(self.tr("Address"), self.address, self.copy_address)
         self._key_line = self._line(self.tr("Key"), self.key, self.copy_key, self.new_key)
         layout = bits.column(self.problem, self._address_line, self._key_line, spacing=8)
-        vectors = self.tr("The embedding model is in their list as well: it makes vectors of texts that they send.")
+        vectors = self.tr("The embedding model is listed as well, for applications that request embeddings.")
         self._words = bits.label(joined(words, vectors), "small", wraps=True)
         layout.addWidget(self._words)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -72,12 +72,12 @@ class ServerLines(QWidget):
         self.setVisible(state != ServerState())
 
     def _on_new_key(self) -> None:
-        """The engine makes one where there is none."""
+        """The engine creates a key if there is none."""
         ask_first(
             self,
-            self.tr("Make another key?"),
-            self.tr("Applications that have the present one can ask no more until they are given the new one."),
-            self.tr("Make another key"),
+            self.tr("Create a new key?"),
+            self.tr("Applications with the current key lose access until you give them the new one."),
+            self.tr("Create a new key"),
             lambda: self._settings.change(_KEY, ""),
         )
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, QUrl, Signal
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtGui import QDesktopServices, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QComboBox,
@@ -24,19 +24,23 @@ from app import languages, theme
 from app.models.embedders import EmbeddersModel
 from app.models.engine_settings import EngineSettingsModel
 from app.models.local_server import LocalServerModel
+from app.models.rerankers import RerankersModel
+from app.printable import printable
 from app.settings import MAX_ANSWERS
 from app.widgets import bits
-from app.widgets.download_row import progress_words
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import printable
+from app.widgets.figures import seconds_text
 from app.widgets.setting_controls import Control
 from app.windows import engine_rows
+from app.windows.chosen_model import ChosenModel
 from app.windows.embedder_dialog import SETTING as _EMBEDDER
 from app.windows.embedder_dialog import EmbedderDialog
 from app.windows.engine_rows import Row
 from app.windows.export_line import ExportLine
 from app.windows.file_choices import choose_folder
 from app.windows.page import Page
+from app.windows.reranker_dialog import SETTING as _RERANKER
+from app.windows.reranker_dialog import RerankerDialog
 from app.windows.server_lines import ServerLines
 from app.windows.text_size import LEAST_PERCENT, MOST_PERCENT, STEP_PERCENT
 
@@ -51,7 +55,7 @@ _WIDEST_PX = 760
 
 
 def _same(told: object, shown: object) -> bool:
-    """Whether a control shows what the engine tells; lists come as JSON has them."""
+    """Whether a control shows the engine's value; lists arrive as JSON has them."""
     return (tuple(told) if isinstance(told, list) else told) == shown
 
 
@@ -66,12 +70,14 @@ class SettingsPage(Page):
         self._window = models.settings
         self._engine = EngineSettingsModel(models.client, self)
         self._embedders = EmbeddersModel(models.client, self)
+        self._rerankers = RerankersModel(models.client, self)
         self._controls: dict[str, Control] = {}
         self._lines: dict[str, QWidget] = {}
         self._turned: set[str] = set()
-        # What the engine said of each when its control was last given a value.
+        # The engine's value of each when its control was last set.
         self._shown: dict[str, object] = {}
-        # A spin box that is being turned is many changes; the engine is told the last one.
+        self._reranker = ""
+        # Turning a spin box is many changes; only the last one is sent to the engine.
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._send_engine_settings)
         content = QWidget()
@@ -82,10 +88,11 @@ class SettingsPage(Page):
         self._column.setSpacing(12)
         self._add_appearance()
         self._add_answers_per_question(self._add_rows(self.tr("Answers"), engine_rows.answers()))
-        self._add_rows(self.tr("How words are chosen"), engine_rows.sampling())
+        self._add_rows(self.tr("Sampling"), engine_rows.sampling())
         self._add_rows(self.tr("Reading"), engine_rows.reading())
         library = self._add_rows(self.tr("Library"), engine_rows.library())
         self._add_embedder(library)
+        self._add_reranker(library)
         self._add_rows(self.tr("Search"), engine_rows.search())
         section = self._add_rows(self.tr("Models"), engine_rows.models())
         self._add_models_folder(section, os.path.join(data_folder, "models"))
@@ -98,9 +105,10 @@ class SettingsPage(Page):
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.body.addWidget(scroll, 1)
         self._engine.settings_changed.connect(self._show_engine_settings)
-        self._embedders.downloads_changed.connect(self._show_coming_embedder)
-        self._embedders.arrived.connect(self._engine.refresh)
-        self._embedders.message_told.connect(self.message_told)
+        for got in (self._embedders, self._rerankers):
+            got.arrived.connect(self._engine.refresh)
+            got.message_told.connect(self.message_told)
+        self._rerankers.reading_changed.connect(self._show_reading)
         self._engine.change_refused.connect(self._on_refused)
         self._engine.request_failed.connect(lambda *words: self.message_told.emit("error", *words))
         self._window.settings_changed.connect(self._show_window_settings)
@@ -126,7 +134,7 @@ class SettingsPage(Page):
         bits.pass_wheel(self.theme_choice)
         self.theme_choice.view().setAccessibleName(self.tr("Themes"))
         for name, text in (
-            ("system", self.tr("As the system")),
+            ("system", self.tr("System default")),
             ("light", self.tr("Light")),
             ("dark", self.tr("Dark")),
         ):
@@ -143,11 +151,11 @@ class SettingsPage(Page):
         self.language = QComboBox()
         bits.pass_wheel(self.language)
         self.language.view().setAccessibleName(self.tr("Languages"))
-        for locale, text in (("", self.tr("As the system")), *languages.NAMES.items()):
+        for locale, text in (("", self.tr("System default")), *languages.NAMES.items()):
             self.language.addItem(text, locale)
         self.language.activated.connect(lambda row: self._window.change(language=self.language.itemData(row)))
         section = self._section(self.tr("Appearance"))
-        words = self.tr("Takes effect when Ragdoll is started again.")
+        words = self.tr("Takes effect when Ragdoll is restarted.")
         self._line(section, self.tr("Language"), words, self.language)
         self._line(section, self.tr("Theme"), "", self.theme_choice)
         bits.tame(self.font_size)
@@ -176,31 +184,43 @@ class SettingsPage(Page):
             lambda number: self._window.change(answers_per_question=number)
         )  # fmt: skip
         words = self.tr(
-            "Written side by side from one reading of the passages; the arrows under an answer lead to the others. "
-            "At temperature 0 all are the same."
+            "Written in parallel from one reading of the passages; the arrows below an answer switch between them. At "
+            "temperature 0 all are the same."
         )
         self._line(section, self.tr("Answers per question"), words, self.answers_per_question)
 
     def _add_embedder(self, section: QVBoxLayout) -> None:
-        self.embedder = bits.button(self.tr("Change…"), clicked=self.choose_embedder)
+        self._chosen_embedder = ChosenModel(self._embedders, self.tr("Change…"), self.choose_embedder, self)
+        self.embedder, self.embedder_name = self._chosen_embedder.button, self._chosen_embedder.name
+        self.embedder_coming = self._chosen_embedder.coming
         words = self.tr(
-            "Finds passages by what they mean; the built-in one knows English. "
-            "Another one embeds all files again, in the background."
+            "Finds passages by meaning; the built-in one understands only English. Another one re-indexes all files in "
+            "the background."
         )
-        self.embedder_name = ElidedLabel("", "small")
-        self.embedder_coming = bits.label("", "small", wraps=True)
-        self.embedder_coming.hide()
         name = self.tr("Embedding model")
         more = self.embedder_name, self.embedder_coming
         self._lines[_EMBEDDER] = self._line(section, name, words, self.embedder, *more)
 
+    def _add_reranker(self, section: QVBoxLayout) -> None:
+        self._chosen_reranker = ChosenModel(self._rerankers, self.tr("Choose…"), self.choose_reranker, self)
+        self.reranker, self.reranker_name = self._chosen_reranker.button, self._chosen_reranker.name
+        words = self.tr(
+            "A reranker reads each of the best passages together with the question and puts those that answer it "
+            "first. Results are better, but each search takes longer and uses more memory."
+        )
+        self.reranker_told = bits.label("", "small", wraps=True)
+        self.reranker_told.hide()
+        name = self.tr("Second reading of the best passages")
+        more = self.reranker_name, self._chosen_reranker.coming, self.reranker_told
+        self._lines[_RERANKER] = self._line(section, name, words, self.reranker, *more)
+
     def _add_models_folder(self, section: QVBoxLayout, usual: str) -> None:
         self._usual_models_folder = usual
         self.models_folder = bits.button(self.tr("Change…"), clicked=self._choose_models_folder)
-        words = self.tr("Models that you get are kept there. Those that you have stay where they are.")
+        words = self.tr("New downloads are saved here. Models that you already have stay where they are.")
         self.models_folder_name = ElidedLabel("", "small")
         self.usual_models_folder = bits.button(
-            self.tr("Take the usual folder"), "link", clicked=lambda: self._engine.change(_MODELS_FOLDER, "")
+            self.tr("Use the default folder"), "link", clicked=lambda: self._engine.change(_MODELS_FOLDER, "")
         )  # fmt: skip
         back = QWidget()
         back.setLayout(bits.row(self.usual_models_folder, None))
@@ -296,12 +316,21 @@ class SettingsPage(Page):
             line.setVisible(engine.has(name) or not engine.is_known)
         for name, control in self._controls.items():
             control.widget.setEnabled(engine.is_known)
-            # Who is typing is not told of what has not changed, nor of an earlier version of the same.
+            # A user who is typing is not disturbed by unchanged values, nor by an earlier version of the same text.
             if engine.has(name) and name not in self._turned:
                 self._show_told(name, control)
         self.embedder.setEnabled(engine.is_known)
-        current = engine.value(_EMBEDDER) or self.tr("the one that comes with Ragdoll")
-        self.embedder_name.setText(self.tr("Now: %1").replace("%1", printable(current)))
+        current = engine.value(_EMBEDDER) or self.tr("the built-in one")
+        self._chosen_embedder.show_name(current)
+        self.reranker.setEnabled(engine.is_known)
+        reranker = str(engine.value(_RERANKER) or "")
+        self._chosen_reranker.show_name(_last_part(reranker) or self.tr("none"))
+        if reranker != self._reranker:
+            self._reranker = reranker
+            self._rerankers.forget_reading()
+            if reranker and self.isVisible():
+                self._rerankers.refresh()
+        self._show_reading()
         folder = engine.value(_MODELS_FOLDER)
         self.models_folder.setEnabled(engine.is_known)
         self.models_folder_name.setText(
@@ -321,7 +350,7 @@ class SettingsPage(Page):
             control.show_value(value)
 
     def _on_refused(self, name: str) -> None:
-        """What is true is shown again; of what took a while to write, nothing is taken away."""
+        """Shows the real values again; a text that took a while to write is kept."""
         control = self._controls.get(name)
         if control is not None and not control.keeps_refused:
             self._shown[name] = self._engine.value(name)
@@ -343,15 +372,33 @@ class SettingsPage(Page):
     def _choose_models_folder(self) -> None:
         choose_folder(self, lambda paths: self._engine.change(_MODELS_FOLDER, paths[0]))
 
-    def _show_coming_embedder(self) -> None:
-        coming = self._embedders.under_way
-        if coming is not None:
-            words = self.tr("Getting %1").replace("%1", coming.source.rpartition("/")[2])
-            self.embedder_coming.setText(": ".join(part for part in (words, progress_words(coming)) if part))
-        self.embedder_coming.setVisible(coming is not None)
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._engine.value(_RERANKER):
+            # How long it took recently.
+            self._rerankers.refresh()
+
+    def _show_reading(self) -> None:
+        told = self._rerankers
+        words = told.problem
+        if not words and told.seconds:
+            words = self.tr("The last reranking took %1.").replace("%1", seconds_text(told.seconds))
+        self.reranker_told.setText(words)
+        self.reranker_told.setVisible(bool(words and self._engine.value(_RERANKER)))
 
     def choose_embedder(self) -> None:
         """Opens the choice of embedding models."""
         dialog = EmbedderDialog(self._engine, self._embedders, self)
         dialog.chosen.connect(lambda model: self._engine.change(_EMBEDDER, model))
         dialog.open()
+
+    def choose_reranker(self) -> None:
+        """Opens the choice of rerankers."""
+        dialog = RerankerDialog(self._engine, self._rerankers, self)
+        dialog.chosen.connect(lambda model: self._engine.change(_RERANKER, model))
+        dialog.open()
+
+
+def _last_part(folder: str) -> str:
+    """What a folder is called, however its system writes paths."""
+    return folder.replace("\\", "/").rstrip("/").rpartition("/")[2]

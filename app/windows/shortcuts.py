@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QWidget
 class Shortcut:
     """`keys` in Qt's notation; `does` is shown in the list of shortcuts and in the command palette.
 
-    `also` are other keys that do the same and are not told: what "+" is with other keyboards.
+    `also` are other keys that do the same and are not listed, such as what "+" is on other keyboards.
     """
 
     keys: str

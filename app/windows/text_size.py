@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 LEAST_PERCENT, MOST_PERCENT = 70, 250
 STEP_PERCENT = 10
-# All of a window is laid out anew for another size, which may take a second: a key that is held down is one step.
+# Another size lays out the whole window again, which may take a second: a key that is held down is one step.
 _SETTLE_MS = 120
 
 
 class TextSize(QObject):
-    """Changes the size in the settings; `store` is None until there are some."""
+    """Changes the size in the settings; `store` is None until the settings are loaded."""
 
     def __init__(self, store: Callable[[], SettingsStore | None], parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -1,6 +1,6 @@
-"""Answers for other applications on this computer: HTTP as OpenAI's API has it, on 127.0.0.1, when the user wants it.
+"""The HTTP API for other applications on this computer, compatible with OpenAI's, on 127.0.0.1, off by default.
 
-Editors, note takers and scripts speak it already. Their questions wait in the same queues as those of the window, read
-the same kept KV, and are answered beside them; a model's name with ":files" behind it answers from the library. Texts
+Editors, note takers and scripts support it already. Their questions wait in the same queues as those of the window, use
+the same KV cache, and are answered alongside them; a model's name followed by ":files" answers from the library. Texts
 of theirs are embedded as documents are.
 """

@@ -1,4 +1,4 @@
-"""One question of another application: its events as an asynchronous stream, and its end when nobody reads them."""
+"""One question of another application: its events as an asynchronous stream, cancelled when the client leaves."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class AnswerEvents:
 
     def listen(self, event: Event) -> None:
         """The engine's listener, on its threads."""
-        # A loop that has ended meanwhile hears nothing, and nobody waits for it.
+        # A loop that has ended meanwhile hears nothing, and no caller waits for it.
         if getattr(event, "question_id", None) == self._question_id and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
 
     async def next(self, patience_s: float) -> Event | None:
-        """What happens next; None where nothing did for so long."""
+        """The next event; None if there was none for so long."""
         try:
             return await asyncio.wait_for(self._queue.get(), patience_s)
         except TimeoutError:
@@ -41,12 +41,12 @@ class AnswerEvents:
 
 @asynccontextmanager
 async def asked(engine: Engine, question: Question, turn: asyncio.Lock) -> AsyncIterator[AnswerEvents]:
-    """Asks; left before the answer has ended, it is cancelled.
+    """Submits a question; it is cancelled if the block is left before its end.
 
     Args:
-        engine: Who answers.
-        question: What is asked.
-        turn: Whose file is looked at; those of one model one after another.
+        engine: Answers it.
+        question: The question.
+        turn: Runs checks of a model's file, those of one model one after another.
 
     Raises:
         RagdollError: The question is refused.
@@ -56,8 +56,8 @@ async def asked(engine: Engine, question: Question, turn: asyncio.Lock) -> Async
     try:
         hand_over = engine.take(question)
         try:
-            # Looking at a model's file may take minutes, on a share that hangs: then all who ask for that model have
-            # one thread together, and have it also when they have left.
+            # Checking a model's file may take minutes on a share that hangs: all requests for that model then share
+            # one thread, even after their clients have left.
             await asyncio.shield(asyncio.ensure_future(_in_turn(turn, hand_over)))
             yield events
         finally:

@@ -1,10 +1,10 @@
-"""Conversations that come back whole with every question, and what is remembered of them so that nothing is read twice.
+"""Conversations that clients send whole with every question, and what is remembered so that nothing is read twice.
 
-Applications that speak this protocol keep the words of a chat and send all of them each time. What our answers rest on
-(passages, their numbers, the tokens as they were written) is not among them; so each answer leaves its transcript here,
-under a digest of all that was said until then, and the question that follows goes on from it: its prompt begins with
-what is kept of the one before. A history that nobody remembers is read as it was said, and so is one whose passages
-are from elsewhere than where the question may be answered from.
+Applications that use this API keep the text of a chat and send all of it each time. What our answers are based on
+(passages, their numbers, the tokens as they were written) is not included; so each answer stores its transcript here,
+under a digest of the whole conversation, and the next question continues from it: its prompt begins with
+the cached prompt of the previous one. A history that is not remembered is read as plain text, and so is one whose
+passages are outside the question's filters.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from engine.generation.conversation import Turn
 from engine.generation.transcript import transcript_of
 from engine.retrieval.query import ANYWHERE
 
-# Conversations that go on: more than anybody has open, and some megabytes at most.
+# Conversations that are remembered: more than a user has open, and some megabytes at most.
 MAX_REMEMBERED = 64
 _INSTRUCTING = ("system", "developer")
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A conversation as it was sent: what is wanted of every answer, what was said before, and the question."""
+    """A conversation as it was sent: instructions, earlier turns, and the question."""
 
     instructions: str
     before: tuple[tuple[str, str], ...]
     question: str
 
     def with_answer(self, answer: str) -> tuple[tuple[str, str], ...]:
-        """What comes before the next question."""
+        """The turns before the next question."""
         return (*self.before, ("user", self.question), ("assistant", answer))
 
 
 def said(messages: Sequence[ChatMessage]) -> Said:
-    """Reads the messages of a request; those of one role that follow each other are one.
+    """Reads the messages of a request; consecutive ones of the same role are joined.
 
-    An answer without a word at the end is none yet. Where nobody says anything, the last instruction is what is asked.
+    An empty answer at the end is ignored. Without messages of the user, the last instruction is the question.
 
     Raises:
-        BadRequest: Nothing is asked, or somebody speaks whom we do not know.
+        BadRequest: There is no question, or a role is unknown.
     """
     instructions, turns = list[str](), list[tuple[str, str]]()
     for message in messages:
@@ -57,7 +57,7 @@ def said(messages: Sequence[ChatMessage]) -> Said:
         if message.role in _INSTRUCTING:
             instructions.append(text)
         elif message.role not in ("user", "assistant"):
-            raise BadRequest(f"A message is of the role {message.role!r}, which nobody has here.")
+            raise BadRequest(f"Unknown message role {message.role!r}.")
         elif turns and turns[-1][0] == message.role:
             turns[-1] = (message.role, f"{turns[-1][1]}\n\n{text}")
         else:
@@ -68,28 +68,35 @@ def said(messages: Sequence[ChatMessage]) -> Said:
     if not turns and instructions:
         turns.append(("user", instructions.pop()))
     if not turns or turns[-1][0] != "user":
-        raise BadRequest("The last message has to be the user's: there is nothing to answer.")
+        raise BadRequest("There is nothing to answer: the last message must be the user's.")
     return Said("\n\n".join(instructions), tuple(turns[:-1]), turns[-1][1])
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """Where passages may come from: one collection, or all of them, and what filters leave of that."""
+    """Where passages may come from: one collection, several or all of them, and the filters."""
 
     collection: str | None = None
     filters: Filters = ANYWHERE
 
     def holds(self, other: Searched) -> bool:
-        """Whether whatever lies in the other lies in this one as well, as far as their words tell."""
-        return all(
-            not mine or mine == theirs for mine, theirs in zip(self._confined_to, other._confined_to, strict=True)
+        """Whether this scope contains the other, as far as names and filters show."""
+        mine, theirs = self._collections, other._collections
+        is_among = not mine or (bool(theirs) and theirs <= mine)
+        return is_among and all(
+            not one or one == other_one for one, other_one in zip(self._confined_to, other._confined_to, strict=True)
         )
+
+    @property
+    def _collections(self) -> frozenset[str]:
+        """The collections that it is limited to; empty if it is not limited."""
+        return frozenset(self.filters.collections if self.collection is None else (self.collection,))
 
     @property
     def _confined_to(self) -> tuple[object, ...]:
         filters = self.filters
         return (
-            *(self.collection, filters.paths, filters.formats),
+            *(filters.paths, filters.formats),
             *(filters.changed_since, filters.changed_until, filters.document_ids),
         )
 
@@ -98,7 +105,7 @@ class Searched:
 class Conversation:
     """`conversation_id` and `transcript` as a question has them.
 
-    All passages of its transcript lie where was `searched`; None: it has none.
+    All passages of its transcript are within `searched`; None: it has no passages.
     """
 
     conversation_id: str
@@ -107,7 +114,7 @@ class Conversation:
 
 
 class Conversations:
-    """Remembers the newest ones. From any thread."""
+    """Remembers the newest conversations. From any thread."""
 
     def __init__(self, most: int = MAX_REMEMBERED) -> None:
         self._most = most
@@ -115,9 +122,9 @@ class Conversations:
         self._by_words: OrderedDict[str, Conversation] = OrderedDict()
 
     def of(self, words: Said, searched: Searched | None) -> Conversation:
-        """What a question goes on from that is `searched` for there; None: it is for a model by itself.
+        """The conversation that a question continues, which is `searched` for there; None: no files are searched.
 
-        Passages from elsewhere are none of it: it may not be answered from them.
+        It contains no passages from outside `searched`, because the question may not be answered from those.
         """
         if not words.before:
             return Conversation(uuid4().hex, (), searched)
@@ -127,12 +134,12 @@ class Conversations:
             return Conversation(uuid4().hex, as_it_was_said(words.before), searched)
         if known.searched is None or (searched is not None and searched.holds(known.searched)):
             return replace(known, searched=searched)
-        # Their numbers would be those of other passages from now on.
+        # Their numbers would refer to other passages from now on.
         said_without = tuple((role, _without_numbers(role, text)) for role, text in words.before)
         return Conversation(uuid4().hex, as_it_was_said(said_without), searched)
 
     def note(self, words: Said, answer: str, conversation: Conversation, segments: tuple[dict[str, Any], ...]) -> None:
-        """An answer was given in it, and may be asked back about."""
+        """Remembers an answer, to which a later question may refer."""
         if not segments:
             return
         key = _digest(words.with_answer(answer))
@@ -145,7 +152,7 @@ class Conversations:
 
 
 def as_it_was_said(before: Sequence[tuple[str, str]]) -> tuple[dict[str, Any], ...]:
-    """A transcript of words alone; an answer that nobody asked for stands behind an empty question."""
+    """A transcript of plain text; an answer without a question follows an empty one."""
     transcript, question = list[dict[str, Any]](), ""
     for role, text in before:
         if role == "user":
@@ -161,6 +168,6 @@ def _without_numbers(role: str, text: str) -> str:
 
 
 def _digest(turns: Sequence[tuple[str, str]]) -> str:
-    """Of what was said: white space around an answer is nobody's to keep."""
+    """A digest of turns, ignoring white space around them, which clients may change."""
     pieces = (f"{role}\0{text.strip()}\0" for role, text in turns)
     return sha256("".join(pieces).encode("utf-8", "surrogatepass")).hexdigest()

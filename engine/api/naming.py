@@ -1,10 +1,10 @@
-"""Names of models as other applications see them: who answers, and whether it reads the user's files first.
+"""Model names as other applications see them: which model answers, and whether it reads the user's files first.
 
 `NAME` is a model by itself, which is what an application expects that brings its own context; `NAME:files` answers
 from the library, and `NAME:files/COLLECTION` from one collection of it. `ragdoll` is whichever model is chosen in the
-window. Most applications let people choose from a list of names and nothing else, so all there is to choose is in it,
-the embedding model as well. That one has no such name as `ragdoll`: vectors of two models cannot be compared, so nobody
-is to be given another one's unawares. Models that have one name are told apart by the folders above them, which the hub
+window. Most applications only let users choose from a list of names, so everything that can be chosen is in it,
+including the embedding model. That one has no alias like `ragdoll`: vectors of two models cannot be compared, so no
+client may get those of another model unknowingly. Models of the same name are distinguished by folders, which the hub
 calls owner and name.
 """
 
@@ -23,7 +23,7 @@ FILES = ":files"
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a name means: `model` as `Question.model`, and what is searched; `collection` None is all of them."""
+    """The meaning of a name: `model` as `Question.model`, and what is searched; `collection` None is all of them."""
 
     model: str
     searches: bool
@@ -31,21 +31,21 @@ class Named:
 
 
 def understood(name: str) -> Named:
-    """What a name means, whether there is such a model or not."""
+    """The meaning of a name, whether there is such a model or not."""
     model, files, where = name.partition(FILES)
     if where and not where.startswith("/"):
-        # A file that happens to be called so.
+        # A file that happens to have this name.
         model, files, where = name, "", ""
     return Named("" if model in ("", CHOSEN) else model, bool(files), where[1:] or None)
 
 
 def file_of(model: str, known: Sequence[str]) -> str | None:
-    """`Question.model` for that of a name, by what it is `called` or its path; None where it is not known.
+    """`Question.model` for a name on the list of models, or a path; None if it is unknown.
 
-    Other files are not looked at, whoever names them: they are none of whoever asks, and may never end.
+    Other files are never opened, because clients have no right to them and reading them may never end.
 
     Raises:
-        BadRequest: Several are called so, as files of different owners often are.
+        BadRequest: Several have this name, as files of different owners often do.
     """
     if model in ("", QUOTES_ONLY) or model in known:
         return model
@@ -59,7 +59,7 @@ def file_of(model: str, known: Sequence[str]) -> str | None:
 
 
 def offered(models: Iterable[str], collections: Sequence[str], embedder: str = "") -> list[str]:
-    """All names that lead to an answer, or to vectors; single collections only where there are several."""
+    """All names of models that answer or embed; single collections only if there are several."""
     places = ["", FILES, *(f"{FILES}/{name}" for name in collections if len(collections) > 1)]
     answering = [f"{model}{place}" for model in dict.fromkeys((CHOSEN, *models)) for place in places]
     answering += [f"{QUOTES_ONLY}{place}" for place in places if place]

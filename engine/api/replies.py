@@ -1,8 +1,8 @@
-"""What other applications get: answers as OpenAI's API has them, whole or in pieces, and errors in its form.
+"""Responses of the HTTP API: answers in the format of OpenAI's API, whole or streamed, and errors.
 
-What they have no word for stands beside it, as others have it: `citations` with where each number leads,
-`reasoning_content` for what a model thought first, `cached_tokens` for what of the prompt was not read again, and
-`turns_left_out` for how many of the oldest turns of a conversation found no room in it.
+Fields that OpenAI lacks are added, named as in other servers: `citations` with the target of each number,
+`reasoning_content` for a model's reasoning, `cached_tokens` for the part of the prompt that was not computed again, and
+`turns_left_out` for the number of oldest turns of a conversation that did not fit.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _OWNER = "ragdoll"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What all pieces of one answer begin with; `created` is in seconds since 1970.
+    """The common fields of all pieces of one answer; `created` is in seconds since 1970.
 
-    One that `is_text` goes on from a prompt, and is no message of a conversation.
+    One that `is_text` is a completion of a prompt, not a message of a conversation.
     """
 
     question_id: str
@@ -64,7 +64,7 @@ class Head:
         return {"id": f"{prefix}-{self.question_id}", "object": kind, "created": self.created, "model": self.model}
 
     def choice(self, index: int, reason: str | None, **delta: str) -> Reply:
-        """A piece of one of several answers, and why it ends, None where it does not yet."""
+        """A piece of one of several answers, and its finish reason, None while it continues."""
         said: Reply = {"text": delta.get("content", "")} if self.is_text else {"delta": delta}
         return {"index": index, **said, "finish_reason": reason, "logprobs": None}
 
@@ -86,7 +86,7 @@ def completion(head: Head, answer: Answer, timings: Timings) -> Reply:
 
 
 def continuations(head: Head, answers: Sequence[tuple[Answer, Timings]]) -> Reply:
-    """How each prompt goes on, as many texts for the first as were asked for, then for the others."""
+    """The completions of each prompt: all of the first, then those of the others."""
     written = [(text, reason) for answer, _ in answers for text, _, reason, _ in _texts(answer)]
     choices = [head.choice(index, reason, content=text) for index, (text, reason) in enumerate(written)]
     return {**head.of_whole, "choices": choices, "usage": usage([timings for _, timings in answers])}
@@ -98,7 +98,7 @@ def piece(head: Head, index: int = 0, **delta: str) -> Reply:
 
 
 def last_pieces(head: Head, answer: Answer, told: str) -> Iterator[Reply]:
-    """What is left of an answer of which `told` was sent, and why it ends: of the first, then of the others."""
+    """The rest of an answer of which `told` was sent, and its finish reason: of the first, then of the others."""
     for index, (text, thoughts, reason, citations) in enumerate(_texts(answer)):
         if index:
             yield piece(head, index, role="assistant", content="")
@@ -117,7 +117,7 @@ def last_usage(head: Head, timings: Timings) -> Reply:
 
 
 def usage(each: Sequence[Timings]) -> Reply:
-    """Of all that were answered together."""
+    """The usage of all that were answered together."""
     num_read = sum(one.prompt_tokens for one in each)
     num_written = sum(one.generated_tokens + one.other_tokens for one in each)
     num_thought = sum(one.thought_tokens + one.other_thought_tokens for one in each)
@@ -131,14 +131,14 @@ def usage(each: Sequence[Timings]) -> Reply:
 
 
 def sources(citations: Sequence[Citation], passages: Sequence[Passage]) -> list[Reply]:
-    """Where the numbers of an answer lead, each once, in the order in which they come."""
+    """The targets of an answer's citation numbers, each once, in order of appearance."""
     first = {citation.marker: citation.passage for citation in reversed(citations)}
     markers = dict.fromkeys(citation.marker for citation in citations)
     return [{"marker": marker, **of_passage(passages[first[marker]])} for marker in markers]
 
 
 def of_passage(passage: Passage) -> Reply:
-    """A passage as scripts can use it. Paths that are not UTF-8 are told with what JSON can hold of them."""
+    """A passage for scripts. Paths that are not UTF-8 are written as far as JSON can represent them."""
     path = passage.document.encode("utf-8", "replace").decode()
     return {
         "path": path,
@@ -154,7 +154,7 @@ def of_passage(passage: Passage) -> Reply:
 def embeddings(model: str, slices: Sequence[Embedded], *, in_base64: bool) -> bytes:
     """The vectors of all slices in the form of JSON.
 
-    Made vector by vector: millions of numbers in one go would hold up every thread that writes an answer.
+    Encoded vector by vector: millions of numbers at once would block every thread that writes an answer.
     """
     vectors = (vector for one in slices for vector in one.vectors)
     data = b",".join(_embedding(place, vector, in_base64=in_base64) for place, vector in enumerate(vectors))
@@ -169,7 +169,7 @@ def _embedding(place: int, vector: Vector, *, in_base64: bool) -> bytes:
 
 
 def refusal(error: RagdollError) -> tuple[int, Reply]:
-    """The status, and what went wrong in OpenAI's form."""
+    """The HTTP status, and the error in OpenAI's format."""
     status = 500
     if isinstance(error, BadRequest | PromptTooLong):
         status = 400
@@ -181,7 +181,7 @@ def refusal(error: RagdollError) -> tuple[int, Reply]:
 
 
 def headers(error: RagdollError) -> dict[str, str]:
-    """What goes with it: OpenAI's clients repeat by themselves what failed here, and a model would be loaded thrice."""
+    """Headers of an error: OpenAI's clients would retry by themselves, and a model would be loaded three times."""
     is_for_now = isinstance(error, NoCells | ModelUnreadable)
     is_for_good = not is_for_now and isinstance(error, ModelError | GenerationError | Cancelled | EmbedderUnavailable)
     return {"x-should-retry": "false"} if is_for_good and refusal(error)[0] >= 500 else {}
@@ -204,7 +204,7 @@ def _texts(answer: Answer) -> Iterator[tuple[str, str, str, Sequence[Citation]]]
 
 
 def _grounds(answer: Answer) -> Reply:
-    """What an answer rests on of the user's files, if they were searched, and what not of its conversation."""
+    """The citations of an answer, if files were searched, and the turns that were left out."""
     left_out = {"turns_left_out": answer.turns_left_out} if answer.turns_left_out else {}
     if not answer.passages:
         return left_out

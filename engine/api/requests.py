@@ -1,6 +1,6 @@
-"""What other applications send, as OpenAI and llama.cpp's own server name it; fields we do not know are let be.
+"""Requests of the HTTP API, in the format of OpenAI and of llama.cpp's server; unknown fields are ignored.
 
-Those are many, and most say what we do anyway.
+There are many of them, and most ask for our default behaviour.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from engine.errors import BadRequest
 from engine.library.parsers.sniff import FAMILY_OF_ENDING
 from engine.retrieval.kinds import formats_named
 
-# To be embedded with one request: as many as OpenAI takes, and about as long (8,192 tokens).
+# Limits of one request for embeddings: as many texts as OpenAI accepts, and about as long (8,192 tokens).
 MAX_TEXTS, MAX_TEXT_CHARACTERS = 2048, 32_768
-# To be gone on from with one request.
+# The most prompts of one request for completions.
 MAX_PROMPTS = 64
 _IN_PARTS = "Send it in parts."
 
@@ -29,7 +29,7 @@ class _Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, body: Any) -> Any:
-        """Many applications send null for what they do not say."""
+        """Drops nulls, which many applications send for unset fields."""
         return {name: value for name, value in body.items() if value is not None} if isinstance(body, dict) else body
 
 
@@ -45,14 +45,14 @@ class ChatMessage(_Body):
     content: str | tuple[TextPart, ...] | None = None
 
     def text(self) -> str:
-        """Its words.
+        """The text of the message.
 
         Raises:
-            BadRequest: There is something other than words in it.
+            BadRequest: It contains something other than text.
         """
         if isinstance(self.content, tuple):
             if other := next((part.type for part in self.content if part.type not in ("text", "input_text")), None):
-                raise BadRequest(f"A message holds {other}, and models here read text alone.")
+                raise BadRequest(f"Message content of type {other!r} is not supported: models here read text only.")
             return "".join(part.text for part in self.content)
         return self.content or ""
 
@@ -66,14 +66,14 @@ class JsonSchema(_Body):
 
 
 class ResponseFormat(_Body):
-    """`schema` beside the type is llama.cpp's way to say it."""
+    """`schema` next to the type is llama.cpp's format."""
 
     type: Literal["text", "json_object", "json_schema"] = "text"
     json_schema: JsonSchema | None = None
     schema_: dict[str, Any] | None = Field(None, alias="schema")
 
     def schema_text(self) -> str:
-        """A JSON schema for the answer, "" where it has no form."""
+        """A JSON schema for the answer, "" for free text."""
         if self.type == "text":
             return ""
         of_type = self.json_schema.schema_ if self.json_schema is not None else None
@@ -81,15 +81,16 @@ class ResponseFormat(_Body):
 
 
 class Where(_Body):
-    """Our own addition, `ragdoll`: what is searched, where the name of the model does not say it all.
+    """Our own field `ragdoll`: what is searched, beyond what the name of the model says.
 
-    A word in it that we do not know may have been meant to confine a question, which then would be asked of all files.
+    Unknown fields are refused: one may be meant as a filter, without which the question would be asked of all files.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     searches: bool | None = None
     collection: str | None = None
+    collections: tuple[str, ...] = ()
     paths: tuple[PathText, ...] = ()
     formats: tuple[str, ...] = ()
     changed_since: str = ""
@@ -99,22 +100,29 @@ class Where(_Body):
 
     @property
     def is_confined(self) -> bool:
-        """Whether it says where is to be searched."""
-        return any((self.collection, self.paths, self.formats, self.changed_since, self.changed_until))
+        """Whether it limits the search."""
+        return any(
+            (self.collection, self.collections, self.paths, self.formats, self.changed_since, self.changed_until)
+        )
 
-    def filters(self) -> Filters:
-        """What it is confined to. Raises BadRequest where a word for formats means none."""
-        return Filters(
+    def confined_to(self, otherwise: str | None = None) -> tuple[str | None, Filters]:
+        """The collection and the filters; `otherwise` is the collection if it names none.
+
+        Raises BadRequest for an unknown format.
+        """
+        filters = Filters(
             paths=self.paths,
             formats=formats_named(self.formats, FAMILY_OF_ENDING),
             changed_since=self.changed_since,
             changed_until=self.changed_until,
             reads_question=self.reads_question,
         )
+        names = (*filter(None, (self.collection,)), *self.collections) or filter(None, (otherwise,))
+        return filters.asked_of(names)
 
 
 class _Writing(_Body):
-    """How words are chosen, as all that have a model write say it."""
+    """The sampling fields that all generating requests share."""
 
     model: str = ""
     stream: bool = False
@@ -137,14 +145,14 @@ class _Writing(_Body):
 
     @property
     def most_tokens(self) -> int | None:
-        """How long an answer may be; None: as long as there is room, as other servers have it."""
+        """How long an answer may be; None: as long as there is room, as in other servers."""
         return _unless_negative(self.max_tokens)
 
     def sampling(self, usual: SamplingParams) -> SamplingParams:
-        """How words are chosen: as the request says, and as `usual` where it says nothing.
+        """The sampling parameters of the request, and those of `usual` for unset fields.
 
         Raises:
-            BadRequest: It asks for what we do not do.
+            BadRequest: It asks for something that is not supported.
         """
         stop = (self.stop,) if isinstance(self.stop, str) else self.stop
         given: dict[str, Any] = {
@@ -152,7 +160,7 @@ class _Writing(_Body):
             "is_open_ended": self.most_tokens is None,
             "temperature": self.temperature,
             "top_p": self.top_p,
-            # Elsewhere -1 is all of them, as 0 is.
+            # Other servers accept -1 for all tokens, like 0.
             "top_k": self.top_k if self.top_k is None else max(0, self.top_k),
             "min_p": self.min_p,
             "typical_p": self.typical_p,
@@ -185,7 +193,7 @@ class ChatRequest(_Writing):
 
     def sampling(self, usual: SamplingParams) -> SamplingParams:
         if self.tools and self.tool_choice != "none":
-            raise BadRequest("Models here call no tools.", "Send the request without tools.")
+            raise BadRequest("Tool calls are not supported.", "Send the request without tools.")
         if self.logprobs:
             raise _no_logprobs()
         given = {
@@ -196,7 +204,7 @@ class ChatRequest(_Writing):
 
 
 class CompletionRequest(_Writing):
-    """Text as the model is to read it, with the marks that it knows, behind which it is to write on."""
+    """Raw text, including the model's special tokens, that the model continues."""
 
     prompt: str | tuple[Any, ...]
     suffix: str = ""
@@ -205,30 +213,30 @@ class CompletionRequest(_Writing):
     best_of: int | None = None
 
     def prompts(self) -> tuple[str, ...]:
-        """What is to be gone on from, each by itself.
+        """The prompts, each completed separately.
 
         Raises:
             BadRequest: It is no text, or more than is done at a time.
         """
         prompts = _texts(self.prompt, "prompt")
         if len(prompts) > MAX_PROMPTS:
-            raise BadRequest(f"These are {len(prompts):,} prompts; {MAX_PROMPTS} are answered at a time.", _IN_PARTS)
+            raise BadRequest(f"The request has {len(prompts):,} prompts; at most {MAX_PROMPTS} are allowed.", _IN_PARTS)
         if self.stream and len(prompts) > 1:
-            raise BadRequest("What is streamed goes on from one prompt.", "Send each prompt by itself.")
+            raise BadRequest("A streamed completion takes one prompt.", "Send each prompt by itself.")
         return prompts
 
     def sampling(self, usual: SamplingParams) -> SamplingParams:
         if self.logprobs is not None and self.logprobs is not False:
             raise _no_logprobs()
         if self.echo:
-            raise BadRequest("The prompt is not repeated here.", "Send the request without echo.")
+            raise BadRequest("`echo` is not supported.", "Send the request without echo.")
         if self.suffix:
             raise BadRequest(
-                "There is nothing here that knows how each model is told of a suffix.",
-                "Send one prompt that holds both, with the marks by which the model knows them.",
+                "`suffix` is not supported.",
+                "Send one prompt that holds both parts, with the fill-in-the-middle tokens of the model.",
             )
         if self.best_of is not None and self.best_of > self.n:
-            raise BadRequest("All texts that are written are sent.", "Send the request without best_of.")
+            raise BadRequest("`best_of` is not supported.", "Send the request without best_of.")
         return super().sampling(usual)
 
 
@@ -237,17 +245,17 @@ def _changed(sampling: SamplingParams, given: dict[str, Any]) -> SamplingParams:
 
 
 def _no_logprobs() -> BadRequest:
-    return BadRequest("Log-probabilities are not told here.", "Send the request without logprobs.")
+    return BadRequest("`logprobs` is not supported.", "Send the request without logprobs.")
 
 
 def _texts(given: str | tuple[Any, ...], name: str) -> tuple[str, ...]:
-    """One text or several. Raises BadRequest where it is none, or something else."""
+    """One text or several. Raises BadRequest for anything else."""
     texts = (given,) if isinstance(given, str) else given
     if not texts:
-        raise BadRequest(f"There is no text in {name}.")
+        raise BadRequest(f"`{name}` holds no text.")
     if not all(isinstance(text, str) for text in texts):
         raise BadRequest(
-            f"In {name} there are numbers of tokens, which mean something else to each model.",
+            f"`{name}` holds ids of tokens, which differ between models.",
             "Send the texts themselves (in LangChain: check_embedding_ctx_length=False).",
         )
     if "" in texts:
@@ -256,7 +264,7 @@ def _texts(given: str | tuple[Any, ...], name: str) -> tuple[str, ...]:
 
 
 def _unless_negative(value: int | None) -> int | None:
-    """Elsewhere -1 is a fresh seed, and an answer that may be as long as there is room."""
+    """None for negative values: other servers accept -1 for a fresh seed and for an unlimited length."""
     return value if value is None or value >= 0 else None
 
 
@@ -269,17 +277,17 @@ class EmbeddingsRequest(_Body):
     dimensions: int | None = None
 
     def texts(self) -> tuple[str, ...]:
-        """What is to be embedded.
+        """The texts to embed.
 
         Raises:
             BadRequest: It is no text, or more than is done at a time.
         """
         texts = _texts(self.input, "input")
         if len(texts) > MAX_TEXTS:
-            raise BadRequest(f"These are {len(texts):,} texts; {MAX_TEXTS:,} can be embedded at a time.", _IN_PARTS)
+            raise BadRequest(f"The request has {len(texts):,} texts; at most {MAX_TEXTS:,} are allowed.", _IN_PARTS)
         for number, length in enumerate(map(len, texts), start=1):
             if length > MAX_TEXT_CHARACTERS:
-                most = f"{MAX_TEXT_CHARACTERS:,} can be embedded"
+                most = f"at most {MAX_TEXT_CHARACTERS:,} are allowed"
                 raise BadRequest(f"Text {number:,} of input has {length:,} characters; {most}.", _IN_PARTS)
         return texts
 
@@ -295,6 +303,6 @@ class SearchRequest(Where):
 
     @property
     def where(self) -> Where:
-        """What either of both says."""
+        """The filters of both places."""
         of_itself = self.model_dump(include=set(Where.model_fields), exclude_unset=True)
         return Where.model_validate({**of_itself, **self.ragdoll.model_dump(exclude_unset=True)})

@@ -1,4 +1,4 @@
-"""The server beside the engine: there while the settings want it, at one port of this machine alone."""
+"""The HTTP server: it runs while the settings want it, at one port, for this machine only."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from engine.protocol import ServerState
 
 log = logging.getLogger(__name__)
 HOST = "127.0.0.1"
-# What keeps it from standing as it is wanted may pass: another program ends, a disk gets room.
+# What prevents the wanted state may pass: another program ends, a disk gets room.
 RETRY_S = 3.0
-# Answers that are being sent are given so long to notice that it ends.
+# How long answers in progress may take to notice that the server ends.
 _END_S = 1.0
 _KEY_BYTES = 24
 _NOT_NOW = "Other applications cannot ask Ragdoll just now; it is tried again"
 
 
 class PortTaken(RagdollError):
-    """Another program listens there, or we may not."""
+    """Another program listens at the port, or we have no permission."""
 
 
 class Server:
     """Follows the settings: starts, moves and stops. Its owner closes it before the engine.
 
-    Where it cannot stand as they want it, it tries again by itself until it can, or they want something else.
-    `tell` is called with how it stands whenever that changes, on any thread.
+    If it cannot run as they want it, it retries until it can, or they want something else.
+    `tell` is called with its state whenever that changes, on any thread.
     """
 
     def __init__(self, engine: Engine, tell: Callable[[ServerState], None] = lambda state: None) -> None:
@@ -48,10 +48,10 @@ class Server:
         return self._state
 
     def follow(self, settings: ServerSettings | None = None) -> ServerSettings:
-        """Stands as these settings, or those in force, want it from now on; why it cannot is in its state.
+        """Applies these settings, or those in force; if that fails, its state says why.
 
         Returns:
-            The settings with the key that there is by now.
+            The settings with the key, which may have been created.
         """
         with self._lock:
             return self._stand(settings)
@@ -63,7 +63,7 @@ class Server:
         self._settings, before = settings, self._state
         self._stop()
         self._state = ServerState(problem=problem) if problem else self._started(settings)
-        # One after the other, so that the last that is told is how it stands.
+        # Under a lock, so that the state reported last is the newest.
         if self._state != before:
             self._tell(self._state)
         if self._state.problem:
@@ -90,7 +90,7 @@ class Server:
             self._state = ServerState()
 
     def _with_key(self, settings: ServerSettings) -> tuple[ServerSettings, str]:
-        """With a key of its own, where one is needed and nobody has made one; and why that cannot be kept, or ""."""
+        """The settings with a new key, if one is needed and missing; and why it cannot be saved, or ""."""
         if not (settings.enabled and settings.needs_key and not settings.key):
             return settings, ""
         key = secrets.token_urlsafe(_KEY_BYTES)
@@ -101,7 +101,7 @@ class Server:
         return settings.model_copy(update={"key": key}), ""
 
     def _started(self, settings: ServerSettings) -> ServerState:
-        """How it stands then: nobody gets in without a key where one is needed."""
+        """Applies settings whose key could not be saved: if a key is needed, no request is accepted without one."""
         if not settings.enabled:
             return ServerState()
         try:
@@ -109,12 +109,12 @@ class Server:
         except RagdollError as error:
             return ServerState(problem=str(error))
         except (OSError, RuntimeError) as error:
-            # Of files, or threads, there are as many as the system allows.
+            # The system limits the number of files and threads.
             return ServerState(problem=f"{_NOT_NOW} ({getattr(error, 'strerror', None) or error}).")
         return ServerState(address=self._running.address)
 
     def _note_end(self, running: _Running) -> None:
-        """Its thread has ended though nobody wanted that: it is begun anew, after a while."""
+        """Restarts the server after a while, because its thread has ended unexpectedly."""
         with self._lock:
             if self._running is not running:
                 return
@@ -136,13 +136,13 @@ class _Running:
     """One server on a thread of its own."""
 
     def __init__(self, engine: Engine, settings: ServerSettings, on_end: Callable[[_Running], None]) -> None:
-        """Listens when it is made; `on_end` is told where it ends by itself.
+        """Listens from its creation; `on_end` is called if it ends by itself.
 
         Raises:
             PortTaken: It cannot listen there.
-            OSError, RuntimeError: There is no file, or thread, to be had for it.
+            OSError, RuntimeError: The system has no file or thread for it.
         """
-        # Half a second and some megabytes, which nobody pays who does not want it.
+        # Half a second and some megabytes, paid only if the API is on.
         import uvicorn
 
         from engine.api.service import Service
@@ -186,16 +186,16 @@ class _Running:
         self._server.should_exit = True
         self._service.stop_all()
         self._thread.join(_END_S)
-        # Whoever still listens to an answer then is left.
+        # Clients that still receive an answer are disconnected then.
         self._server.force_exit = True
         self._thread.join(_END_S)
 
 
 def _listening(port: int) -> socket.socket:
-    """A socket at that port of this machine; 0 is any that is free."""
+    """A socket at that port of this machine; 0 is any free one."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        # What has ended a moment ago does not keep it; on Windows that option would share it with whoever has it.
+        # A server that ended a moment ago does not block the port; on Windows this option would share it with others.
         if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
         else:

@@ -1,7 +1,7 @@
-"""What is answered at which address: the routes, who may come in, and how a question is followed to its end.
+"""The routes of the HTTP API: which there are, who may use them, and how a question is followed to its end.
 
-A web page somewhere must not read the user's files by way of this computer. It cannot: requests need the key, have to
-name this machine as their host (a name that was made to lead here is refused), and nothing is allowed to other origins.
+A web page must not be able to read the user's files through this computer. It cannot: requests need the key, must
+name this machine as their host (other names that resolve to it are refused), and no other origin is allowed.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from engine.models.known import names_of
 
 # A conversation of a million words.
 MAX_BODY_BYTES = 16 * 2**20
-# Silent for so long, a stream is told to be alive: others in between end it.
+# After this silence a stream sends a sign of life: proxies would end it.
 BEAT_S = 10.0
-# So many questions a person may have open: an editor that completes a line while a chat is written.
+# How many questions a user may have open: an editor may complete a line while a chat is written.
 MOST_IN_PERSON = 2
-# The next one is there when one has ended.
+# The next one starts when one has ended.
 SEARCHES_AT_ONCE = 2
 _HOSTS = ["127.0.0.1", "localhost", "[::1]"]
 _SCHEME = "bearer "
@@ -59,7 +59,7 @@ Handler = Callable[["Service", Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """A question with what its answer is told by, and remembered where it is one of a conversation."""
+    """A question with the head of its replies, and its conversation if it belongs to one."""
 
     question: Question
     head: replies.Head
@@ -67,7 +67,7 @@ class _Asking:
 
 
 def _told(handler: Handler) -> Handler:
-    """Says what went wrong in the form of errors."""
+    """Converts an exception to an error reply."""
 
     @wraps(handler)
     async def handle(service: Service, request: Request) -> Response:
@@ -78,7 +78,7 @@ def _told(handler: Handler) -> Handler:
             status, reply = replies.refusal(error)
             return JSONResponse(reply, status, replies.headers(error))
         except _Unknown:
-            reply = replies.problem("The key is missing or another one.", "invalid_api_key")
+            reply = replies.problem("The API key is missing or wrong.", "invalid_api_key")
             return JSONResponse(reply, 401, {"WWW-Authenticate": "Bearer"})
         except ClientDisconnect:
             return Response(status_code=499)
@@ -87,16 +87,16 @@ def _told(handler: Handler) -> Handler:
 
 
 class _Unknown(Exception):
-    """Somebody without the key."""
+    """A request without a valid key."""
 
 
 class Service:
-    """The addresses of one engine. `key` is what a request has to bring, "" for none."""
+    """The routes of one engine. `key` is what requests must send, "" for none."""
 
     def __init__(self, engine: Engine, key: str) -> None:
         self._engine, self._key = engine, key
         self._conversations = Conversations()
-        # Questions that have not been answered, by their ids.
+        # Ids of questions that have not ended.
         self._open = set[str]()
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._since = int(time.time())
@@ -127,7 +127,7 @@ class Service:
         )
 
     def stop_all(self) -> None:
-        """Has every question end, so that whoever asked is told so (from any thread)."""
+        """Cancels all questions, so that each client gets a reply (from any thread)."""
         self._is_ending = True
         self._searches.shutdown(wait=False, cancel_futures=True)
         for question_id in tuple(self._open):
@@ -140,7 +140,7 @@ class Service:
         if self._key and not hmac.compare_digest(given.encode(), self._key.encode()):
             raise _Unknown
 
-    # --- what is answered ---
+    # --- routes ---
 
     async def _health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -191,7 +191,7 @@ class Service:
 
     async def _found(self, wanted: SearchRequest) -> Evidence:
         where = wanted.where
-        find = (wanted.query, where.passages or wanted.top_k, where.collection, where.filters())
+        find = (wanted.query, where.passages or wanted.top_k, *where.confined_to())
         try:
             return await asyncio.get_running_loop().run_in_executor(self._searches, self._engine.search, *find)
         except (asyncio.CancelledError, RuntimeError):
@@ -209,7 +209,7 @@ class Service:
             raise _nothing_to_confine()
         model = self._file_of(named, searches=searches)
         words, usual = said(wanted.messages), self._engine.settings.generation
-        collection, filters = where.collection or named.collection, where.filters()
+        collection, filters = where.confined_to(named.collection)
         conversation = self._conversations.of(words, Searched(collection, filters) if searches else None)
         question = Question(
             question_id=uuid4().hex,
@@ -222,7 +222,7 @@ class Service:
             filters=filters,
             priority=self._priority(1),
             model=model,
-            # A model by itself is told what the application tells it, and nothing else.
+            # A model without files gets the application's instructions only.
             instructions=words.instructions or (usual.instructions if searches else ""),
             searches=searches,
             is_verbatim=not searches,
@@ -231,10 +231,10 @@ class Service:
         return _Asking(question, head, (words, conversation))
 
     def _asking_on(self, wanted: CompletionRequest) -> list[_Asking]:
-        """One for each prompt that a model is to go on from by itself."""
+        """One question for each prompt."""
         named, prompts = naming.understood(wanted.model), wanted.prompts()
         if named.searches:
-            raise BadRequest("What is asked of files is a question.", "Ask it at /v1/chat/completions.")
+            raise BadRequest("Completions do not search files.", "Ask at /v1/chat/completions.")
         if wanted.ragdoll.is_confined:
             raise _nothing_to_confine()
         model, usual = self._file_of(named, searches=False), self._engine.settings.generation
@@ -255,7 +255,7 @@ class Service:
         return [_Asking(one, replies.Head(one.question_id, created, name, is_text=True)) for one in questions]
 
     def _file_of(self, named: naming.Named, *, searches: bool) -> str:
-        """`Question.model` for that of a name. Raises ModelNotFound where none answers to it, BadRequest where many."""
+        """`Question.model` for a name. Raises ModelNotFound for an unknown name, BadRequest for an ambiguous one."""
         settings = self._engine.settings.models
         model = naming.file_of(named.model, settings.known)
         if model is None:
@@ -268,7 +268,7 @@ class Service:
         return model
 
     def _priority(self, num_questions: int) -> Priority:
-        """Many at once are a script's, which can wait for somebody at the window."""
+        """The priority of a request: many at once come from a script, which can wait for users at the window."""
         return "interactive" if len(self._open) + num_questions <= MOST_IN_PERSON else "batch"
 
     async def _finished(self, asking: _Asking) -> AnswerFinished:
@@ -278,7 +278,7 @@ class Service:
         return finished
 
     async def _all_finished(self, each: Sequence[_Asking]) -> list[AnswerFinished]:
-        """Where one is refused or fails, the others are not wanted either."""
+        """Follows all questions of a request; if one is refused or fails, the others are cancelled."""
         answering = [asyncio.ensure_future(self._finished(one)) for one in each]
         try:
             return await asyncio.gather(*answering)
@@ -288,7 +288,7 @@ class Service:
 
     async def _streamed(self, request: Request, asking: _Asking, options: StreamOptions) -> Response:
         pieces = self._pieces(asking, tells_usage=options.include_usage)
-        # A question that is refused is so before anything is sent.
+        # Questions are refused before anything is sent.
         first = await _unless_left(request, anext(pieces))
         return StreamingResponse(_with(first, pieces), media_type="text/event-stream", headers=_FRESH)
 
@@ -311,7 +311,7 @@ class Service:
                 yield _event(replies.refusal(error)[1])
                 return
         answer = finished.answer
-        # What whoever asked has of it is what comes back. Many leave at the last word, so it is noted before that.
+        # Clients send back what they received. Many disconnect at the last word, so it is remembered before that.
         self._note(asking, answer, answer.text if answer.text.startswith(told) else told)
         for last in replies.last_pieces(head, answer, told):
             yield _event(last)
@@ -329,7 +329,7 @@ class Service:
             self._open.discard(asking.question.question_id)
 
     def _note(self, asking: _Asking, answer: Answer, text: str) -> None:
-        """Whichever of the answers is asked back about, it goes on from there."""
+        """Remembers all answers, because a conversation may continue from any of them."""
         if asking.said_in is None:
             return
         words, conversation = asking.said_in
@@ -348,10 +348,10 @@ _FRESH = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 async def _read(request: Request, kind: type[Body]) -> Body:
-    """The body of a request. Raises BadRequest where it is none."""
-    # A page in a browser can send other types to anywhere, without being asked whether it may.
+    """The body of a request. Raises BadRequest if it is invalid."""
+    # A web page may send other content types to any address without a CORS preflight.
     if not request.headers.get("content-type", "").lower().startswith("application/json"):
-        raise BadRequest("The body has to be JSON, and its Content-Type application/json.")
+        raise BadRequest("The body must be JSON, with Content-Type application/json.")
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -364,7 +364,7 @@ async def _read(request: Request, kind: type[Body]) -> Body:
 
 
 def _parsed(body: bytes, kind: type[Body]) -> Body:
-    """Raises ValidationError where it is none, also with what others forgive: a mark before it, half a character."""
+    """Raises ValidationError for invalid JSON, including a byte order mark or invalid UTF-8, which others accept."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
@@ -378,7 +378,7 @@ def _parsed(body: bytes, kind: type[Body]) -> Body:
 
 
 async def _until_end(events: AnswerEvents) -> AsyncIterator[Any]:
-    """All that happens until the question has ended; None now and then where nothing does."""
+    """All events until the question has ended; None regularly if there are none."""
     while True:
         event = await events.next(BEAT_S)
         yield event
@@ -387,7 +387,7 @@ async def _until_end(events: AnswerEvents) -> AsyncIterator[Any]:
 
 
 async def _unless_left(request: Request, answering: Coroutine[Any, Any, Result]) -> Result:
-    """Its result. Raises ClientDisconnect, and ends it, where whoever asked goes before there is one."""
+    """The result of `work`. Cancels it and raises ClientDisconnect if the client leaves first."""
     result, gone = asyncio.ensure_future(answering), asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait((result, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -400,7 +400,7 @@ async def _unless_left(request: Request, answering: Coroutine[Any, Any, Result])
 
 
 async def _left(request: Request) -> None:
-    """Waits until whoever asked has gone."""
+    """Waits until the client has left."""
     with suppress(ClientDisconnect):
         while (await request.receive())["type"] != "http.disconnect":
             pass
@@ -415,8 +415,8 @@ async def _with(first: str, rest: AsyncGenerator[str, None]) -> AsyncIterator[st
 
 def _nothing_to_confine() -> BadRequest:
     return BadRequest(
-        "A model by itself reads no files, and there is nothing to confine.",
-        f"Ask NAME{naming.FILES}, or leave out where it is to search.",
+        "A model by itself searches no files, so there is nothing to filter.",
+        f"Ask NAME{naming.FILES}, or leave out the filters.",
     )
 
 
@@ -435,15 +435,15 @@ def _event(reply: replies.Reply) -> str:
 
 
 async def _not_here(request: Request, error: Exception) -> Response:
-    sentence = f"{request.method} {request.url.path} is nothing that Ragdoll answers."
-    ways = "It answers /v1/models, /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/search."
+    sentence = f"{request.method} {request.url.path} is not an endpoint of Ragdoll."
+    ways = "These are: /v1/models, /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/search."
     _, reply = replies.refusal(NothingThere(sentence, ways))
-    # Of a method that is none of this address, they say which are.
+    # For a wrong method, the header lists the allowed ones.
     return JSONResponse(reply, getattr(error, "status_code", 404), getattr(error, "headers", None))
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    """A bug of ours, which is logged by whoever called us."""
-    told = RagdollError(f"Ragdoll could not do that: {error}.", "Look into the log, and try again.")
+    """A bug of ours, which the caller logs."""
+    told = RagdollError(f"Ragdoll could not do that: {error}.", "See the log, and try again.")
     status, reply = replies.refusal(told)
     return JSONResponse(reply, status)

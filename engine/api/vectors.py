@@ -1,4 +1,4 @@
-"""Vectors for another application: some texts at a time, so that others come in between, and it can leave."""
+"""Embeddings for another application: a few texts at a time, so that others get their turn and the client can leave."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from engine.errors import BadRequest, Cancelled, ModelNotFound
 
 # A few full batches, which take a slow computer seconds with a large model.
 SLICE_TEXTS, SLICE_CHARACTERS = 64, 16_384
-# Who waits for vectors looks so often whether we are to end.
+# How often a waiting request checks whether the server is ending.
 _LOOK_S = 0.2
 
 
 def wanted_of(model: EmbeddingModel | None, wanted: EmbeddingsRequest) -> EmbeddingModel:
-    """The model that there is, if it is what is wanted.
+    """The library's embedding model, if it is the requested one.
 
     Raises:
-        ModelNotFound: There is none, or only another one.
-        BadRequest: Its vectors are longer or shorter.
+        ModelNotFound: There is none, or another one.
+        BadRequest: Its vectors have another length.
     """
     if model is None:
         raise ModelNotFound("There is no embedding model here.", "Choose one in Ragdoll's settings.")
@@ -30,7 +30,7 @@ def wanted_of(model: EmbeddingModel | None, wanted: EmbeddingsRequest) -> Embedd
         raise ModelNotFound(sentence, f"There is {model.name!r}.")
     if wanted.dimensions not in (None, model.dimensions):
         raise BadRequest(
-            f"Vectors of {model.name} have {model.dimensions} dimensions, and no other number of them can be had.",
+            f"Vectors of {model.name} have {model.dimensions} dimensions; no other number is available.",
             "Send the request without dimensions.",
         )
     return model
@@ -42,9 +42,9 @@ async def embedded(
     """The vectors of all texts, in their order.
 
     Raises:
-        Cancelled: We are to end before there are all.
+        Cancelled: The server ends before all are done.
         EmbedderUnavailable: The model cannot be loaded.
-        ModelNotFound: Not all are of this model.
+        ModelNotFound: The model changed meanwhile.
     """
     slices = list[Embedded]()
     for some in in_slices(texts):
@@ -52,13 +52,13 @@ async def embedded(
         if slices[-1].model != model.name or slices[-1].model_identity != slices[0].model_identity:
             raise ModelNotFound(
                 "The library has moved to another embedding model meanwhile.",
-                "Embed all of the texts again, and those of before.",
+                "Embed all texts again, including earlier ones.",
             )
     return slices
 
 
 def in_slices(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Texts of which each some are embedded together; one that is longer than that by itself."""
+    """Slices of texts that are embedded together; a very long text is a slice by itself."""
     some, num_characters = list[str](), 0
     for text in texts:
         if some and (len(some) >= SLICE_TEXTS or num_characters + len(text) > SLICE_CHARACTERS):

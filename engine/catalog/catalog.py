@@ -1,7 +1,7 @@
-"""The catalogue as its owner sees it: every change to the truth about collections, roots and documents.
+"""The catalogue for its owner: every change to collections, roots and documents.
 
-The index worker alone changes documents; roots may be entered by whoever takes the user's wish, so that it is
-kept from that moment on. Each method is one transaction, durable when it returns.
+Only the index worker changes documents; roots may be entered on the thread that receives the user's request, so that
+it is durable from that moment on. Each method is one transaction, durable when it returns.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from engine.catalog.beginning import BeginningReader
 from engine.catalog.database import Database
 from engine.catalog.folders import KEPT, FolderReader
 from engine.catalog.indices import IndexReader
@@ -21,20 +22,20 @@ from engine.catalog.passwords import PasswordReader
 from engine.catalog.reader import Root, id_list, name_key, span
 from engine.catalog.scopes import ScopeReader
 from engine.catalog.work import WorkReader
-from engine.core import FoundFile, ReadDocument
+from engine.core import FoundFile, Need, ReadDocument
 from engine.errors import DocumentUnreadable, NothingThere
 
 CATALOG_NAME = "catalog.sqlite"
 
 _IDS = "document_id IN (SELECT value FROM json_each(?))"
 _NO_ROWS = "format = '', title = '', num_pages = 0, num_chunks = 0, embedder = '', shard = NULL"
-# What was said of a stored document (pages left out) holds until it is read again.
+# The reason of a stored document (pages left out) holds until it is read again.
 _OUTLIVED = "reason = iif(embedder = '', '', reason)"
 _COVERED = "EXISTS (SELECT 1 FROM roots r WHERE {path} >= r.first AND {path} < r.last)"
 
 
-class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader, IndexReader):
-    """Reads as `CatalogReader` and `ScopeReader`, and writes."""
+class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader, IndexReader, BeginningReader):
+    """The catalogue with all its queries (`CatalogReader`, `ScopeReader`) and changes."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -44,8 +45,10 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
     def open(cls, library: Path) -> Catalog:
         """Opens the catalogue in the folder `library`, creating or migrating it.
 
+        What can be read of a damaged one is saved; `problem` reports that.
+
         Raises:
-            CatalogBroken: It is damaged, cannot be opened, or comes from a newer Ragdoll. It is left as it is.
+            CatalogBroken: It cannot be opened, or comes from a newer Ragdoll. It is left as it is.
             DiskFull: There is no room to create it.
         """
         return cls(Database(library / CATALOG_NAME))
@@ -53,21 +56,26 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
     def close(self) -> None:
         self._database.close()
 
+    @property
+    def problem(self) -> str:
+        """What happened to a file that was damaged when it was opened, in a sentence; "" if it was whole."""
+        return self._database.problem
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Makes all changes in the block one: after a crash either all of them happened, or none."""
+        """Makes the block one transaction: after a crash either all of its changes happened, or none."""
         with self._database.transaction():
             yield
 
     # --- roots and collections ---
 
     def add_root(self, collection: str, path: str, is_folder: bool, device: int) -> Root:
-        """Enters a folder or file into a collection, which is created if need be; its survey is still to come.
+        """Adds a folder or file to a collection, which is created if necessary; its survey is still to come.
 
-        What the user removed at or below the path before is wanted again.
+        Earlier removals at or below the path are undone.
 
         Raises:
-            BadRequest: The collection's name is blank, or no text.
+            BadRequest: The collection's name is blank or invalid.
         """
         collection = checked_name(collection)
         first, last = span(path, is_folder)
@@ -84,7 +92,7 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
             return self.root(collection_id, path)
 
     def mark_surveyed(self, root: Root, device: int | None = None) -> None:
-        """The root's files have been entered; `device` is where the root is now, if that has changed."""
+        """Notes that the root's files have been entered; `device` is the root's new device, if that changed."""
         with self._database.transaction() as writer:
             writer.execute(
                 "UPDATE roots SET is_surveyed = 1, absence = '', device = coalesce(?, device) WHERE root_id = ?",
@@ -92,12 +100,12 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
             )
 
     def mark_absent(self, root: Root, reason: str) -> None:
-        """The root has been looked at and is out of reach; what becomes of its documents is told apart."""
+        """Notes that the root was looked at and is out of reach; its documents are updated separately."""
         with self._database.transaction() as writer:
             writer.execute("UPDATE roots SET is_surveyed = 1, absence = ? WHERE root_id = ?", (reason, root.root_id))
 
     def relink_root(self, root: Root, path: str) -> None:
-        """The root lies at `path` now, all of it; where its collection has that path already, it has it once."""
+        """Moves a root to `path`; if its collection has that path already, the two are merged."""
         first, last = span(path, root.is_folder)
         with self._database.transaction() as writer:
             writer.execute(
@@ -108,7 +116,7 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
             writer.execute(f"DELETE FROM exclusions WHERE NOT {_COVERED.format(path='exclusions.path')}")
 
     def give_up_surveys(self, keep: Collection[str] = ()) -> None:
-        """Surveys are not wanted any more, but for those of the paths `keep`; roots never looked at are forgotten."""
+        """Cancels pending surveys except those of `keep`; roots that were never looked at are removed."""
         kept = frozenset(keep)
         unwanted = [root for root in self.roots() if not root.is_surveyed and root.path not in kept]
         with self._database.transaction() as writer:
@@ -118,10 +126,11 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
                 writer.execute(f"{what} WHERE root_id = ?", (root.root_id,))
             _drop_empty_collections(writer)
 
-    def forget(self, *paths: str) -> frozenset[int]:
-        """Takes paths and all below them out of the library, in every collection; returns the ids of the documents.
+    def forget(self, *paths: str, identities: Mapping[str, str] | None = None) -> frozenset[int]:
+        """Removes paths and all below them from the library, in all collections; returns the ids of the documents.
 
-        Where a root above one of them stays, it is excluded, so that a rescan does not bring it back.
+        If a root above one of them stays, the path is excluded, so that a rescan does not add it again; `identities`
+        say what is there, so that it is recognised under another name.
 
         Raises:
             NothingThere: Nothing at or below one of the paths is in the library; then nothing is removed.
@@ -130,7 +139,8 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
             ids = frozenset[int]().union(*(self._unlinked(path, writer) for path in paths))
             covered = _COVERED.format(path="?1")
             writer.executemany(
-                f"INSERT OR IGNORE INTO exclusions SELECT ?1 WHERE {covered}", [(os.fsencode(path),) for path in paths]
+                f"INSERT OR IGNORE INTO exclusions (path, identity) SELECT ?1, ?2 WHERE {covered}",
+                [(os.fsencode(path), (identities or {}).get(path, "")) for path in paths],
             )
             writer.execute(f"DELETE FROM exclusions WHERE NOT {_COVERED.format(path='exclusions.path')}")
             _drop_empty_collections(writer)
@@ -145,28 +155,49 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
             (os.fsencode(path), *span(path, is_folder=True)),
         )
         if not ids and not found.rowcount:
-            raise NothingThere(f"Nothing at {_shown(path)} is in the library.", "The library page lists what is.")
+            raise NothingThere(f"Nothing at {shown_path(path)} is in the library.", "The library page lists what is.")
         return ids
 
-    def move_exclusion(self, path: str, place: str) -> None:
-        """What was removed from the library lies at `place` now."""
+    def move_exclusion(self, path: str, place: str, *, leaves: bool = True) -> None:
+        """What was removed from the library at `path` lies at `place` now; if it `leaves`, nothing of it at the path.
+
+        Nothing happens where the path has been added again since.
+        """
         with self._database.transaction() as writer:
-            writer.execute("INSERT OR IGNORE INTO exclusions VALUES (?)", (os.fsencode(place),))
-            writer.execute("DELETE FROM exclusions WHERE path = ?", (os.fsencode(path),))
+            writer.execute(
+                "INSERT OR IGNORE INTO exclusions (path, identity) SELECT ?, identity FROM exclusions WHERE path = ?",
+                (os.fsencode(place), os.fsencode(path)),
+            )
+            if leaves:
+                writer.execute("DELETE FROM exclusions WHERE path = ?", (os.fsencode(path),))
             writer.execute(f"DELETE FROM exclusions WHERE NOT {_COVERED.format(path='exclusions.path')}")
 
-    def note_mounts(self, found: Iterable[str], ended: Iterable[str]) -> None:
-        """Where drives are mounted below roots, and where none will be again; those below no root are forgotten."""
+    def note_exclusions(self, identities: Mapping[str, str]) -> None:
+        """What lies now at paths that were removed from the library."""
         with self._database.transaction() as writer:
-            writer.executemany("INSERT OR IGNORE INTO mounts VALUES (?)", [(os.fsencode(path),) for path in found])
+            writer.executemany(
+                "UPDATE exclusions SET identity = ? WHERE path = ?",
+                [(identity, os.fsencode(path)) for path, identity in identities.items()],
+            )
+
+    def note_mounts(self, found: Mapping[str, str], ended: Iterable[str]) -> None:
+        """Where drives are mounted below roots, as `mounts` tells it, and where none will be again.
+
+        Those below no root are forgotten.
+        """
+        with self._database.transaction() as writer:
+            writer.executemany(
+                "INSERT INTO mounts (path, drive) VALUES (?, ?) ON CONFLICT DO UPDATE SET drive = excluded.drive",
+                [(os.fsencode(path), os.fsencode(drive)) for path, drive in found.items()],
+            )
             writer.executemany("DELETE FROM mounts WHERE path = ?", [(os.fsencode(path),) for path in ended])
             writer.execute(f"DELETE FROM mounts WHERE NOT {_COVERED.format(path='mounts.path')}")
 
     def delete_collection(self, name: str) -> frozenset[int]:
-        """Deletes a collection with its roots; returns the ids of the documents that were in no other.
+        """Deletes a collection and its roots; returns the ids of the documents that were in no other.
 
         Raises:
-            NothingThere: No collection is called so now.
+            NothingThere: There is no collection of that name.
         """
         with self._database.transaction() as writer:
             orphans = self.ids_only_in(name)
@@ -178,7 +209,7 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
     # --- documents: coming and going ---
 
     def add_documents(self, files: Iterable[FoundFile]) -> None:
-        """Enters new files as pending; paths that are known already stay as they are."""
+        """Adds new files as pending documents; known paths stay as they are."""
         with self._database.transaction() as writer:
             _begin_ids_at(writer, self._opened_ms)
             writer.executemany(
@@ -187,7 +218,7 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
             )
 
     def relocate(self, document_id: int, file: FoundFile) -> None:
-        """The document lies at another path now; its id, rows and state stay."""
+        """Moves a document to another path; its id, rows and state stay."""
         with self._database.transaction() as writer:
             writer.execute(
                 "UPDATE documents SET path = ?, size_bytes = ?, mtime_ns = ?, absence = '' WHERE document_id = ?",
@@ -195,39 +226,39 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
             )
 
     def vacate(self, document_ids: Iterable[int]) -> None:
-        """Documents that are about to be relocated leave their paths to others; call it in the same transaction."""
+        """Frees the paths of documents that are about to be relocated; to be called in the same transaction."""
         with self._database.transaction() as writer:
-            # No path has a zero byte.
+            # No real path contains a zero byte.
             writer.execute(
                 f"UPDATE documents SET path = CAST(x'00' || document_id AS BLOB) WHERE {_IDS}", (id_list(document_ids),)
             )
 
     def remove_documents(self, document_ids: Iterable[int]) -> None:
-        """Forgets documents. Their ids are never given again, so rows they leave behind belong to nobody."""
+        """Removes documents. Their ids are never reused, so rows that they leave behind belong to no document."""
         with self._database.transaction() as writer:
             writer.execute(f"DELETE FROM documents WHERE {_IDS}", (id_list(document_ids),))
 
     def mark_offline(self, document_ids: Iterable[int], reason: str) -> None:
-        """The files are out of reach for `reason`; what is indexed of them stays and can be searched."""
+        """Marks documents as out of reach for `reason`; what is indexed of them stays and can be searched."""
         with self._database.transaction() as writer:
             writer.execute(f"UPDATE documents SET absence = ? WHERE {_IDS}", (reason, id_list(document_ids)))
 
     def keep_gone(self, document_ids: Iterable[int]) -> None:
-        """The user keeps what was read of these although the files are gone; not asked again until they return."""
+        """Keeps documents whose files are gone, as the user decided; the user is not asked again until they return."""
         self.mark_offline(document_ids, KEPT)
 
     def mark_present(self, document_ids: Iterable[int]) -> None:
-        """The files are within reach; their state is what it was before."""
+        """Marks documents as within reach; their earlier state applies again."""
         with self._database.transaction() as writer:
             writer.execute(f"UPDATE documents SET absence = '' WHERE {_IDS}", (id_list(document_ids),))
 
     # --- documents: their states ---
 
     def mark_pending(self, document_ids: Iterable[int], forget_content: bool = False) -> None:
-        """The files are to be read (again); until then what is stored of them stays.
+        """Marks documents as pending; until they are read, what is stored of them stays.
 
-        `forget_content` has them read even if their content turns out to be the same. What they need is kept, though
-        not told, in case the reading is cancelled.
+        `forget_content` has them read even if their content is unchanged. `needs` is kept, though
+        not shown, in case reading is cancelled.
         """
         forgotten = ", content_hash = ''" if forget_content else ""
         with self._database.transaction() as writer:
@@ -236,7 +267,7 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
             )
 
     def mark_lost(self, document_ids: Iterable[int]) -> None:
-        """The rows of these documents are gone, nobody knows why; they are to be read anew."""
+        """Marks documents as pending whose rows are missing for unknown reasons."""
         with self._database.transaction() as writer:
             writer.execute(
                 f"UPDATE documents SET state = 'pending', reason = '', needs = '', content_hash = '', {_NO_ROWS}"
@@ -247,7 +278,7 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
     def mark_indexed(
         self, document_id: int, file: FoundFile, content_hash: str, read: ReadDocument, embedder: str, shard: int
     ) -> None:
-        """The document's rows are durable in LanceDB. Call it after they are, never before."""
+        """Marks a document as indexed. To be called after its rows are durable in LanceDB, never before."""
         num_chunks = len(read.chunks)
         with self._database.transaction() as writer:
             writer.execute(
@@ -260,12 +291,24 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
             writer.execute("UPDATE arrivals SET num_chunks = num_chunks + ?", (num_chunks,))
 
     def mark_unchanged(self, document_id: int, file: FoundFile) -> None:
-        """Time or size differ from what was noted, but the content is what is stored."""
+        """Notes a new time or size of a file whose content is what is stored."""
         with self._database.transaction() as writer:
             writer.execute(
                 "UPDATE documents SET state = 'indexed', absence = '', size_bytes = ?, mtime_ns = ?"
                 " WHERE document_id = ?",
                 (file.size_bytes, file.mtime_ns, document_id),
+            )
+
+    def mark_kept(self, document_id: int, remark: str, need: Need = "", content_hash: str = "") -> None:
+        """The document could not be read again, but what is stored of it is right: its file is as it was.
+
+        `content_hash` is that of the file, where it is known.
+        """
+        with self._database.transaction() as writer:
+            writer.execute(
+                "UPDATE documents SET state = 'indexed', reason = ?1, needs = ?2, absence = '',"
+                " content_hash = iif(?3 = '', content_hash, ?3) WHERE document_id = ?4",
+                (remark, need, content_hash, document_id),
             )
 
     def mark_unreadable(
@@ -311,7 +354,8 @@ def _drop_empty_collections(writer: sqlite3.Connection) -> None:
     writer.execute("DELETE FROM collections WHERE collection_id NOT IN (SELECT collection_id FROM roots)")
 
 
-def _shown(path: str) -> str:
+def shown_path(path: str) -> str:
+    """A path in a sentence: bytes that are not UTF-8 are replaced."""
     return os.fsencode(path).decode(errors="replace")
 
 

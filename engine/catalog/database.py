@@ -6,19 +6,23 @@ just being recorded; nor is it by a window that counts and searches a large libr
 
 from __future__ import annotations
 
+import logging
 import queue
 import shutil
 import sqlite3
 import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from engine.catalog import rescue
 from engine.catalog.migrations import migrate
 from engine.catalog.path_log import PathLog
 from engine.errors import CatalogBroken, DiskFull, RagdollError, is_disk_full
+
+log = logging.getLogger(__name__)
 
 _BUSY_SECONDS = 30.0
 # The window, a question, the indexer and somebody else.
@@ -28,6 +32,16 @@ _LEAST_ROOM_BYTES = 2**16
 # What a root is, and what it is in; that it was looked at is no change of these.
 _COLUMNS_OF_PLACE = {"roots": "collection_id, path, first, last, is_folder", "collections": "name, name_key"}
 
+_MENDED = "The catalogue of the library was damaged and has been repaired; nothing of it is lost."
+_SAVED = (
+    "The catalogue of the library was damaged. What can be read of it was saved, {num_documents:,} documents among it,"
+    " and the file is kept as {kept}. If a folder is missing, add it again: what was embedded of its files is found."
+)
+_NOTHING_SAVED = (
+    "The catalogue of the library was damaged, and nothing can be read of it. It is kept as {kept}. Add your folders"
+    " again: what was embedded of their files is found."
+)
+
 
 class Database:
     """Rows out, transactions in; safe from any thread. Transactions of one thread nest, those of others wait."""
@@ -35,8 +49,10 @@ class Database:
     def __init__(self, file: Path) -> None:
         """Opens `file`, creating or migrating it.
 
+        Of one that is damaged what can be read is saved into a new one; `problem` tells of that in a sentence.
+
         Raises:
-            CatalogBroken: The file is damaged, cannot be opened, or comes from a newer Ragdoll. It is left as it is.
+            CatalogBroken: The file cannot be opened, or comes from a newer Ragdoll. It is left as it is.
             DiskFull: There is no room to create it.
         """
         self._file = file
@@ -48,11 +64,8 @@ class Database:
         self._num_root_changes, self._changes_roots = 0, False
         self.path_log = PathLog()
         with self._errors_told():
-            _make_private(file)
-            self._writer = _connect(file)
+            self._writer, self.problem = _opened(file)
             try:
-                _configure(self._writer)
-                migrate(self._writer, file)
                 self._watch_roots()
                 self._watch_paths()
                 for _ in range(_READERS):
@@ -148,10 +161,60 @@ class Database:
         try:
             yield
         except sqlite3.DatabaseError as error:
+            if rescue.is_damage(error):
+                rescue.note_damage(self._file)
             told = _told(error, self._file)
             if told is None:
                 raise
             raise told from error
+
+
+def _opened(file: Path) -> tuple[sqlite3.Connection, str]:
+    """The file, whole and migrated, and what became of it where it was damaged ("" where it was not)."""
+    with suppress(OSError):
+        rescue.finish(file)
+    is_noted = rescue.is_noted(file)
+    try:
+        if is_noted:
+            raise sqlite3.DatabaseError("malformed: as was met when it was used")
+        return _whole(file), ""
+    except sqlite3.DatabaseError as error:
+        if not rescue.is_damage(error):
+            raise
+        log.warning("%s is damaged: %s", file, error)
+    if not is_noted and _are_indices_mended(file):
+        return _whole(file), _MENDED
+    try:
+        saved = rescue.replace(file)
+    except OSError as error:
+        raise sqlite3.OperationalError(f"unable to open database file: {error}") from error
+    log.warning("%s is set aside as %s; %d documents saved", file.name, saved.kept.name, saved.num_documents)
+    words = _SAVED if saved.num_folders or saved.num_documents else _NOTHING_SAVED
+    return _whole(file), words.format(num_documents=saved.num_documents, kept=saved.kept)
+
+
+def _whole(file: Path) -> sqlite3.Connection:
+    _make_private(file)
+    connection = _connect(file)
+    try:
+        _configure(connection)
+        migrate(connection, file)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _are_indices_mended(file: Path) -> bool:
+    """Whether the damage was in indices alone, so that nothing is lost."""
+    try:
+        with closing(_connect(file)) as connection:
+            connection.execute("REINDEX")
+            return [row[0] for row in connection.execute("PRAGMA quick_check(1)")] == ["ok"]
+    except sqlite3.DatabaseError as error:
+        if not (rescue.is_damage(error) or isinstance(error, sqlite3.IntegrityError)):
+            raise
+        return False
 
 
 def _make_private(file: Path) -> None:
@@ -198,10 +261,15 @@ def _told(error: sqlite3.DatabaseError, file: Path) -> RagdollError | None:
             "Free some space and try again; what is indexed so far is kept.",
         )
     text = str(error)
-    if any(words in text for words in ("malformed", "not a database", "disk I/O error")):
+    if "disk I/O error" in text:
+        return CatalogBroken(
+            f"The disk does not let the catalogue of the library, {file}, be read or written ({text}).",
+            "Check the disk, and start Ragdoll again. Your documents are untouched.",
+        )
+    if any(words in text for words in ("malformed", "not a database", "not decode to UTF-8")):
         return CatalogBroken(
             f"The catalogue of the library, {file}, is damaged ({text}).",
-            "Put a copy of it back, or move it away to start an empty library. Your documents are untouched.",
+            "Start Ragdoll again: what can be read of it is saved then. Your documents are untouched.",
         )
     if any(words in text for words in ("unable to open", "readonly", "locked")):
         return CatalogBroken(

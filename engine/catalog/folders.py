@@ -1,12 +1,11 @@
-"""Linked folders as the catalogue knows them: how each stands, and which of its documents are out of reach."""
+"""Linked folders in the catalogue: the state of each, and which of its documents are out of reach."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engine.catalog.reader import CatalogReader, Root, id_list, span
+from engine.catalog.reader import CatalogReader, Root, span
 
 # A document's `absence` is one of these when the user is to decide, or has decided, about it.
 GONE_AT_ONCE = (
@@ -42,13 +41,6 @@ class FolderReader(CatalogReader):
         """How many documents lie below a folder (or at a file's path), in whatever state."""
         first, last = span(path, is_folder)
         return self._count("SELECT count(*) FROM documents d WHERE d.path >= ? AND d.path < ?", (first, last))
-
-    def absent_ids(self, document_ids: Iterable[int]) -> frozenset[int]:
-        """Those of the documents whose files are out of reach just now."""
-        return self._ids(
-            "SELECT document_id FROM documents WHERE absence != '' AND document_id IN (SELECT value FROM json_each(?))",
-            (id_list(document_ids),),
-        )
 
     def paths_gone(self, folder: str) -> dict[int, str]:
         """The documents at or below `folder` about which the user is to decide; none while the folder is absent."""

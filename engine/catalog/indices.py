@@ -1,4 +1,4 @@
-"""Which table answers, made by which embedding model, and how far the library has moved to another one.
+"""Which vector table is active, which embedding model made it, and how far the library has moved to another one.
 
 A table holds the vectors of one model. While the library moves, new and changed documents go to the table that
 answers and are moved like the others, so nothing is missed; one transaction makes the other table the one that answers.

@@ -1,4 +1,4 @@
-"""The catalogue's shape and how it came about: steps that only go forward, each recorded in the file itself.
+"""The catalogue's schema and its migrations: they only go forward, and each is recorded in the file.
 
 To change the shape: add a function `m002_…` below and list it in MIGRATIONS. Never edit one that was released.
 """
@@ -6,7 +6,8 @@ To change the shape: add a function `m002_…` below and list it in MIGRATIONS. 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from engine.errors import CatalogBroken
@@ -148,6 +149,30 @@ def m008_former_names(connection: sqlite3.Connection) -> None:
         ) STRICT""")
 
 
+def m009_beginning(connection: sqlite3.Connection) -> None:
+    """From which id on documents are this catalogue's, for as long as tables may hold rows of one that is lost.
+
+    One that was damaged, moved away or deleted leaves all its vectors behind. They are kept until the folders have been
+    added and read again, because what was embedded once is not embedded again. `has_strangers` says whether there are
+    any, NULL until somebody has looked.
+    """
+    connection.execute("CREATE TABLE beginning (first_id INTEGER NOT NULL, has_strangers INTEGER) STRICT")
+    if not connection.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'documents'").fetchone():
+        begin_anew(connection)
+
+
+def begin_anew(connection: sqlite3.Connection) -> None:
+    """Of documents that are not in the catalogue the tables may hold rows; ids from now on are above theirs."""
+    connection.execute("DELETE FROM beginning")
+    connection.execute("INSERT INTO beginning (first_id) VALUES (?)", (round(time.time() * 1000),))
+
+
+def m010_names_change(connection: sqlite3.Connection) -> None:
+    """By what a removed file or folder is known under another name, and to which drives links lead."""
+    connection.execute("ALTER TABLE exclusions ADD COLUMN identity TEXT NOT NULL DEFAULT ''")
+    connection.execute("ALTER TABLE mounts ADD COLUMN drive BLOB")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     m001_initial,
     m002_documents_found,
@@ -157,6 +182,8 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     m006_vector_tables,
     m007_mounts,
     m008_former_names,
+    m009_beginning,
+    m010_names_change,
 )
 
 
@@ -168,14 +195,19 @@ def migrate(connection: sqlite3.Connection, file: Path) -> None:
     """
     connection.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NULL) STRICT")
     applied = {row[0] for row in connection.execute("SELECT name FROM migrations")}
-    if applied - {step.__name__ for step in MIGRATIONS}:
+    refuse_unknown(applied, file)
+    for step in MIGRATIONS:
+        if step.__name__ not in applied:
+            _apply(connection, step)
+
+
+def refuse_unknown(applied: Collection[str], file: Path) -> None:
+    """Raises CatalogBroken where the file has been through a step that this Ragdoll does not know."""
+    if set(applied) - {step.__name__ for step in MIGRATIONS}:
         raise CatalogBroken(
             f"The library was last used by a newer Ragdoll; this one cannot read {file}.",
             "Start the newer Ragdoll, or update this one.",
         )
-    for step in MIGRATIONS:
-        if step.__name__ not in applied:
-            _apply(connection, step)
 
 
 def _apply(connection: sqlite3.Connection, step: Callable[[sqlite3.Connection], None]) -> None:

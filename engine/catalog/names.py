@@ -1,4 +1,4 @@
-"""Names of collections: which one can be had, what a collection was called before, and what goes with one.
+"""Names of collections: which are available, what a collection was called before, and renaming one.
 
 Scripts, chats and other applications know a collection by its name. One that it had before leads to it for as long as
 no other collection is called so.

@@ -1,4 +1,4 @@
-"""The passwords of documents: those that the user wants kept lie in the catalogue, the others are held until we end.
+"""Passwords of documents: those that the user wants kept are in the catalogue, the others in memory only.
 
 The catalogue's file can be read by its owner alone (see `database`); a password in it is as safe as the documents'
 text beside it, and no safer.

@@ -1,4 +1,4 @@
-"""Which documents came, went or moved since somebody last looked: by it, what is kept of all paths is kept up."""
+"""Which documents came, left or moved since a reader's last look, so that what is derived from paths can follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What anybody may ask the catalogue, from any thread: collections, roots, and the documents below them."""
+"""Queries of the catalogue, from any thread: collections, roots, and the documents below them."""
 
 from __future__ import annotations
 
@@ -122,9 +122,15 @@ class CatalogReader:
         """Files and folders below roots that the user removed from the library."""
         return frozenset(os.fsdecode(row["path"]) for row in self._database.rows("SELECT path FROM exclusions"))
 
-    def mounts(self) -> tuple[str, ...]:
-        """Folders below roots where drives were mounted."""
-        return tuple(os.fsdecode(row["path"]) for row in self._database.rows("SELECT path FROM mounts ORDER BY path"))
+    def identities_removed(self) -> dict[str, str]:
+        """The same, each with what lay there by its inode and such; "" where nobody has looked yet."""
+        rows = self._database.rows("SELECT path, identity FROM exclusions")
+        return {os.fsdecode(row["path"]): row["identity"] for row in rows}
+
+    def mounts(self) -> dict[str, str]:
+        """Paths below roots where drives were mounted, each with where: there, or where a link at the path led."""
+        rows = self._database.rows("SELECT path, coalesce(drive, path) AS drive FROM mounts ORDER BY path")
+        return {os.fsdecode(row["path"]): os.fsdecode(row["drive"]) for row in rows}
 
     # --- documents ---
 

@@ -1,4 +1,4 @@
-"""What a search asks of the catalogue: which documents its filters leave, how many those are, and where they lie.
+"""Queries of a search: which documents its filters leave, how many those are, and where they are.
 
 Each question to it is a scan of one narrow index at most, so that a library of a hundred thousand documents answers
 within the time of a keystroke.
@@ -10,7 +10,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from engine.catalog.reader import CatalogReader, id_list, span
@@ -86,9 +86,15 @@ class ScopeReader(CatalogReader):
             BadRequest: A date of the filters is none.
         """
         where, parameters = self._scope(collection, filters)
-        if not where or (filters == Filters() and len(self.collection_names()) == 1):
-            return None
+        if not where or self._leaves_all(collection, filters):
+            return self._known_beside_strangers()
         return self._ids(f"SELECT d.document_id FROM documents d WHERE {' AND '.join(where)}", parameters)
+
+    def _known_beside_strangers(self) -> frozenset[int] | None:
+        """None: all there are. Rows that a catalogue which is lost left would take the places of what is known."""
+        if self._database.row("SELECT 1 FROM beginning WHERE has_strangers") is None:
+            return None
+        return self._ids(f"SELECT d.document_id FROM documents d WHERE {_STORED}", ())
 
     def extent(self, collection: str | None, filters: Filters) -> Extent:
         """How much of what is stored `ids_in_scope` leaves. Raises as that does."""
@@ -145,11 +151,19 @@ class ScopeReader(CatalogReader):
         """The folders that the user added."""
         return frozenset(root.path for root in self.roots() if root.is_folder)
 
+    def _leaves_all(self, collection: str | None, filters: Filters) -> bool:
+        """Whether nothing else than collections confines, and all there are have been named."""
+        if replace(filters, collections=()) != Filters():
+            return False
+        known = set(self.collection_names())
+        return all(set(map(self.require_collection, names)) == known for names in _named(collection, filters))
+
     def _scope(self, collection: str | None, filters: Filters) -> tuple[list[str], tuple[object, ...]]:
         conditions, parameters = list[str](), list[object]()
-        if collection is not None:
-            roots = self.roots(self.require_collection(collection))
-            spans = [span(root.path, root.is_folder) for root in roots]
+        for names in _named(collection, filters):
+            roots = (root for name in names for root in self.roots(self.require_collection(name)))
+            # One folder may be in several collections.
+            spans = list(dict.fromkeys(span(root.path, root.is_folder) for root in roots))
             conditions.append(_in_spans(len(spans)))
             parameters += [bound for bounds in spans for bound in bounds]
         if filters.paths:
@@ -172,6 +186,14 @@ class ScopeReader(CatalogReader):
                 conditions.append(condition)
                 parameters.append(_midnight_ns(day, days_later))
         return conditions, tuple(parameters)
+
+
+def _named(collection: str | None, filters: Filters) -> Iterator[tuple[str, ...]]:
+    """Collections that a document must be in: in one of each."""
+    if collection is not None:
+        yield (collection,)
+    if filters.collections:
+        yield filters.collections
 
 
 def _in_spans(count: int) -> str:
@@ -223,7 +245,7 @@ def _midnight_ns(day: str, days_later: int) -> int:
     try:
         named = date.fromisoformat(day)
     except ValueError as error:
-        raise BadRequest(f"{day!r} is not a day.", "Write it as year-month-day: 2025-03-31.") from error
+        raise BadRequest(f"{day!r} is not a date.", "Write it as year-month-day: 2025-03-31.") from error
     try:
         begin = datetime.combine(named + timedelta(days=days_later), datetime.min.time())
         begin_ns = int(begin.timestamp()) * _NS_PER_SECOND

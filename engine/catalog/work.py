@@ -1,4 +1,4 @@
-"""Work in hand as the catalogue knows it: what is read next, what was being read at a crash, how much it was in all.
+"""Indexing work as the catalogue records it: what is read next, what was being read at a crash, and the total.
 
 All of it outlives a kill: a priority holds, progress goes on from where it was, and a file that ends the engine again
 and again is found out and set aside.

@@ -1,8 +1,8 @@
-"""The command line, for people at a terminal and for scripts: the same Engine, in this process or in the open window's.
+"""The command line, for users and scripts: the same Engine, in this process or in that of the open window.
 
 Scripts rely on this: with `--json` exactly one JSON document on stdout (one a line for `--batch`), logs on
 stderr, exit code 0 also when single documents or questions of a batch failed, 1 on failure, 2 for bad arguments,
-3 for what cannot be done while the application holds the library, 4 when nothing is at a path, and 128 and the signal's
+3 for what cannot be done while the application holds the library, 4 if nothing is at a path, and 128 plus the signal's
 number where one ended the command. `RAGDOLL_HOME` moves all data.
 """
 
@@ -18,20 +18,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from engine.cli.output import Output
+from engine.cli.output import Output, say
 from engine.cli.parser import make_parser
 from engine.errors import BadRequest, LibraryHeld, ModelNotFound, NothingThere, RagdollError
 from engine.memory.heap import lean_heap
 from engine.stdio import take_stdout
 from engine.yielding import switch_often
 
-# Whoever presses Ctrl+C twice, or closes a terminal that tells all its processes so, has ended us once.
+# Repeated signals count once: Ctrl+C pressed twice, or a closed terminal that signals all its processes.
 _ONE_END_SECONDS = 2.0
 EXIT_OK, EXIT_FAILED, EXIT_BAD_ARGUMENTS, EXIT_HELD, EXIT_NOTHING_THERE = 0, 1, 2, 3, 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; the exit code tells how it went."""
+    """Runs one command, and returns the exit code."""
     options = make_parser().parse_args(arguments)
     out = Output(take_stdout(), options.json)
     _quiet_logs(options.verbose)
@@ -41,10 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _ended_in_order():
             options.run(options, out)
     except RagdollError as error:
-        print(f"ragdoll: {error}", file=sys.stderr)
+        say(str(error))
         return _exit_code(error)
     except KeyboardInterrupt as stop:
-        print("ragdoll: stopped.", file=sys.stderr)
+        say("stopped.")
         return 128 + (stop.number if isinstance(stop, _Ended) else signal.SIGINT)
     except BrokenPipeError:
         return EXIT_OK
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Ended(KeyboardInterrupt):
-    """We are to end; whoever takes Ctrl+C for that takes other signals for it, too."""
+    """A signal to end; handled like Ctrl+C."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -61,13 +61,13 @@ class _Ended(KeyboardInterrupt):
 
 @contextmanager
 def _ended_in_order() -> Iterator[None]:
-    """Has signals unwind the main thread, so that the engine is closed; what they meant before is restored.
+    """Lets signals unwind the main thread, so that the engine is closed; restores the old handlers afterwards.
 
     A model that is being loaded while a process is killed counts as one that ended it.
     """
     latest = float("-inf")
     if threading.current_thread() is not threading.main_thread():
-        # Signals are not for it, and whoever called us from there sees to them.
+        # Only the main thread gets signals, and its own code handles them.
         yield
         return
 
@@ -77,12 +77,12 @@ def _ended_in_order() -> Iterator[None]:
         if now - latest < _ONE_END_SECONDS:
             return
         latest = now
-        # Not print: the signal may have come in the middle of one.
+        # Not print: the signal may have interrupted one.
         with suppress(OSError):
             os.write(2, "ragdoll: stopping…\n".encode())
         raise _Ended(number)
 
-    # What is ignored (by nohup, or in the background of a script) stays so.
+    # Ignored signals (by nohup, or in the background of a script) stay ignored.
     numbers = (signal.SIGINT, signal.SIGTERM, *(() if sys.platform == "win32" else (signal.SIGHUP,)))
     heard = {number: was for number in numbers if (was := signal.getsignal(number)) is not signal.SIG_IGN}
     for number in heard:

@@ -1,4 +1,4 @@
-"""A call to a running engine: requests and their replies, and what happens there, until one of both sides ends it."""
+"""A connection to a running engine: requests, replies and events, until one of the two sides ends it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Caller:
     """Requests may be made from any thread.
 
     Attributes:
-        gone: Why no request is answered any more, once it is so.
+        gone: Why requests are no longer answered, once that is so.
     """
 
     def __init__(self, connection: socket.socket, hear: Callable[[Notice], None]) -> None:
-        """Takes the connection, on which the engine speaks first; `hear` is called on a thread of its own.
+        """Takes the connection, on which the engine sends first; `hear` is called on a thread of its own.
 
         Raises:
             LibraryHeld: It speaks another version of the protocol.
-            EngineGone: It says nothing.
+            EngineGone: It sends nothing.
         """
         self.gone = Future[EngineGone]()
         self._connection, self._hear = connection, hear
@@ -50,10 +50,10 @@ class Caller:
         self._reading.start()
 
     def request(self, method: Method[P, R], params: P) -> R:
-        """Asks, and waits for the reply.
+        """Sends a request, and waits for the reply.
 
         Raises:
-            RagdollError: What the engine says against it.
+            RagdollError: The engine refuses it.
             BadRequest: It is longer than any message.
             EngineGone: The engine has ended meanwhile, or before.
         """
@@ -65,7 +65,7 @@ class Caller:
             raise self.gone.result()
         line = wire.encode_request(request_id, method, params)
         if len(line) > MAX_LINE_BYTES:
-            raise BadRequest("This is too much to be asked at once.", "Ask with less of it.")
+            raise BadRequest("This request is too large.", "Ask with less of it.")
         self._send(line)
         reply = awaited.result()
         if reply.error is not None:
@@ -73,7 +73,7 @@ class Caller:
         return wire.decode_result(method, reply.result or {})
 
     def tell(self, method: Method[P, R], params: P) -> None:
-        """Asks, and waits for nothing."""
+        """Sends a request without waiting for the reply."""
         self._send(wire.encode_request(next(self._ids), method, params))
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class Caller:
             raise _ended() from error
         if not line:
             raise _ended()
-        # Another version may say it in a way that is none here.
+        # A reply of another version may be invalid here.
         with suppress(ProtocolError):
             first = wire.decode_message(line)
             if isinstance(first, protocol.Ready) and first.protocol_version == protocol.PROTOCOL_VERSION:
@@ -99,7 +99,7 @@ class Caller:
         )
 
     def _send(self, line: bytes) -> None:
-        """Whoever waits for an answer to what cannot be sent hears that from the thread that reads."""
+        """Sends a line; if that fails, the reading thread reports it to the waiting caller."""
         with suppress(OSError), self._sending:
             self._connection.sendall(line)
 
@@ -109,7 +109,7 @@ class Caller:
                 try:
                     self._take(wire.decode_message(line))
                 except ProtocolError as error:
-                    # As a notice of a later version, which this one can do without.
+                    # For example a notice of a later version, which can be ignored.
                     log.info("%s", error)
         except OSError as error:
             log.info("the call was cut: %s", error)

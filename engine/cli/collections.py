@@ -1,4 +1,4 @@
-"""The command `collections`: which there are and what is in them, renaming and deleting one."""
+"""The command `collections`: lists collections, renames and deletes one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.errors import BadRequest
 
-# What each action is told, as it is typed.
+# The arguments of each action.
 _NAMES = {"list": (), "rename": ("OLD", "NEW"), "delete": ("NAME",)}
 
 
 def collections(options: argparse.Namespace, out: Output) -> None:
-    """Lists them once what is wanted is done."""
+    """Carries out the action, and lists the collections."""
     names = _named(options)
     removed: int | None = None
     with opened() as engine:
@@ -32,12 +32,12 @@ def collections(options: argparse.Namespace, out: Output) -> None:
         out.line(f"{words.counted(removed, 'document')} removed; the files stay where they are.")
     words.tell_collections(found, folders, out)
     if not found:
-        out.line("There is no collection; ragdoll add PATH --collection NAME makes one.")
+        out.line("There is no collection; ragdoll add PATH --collection NAME creates one.")
 
 
 def _named(options: argparse.Namespace) -> tuple[str, ...]:
     wanted = _NAMES[options.action]
     if len(options.names) != len(wanted):
         usage = " ".join(("ragdoll collections", options.action, *wanted))
-        raise BadRequest(f"'{usage}' is how it is typed.", "A name with spaces is put in quotation marks.")
+        raise BadRequest(f"Usage: {usage}", "A name with spaces is put in quotation marks.")
     return tuple(options.names)

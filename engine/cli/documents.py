@@ -1,4 +1,4 @@
-"""What scripts are given: the JSON documents of the command line, whose fields are a contract."""
+"""JSON output of the command line for scripts; its fields are a contract."""
 
 from __future__ import annotations
 

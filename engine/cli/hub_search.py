@@ -1,4 +1,4 @@
-"""The command `models search`: which models of the hub are called like some words."""
+"""The command `models search`: repositories of the hub whose names match some words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.protocol import HubRepository
 
 
 def search(words: Sequence[str], out: Output) -> None:
-    """Asks the hub, and tells what it has."""
+    """Asks the hub, and lists the results."""
     with opened() as engine:
         found = engine.search_models(" ".join(words))
     if out.is_json:

@@ -1,4 +1,4 @@
-"""What a command is given in files: lines of a batch, the form of an answer, a password that others must not read."""
+"""Input files of commands: lines of a batch, a grammar or schema, a password that other users must not read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.library.typed_paths import absolute
 
 @dataclass(frozen=True, slots=True)
 class BatchLine:
-    """A line of a batch; `model` is the one that it names, "" where it names none."""
+    """A line of a batch; `model` is "" if it names none."""
 
     line_id: Any
     text: str
@@ -57,7 +57,7 @@ def _batch_line(number: int, line: str, keys: Sequence[str]) -> BatchLine:
 
 
 def folder_there(name: str) -> str:
-    """A folder by a path that means the same wherever an engine runs; whatever is none here as it is."""
+    """The absolute path of an existing folder, valid wherever the engine runs; any other name unchanged."""
     return path if name and os.path.isdir(path := absolute(name)) else name
 
 
@@ -79,23 +79,23 @@ def read_form(file: str | None, what: str) -> str:
 
 
 def read_sampling(pairs: Sequence[str], others: Mapping[str, Any]) -> SamplingParams:
-    """The parameters in `pairs`, each `NAME=VALUE` with the value as in JSON or a bare text; the rest as in `others`.
+    """The parameters in `pairs`, each `NAME=VALUE` with a JSON value or plain text; the rest from `others`.
 
     Raises:
-        BadRequest: No such parameter, or not of its kind; what it may be is checked where it is used.
+        BadRequest: No such parameter, or a value of the wrong type; ranges are checked where it is used.
     """
     chosen = dict(map(read_pair, pairs))
     names = [field.name for field in fields(SamplingParams)]
     if unknown := [name for name in chosen if name not in names]:
-        raise BadRequest(f"Nothing of sampling is called {unknown[0]!r}.", f"The names are {', '.join(names)}.")
+        raise BadRequest(f"There is no sampling parameter {unknown[0]!r}.", f"The names are {', '.join(names)}.")
     try:
         return TypeAdapter(SamplingParams).validate_python({**others, **chosen})
     except ValidationError as error:
-        raise BadRequest(f"Nothing can be sampled with {first_fault(error)}.") from error
+        raise BadRequest(f"A sampling parameter cannot be used: {first_fault(error)}.") from error
 
 
 def read_pair(text: str) -> tuple[str, Any]:
-    """`NAME=VALUE`: the value is as in JSON, or a text that is none.
+    """Parses `NAME=VALUE`: the value is JSON, or else plain text.
 
     Raises:
         BadRequest: It is not of that form.
@@ -110,19 +110,19 @@ def read_pair(text: str) -> tuple[str, Any]:
 
 
 def read_password(file: str | None) -> str:
-    """The first line of a file ("-" is stdin), or what is typed unseen: on the command line others could read it.
+    """The first line of a file ("-" is stdin), or hidden input: on the command line other users could read it.
 
     Raises:
-        BadRequest: The file cannot be read, or nobody is there to ask.
+        BadRequest: The file cannot be read, or there is no terminal.
     """
     if file is None:
         try:
             with warnings.catch_warnings():
-                # Where there is no terminal, it is read from what is piped in.
+                # Without a terminal, it is read from a pipe.
                 warnings.simplefilter("ignore", getpass.GetPassWarning)
                 return getpass.getpass("Password: ")
         except EOFError as error:
-            raise BadRequest("There is nobody to type the password.", "Give it with --password-file FILE.") from error
+            raise BadRequest("There is no terminal for the password.", "Give it with --password-file FILE.") from error
     try:
         text = sys.stdin.readline() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

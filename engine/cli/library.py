@@ -1,4 +1,4 @@
-"""The commands that change the library or tell how it stands."""
+"""The commands that change the library or report its state."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def status(options: argparse.Namespace, out: Output) -> None:
 
 
 def _collection(options: argparse.Namespace, engine: Commanded) -> str:
-    """Where files go; if nobody says so, into the default collection, whatever it is called by now."""
+    """The collection of new files; by default the default one, whatever its present name."""
     if options.collection is not None:
         return str(options.collection)
     collections = engine.collections()
@@ -101,7 +101,7 @@ def tell_index(finished: IndexFinished, out: Output) -> None:
 
 
 def _go_on_moving(engine: Commanded, out: Output) -> None:
-    # It may take long, and what was asked for is done.
+    # It may take long, and the command's own work is done.
     out.flush()
     moving.carry_on(engine, out.is_json)
 

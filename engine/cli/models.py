@@ -1,19 +1,19 @@
-"""The command `models`: which models can answer, and which does."""
+"""The command `models`: lists, downloads, deletes, chooses and measures the models that write answers."""
 
 from __future__ import annotations
 
 import argparse
-import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from engine.cli import hub_search, words
 from engine.cli.commanded import Commanded
 from engine.cli.opening import opened
-from engine.cli.output import Output
+from engine.cli.output import Output, say
 from engine.cli.progress import bar
 from engine.errors import BadRequest, NothingThere
 from engine.models.known import named, names_of
-from engine.protocol import CatalogueEntry, HubFiles
+from engine.protocol import CatalogueEntry, HubFiles, ModelEntry
 
 _FILE = "OWNER/NAME/FILE.gguf"
 
@@ -26,36 +26,34 @@ def models(options: argparse.Namespace, out: Output) -> None:
         raise BadRequest(f"'ragdoll models {options.action}' takes one name.", "Put quotes around a name with spaces.")
     if options.action == "get" and not options.file:
         _tell_catalogue(out)
-        return
-    if options.action == "find":
+    elif options.action == "find":
         _tell_elsewhere(out)
-        return
+    else:
+        _change_and_tell(options, out)
+
+
+def _change_and_tell(options: argparse.Namespace, out: Output) -> None:
+    """Carries out the action, if there is one, and lists the models as they are then."""
     with opened() as engine:
-        found = engine.look_up_model(options.file) if options.action == "get" else None
-        if found is not None and found.folder:
+        if options.action == "get" and (found := engine.look_up_model(options.file)).folder:
             _tell_files(found, out)
             return
-        measured = _measured(engine, out) if options.action == "measure" else ""
-        if options.action == "add":
-            engine.add_model(Path(_named_model(options)))
-        elif options.action == "use":
-            engine.choose_model(_named_model(options))
-        elif options.action == "forget":
-            engine.forget_model(_known(engine, _named_model(options)))
-        elif options.action == "delete":
-            engine.delete_model(_named_model(options))
-        got = _got(engine, options.file, out) if options.action == "get" else None
+        act = _ACTIONS.get(options.action)
+        result = act(engine, options, out) if act is not None else {}
         current = engine.settings.models.current
         entries = engine.models()
+    _tell_models(entries, current, result, out)
+
+
+def _tell_models(entries: Sequence[ModelEntry], current: str, result: Mapping[str, str], out: Output) -> None:
     if out.is_json:
-        told = {name: value for name, value in (("measured", measured), ("got", got and str(got))) if value}
-        out.json({"models": [entry.model_dump() for entry in entries], "current": current or None, **told})
+        out.json({"models": [entry.model_dump() for entry in entries], "current": current or None, **result})
         return
-    if measured:
-        out.line(measured)
+    if "measured" in result:
+        out.line(result["measured"])
     for entry, name in zip(entries, names_of([entry.path for entry in entries]), strict=True):
         mark = "*" if entry.path == current else " "
-        # What it calls itself is nothing to type.
+        # The name that a model gives itself cannot be typed in a command.
         title = name if entry.name == name else f"{name} ({entry.name})"
         out.line(f"{mark} {title}  {entry.file_bytes / 2**30:.2f} GB  {entry.problem or entry.fit}\n    {entry.path}")
         if entry.offer:
@@ -65,7 +63,7 @@ def models(options: argparse.Namespace, out: Output) -> None:
 
 
 def _tell_elsewhere(out: Output) -> None:
-    """Models that other applications have brought to this computer."""
+    """Lists models of other applications on this computer."""
     with opened() as engine:
         found = engine.models_elsewhere()
     if out.is_json:
@@ -75,13 +73,13 @@ def _tell_elsewhere(out: Output) -> None:
         app = one.app or "folder of models"
         out.line(f"{one.model.name}  {one.model.file_bytes / 2**30:.2f} GB  ({app})\n    {one.model.path}")
     if found:
-        out.line("Put one on the list with ragdoll models add FILE, or use it with ragdoll models use FILE.")
+        out.line("Add one to the list with ragdoll models add FILE, or use it with ragdoll models use FILE.")
     else:
         out.line("No other model was found where LM Studio, GPT4All, Jan, Ollama and others keep theirs.")
 
 
 def _tell_catalogue(out: Output) -> None:
-    """What can be got, and how it would run here."""
+    """Lists models that can be downloaded, and how they would run here."""
     with opened() as engine:
         catalogue = engine.catalogue()
     if out.is_json:
@@ -95,7 +93,7 @@ def _tell_catalogue(out: Output) -> None:
 
 
 def _tell_files(found: HubFiles, out: Output) -> None:
-    """The models in a repository, of which one can be got."""
+    """Lists the models of a repository, each of which can be downloaded."""
     if out.is_json:
         out.json({"folder": found.folder, "files": [entry.model_dump() for entry in found.files]})
         return
@@ -110,34 +108,65 @@ def _here(entry: CatalogueEntry) -> str:
     return {"there": "  is here", "part": "  is here in part"}.get(entry.download.state, "")
 
 
-def _got(engine: Commanded, name: str, out: Output) -> Path:
-    """Fetches a model, and says where it is; what an earlier try left is gone on with."""
-    steps = engine.get_model(name)
+def _add(engine: Commanded, options: argparse.Namespace, out: Output) -> dict[str, str]:
+    engine.add_model(Path(_named_model(options)))
+    return {}
+
+
+def _use(engine: Commanded, options: argparse.Namespace, out: Output) -> dict[str, str]:
+    engine.choose_model(_named_model(options))
+    return {}
+
+
+def _forget(engine: Commanded, options: argparse.Namespace, out: Output) -> dict[str, str]:
+    engine.forget_model(_known(engine, _named_model(options)))
+    return {}
+
+
+def _delete(engine: Commanded, options: argparse.Namespace, out: Output) -> dict[str, str]:
+    engine.delete_model(_named_model(options))
+    return {}
+
+
+def _get(engine: Commanded, options: argparse.Namespace, out: Output) -> dict[str, str]:
+    """Downloads a model, and says where it is; a download that was interrupted is continued."""
+    steps = engine.get_model(options.file)
     with bar("Getting", out.is_json, counts_bytes=True) as show:
         try:
             while True:
                 step = next(steps)
                 show(step.num_bytes, step.total_bytes, "" if step.is_new else "checking what is here")
         except StopIteration as end:
-            path: Path = end.value
-            return path
+            return {"got": str(end.value)}
         except KeyboardInterrupt:
             steps.close()
-            print("ragdoll: what was fetched is kept; the same command goes on with it.", file=sys.stderr)
+            say("what was downloaded is kept; the same command continues it.")
             raise
 
 
-def _measured(engine: Commanded, out: Output) -> str:
-    """How fast the model in use is here, in words; what was measured before is not measured again."""
+def _measure(engine: Commanded, options: argparse.Namespace, out: Output) -> dict[str, str]:
+    """Measures the speed of the model in use; what was measured before is not measured again."""
     with bar("Measuring", out.is_json) as show:
         for progress in engine.measure_model():
             show(progress.done, progress.total, "")
-    return engine.measured()
+    measured = engine.measured()
+    return {"measured": measured} if measured else {}
+
+
+# Each action returns fields that are shown with the list of models, if any.
+_ACTIONS: dict[str, Callable[[Commanded, argparse.Namespace, Output], dict[str, str]]] = {
+    "add": _add,
+    "use": _use,
+    "forget": _forget,
+    "delete": _delete,
+    "get": _get,
+    "measure": _measure,
+}
 
 
 def _known(engine: Commanded, name: str) -> Path:
     if (path := named(engine.settings.models.known, name)) is None:
-        raise NothingThere(f"There is no model called {name} in the list.", "ragdoll models tells it.")
+        raise NothingThere(f"There is no model called {name} in the list.", "ragdoll models lists all.")
     return path
 
 

@@ -1,74 +1,86 @@
-"""Opening the library for a command, which tells on stderr what of its settings and its index cannot be used.
+"""Opening the library for a command, which reports on stderr which settings and what of the index cannot be used.
 
-While the window is open its engine holds the library, and the command goes to that. Else it has an engine of its own,
-for which commands take turns.
+While the window is open, its engine holds the library, and the command uses it. Otherwise it runs an engine of its own,
+one command at a time.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 
 from engine.cli.commanded import Commanded
+from engine.cli.output import say
 from engine.cli.running import RunningEngine
 from engine.config import Home
 from engine.door import knock
 from engine.errors import EngineGone, LibraryHeld
+from engine.events import Event, ProblemFound
 from engine.lock import PATIENCE_S, take_turn
 
-# Whoever holds the library may be just starting, and hear us in a moment; or just ending, and give it up.
+# The process that holds the library may be starting, and answer in a moment; or ending, and release it.
 AGAIN_S = 0.05
-# Longer than most commands take: who waits for another is told of it.
+# Longer than most commands take: waiting longer is reported.
 TOLD_S = 2.0
-# Whom it waits for may be waiting for us: commands that are piped into each other, or one that was stopped.
+# The other command may be waiting for this one: commands piped into each other, or one that was stopped.
 MOST_S = 600.0
 
 
 @contextmanager
 def opened() -> Iterator[Commanded]:
-    """As `reached`; of the index is told when the command is done, for then it is open."""
+    """As `reached`; problems of the index are reported when the command is done, because it is open then."""
     with reached() as engine:
         if problem := engine.settings_problem:
-            _say(problem)
+            say(problem)
         yield engine
-        # A window that was closed just now takes nothing from what was done.
+        # If the window was closed just now, the command's work is done nevertheless.
         with suppress(EngineGone):
             if problem := engine.index_problem:
-                _say(f"{problem} ragdoll rescan makes it anew from your files.")
+                say(f"{problem} ragdoll rescan rebuilds it from your files.")
+
+
+@contextmanager
+def asked() -> Iterator[Commanded]:
+    """As `opened`, for questions: problems are reported on stderr while they are answered."""
+    with opened() as engine:
+        unsubscribe = engine.subscribe(_tell_problem)
+        try:
+            yield engine
+        finally:
+            unsubscribe()
 
 
 @contextmanager
 def reached() -> Iterator[Commanded]:
-    """An engine on the user's data folder, in this process or, where one runs that can be called, in that.
+    """An engine on the user's data folder: in a running process that can be called, otherwise in this one.
 
-    Another command that has one of its own is waited for.
+    It waits for another command that runs an engine of its own.
 
     Raises:
-        LibraryHeld: It is held by one that cannot be called, or for long by another command.
+        LibraryHeld: A process that cannot be called holds it, or another command for too long.
         HomeUnusable, CatalogBroken, DiskFull: As Engine does.
     """
     home = Home.find()
     with ExitStack() as turn:
-        # First, as what is answered there needs no engine here, which takes longer to import than most answers.
+        # First, because a running engine spares this process the import, which takes longer than most answers.
         running = _running(home) or _running_before_our_turn(home, turn) or _running_or_own(home)
         with closing(running) as engine:
             yield engine
 
 
 def _running_before_our_turn(home: Home, turn: ExitStack) -> Commanded | None:
-    """An engine that somebody has opened while we waited; None when it is our `turn`, which ends with that."""
+    """An engine that was opened while we waited; None when it is our turn, which ends with `turn`."""
     home.create()
     since, is_told = time.monotonic(), False
     while (lock := take_turn(home)) is None:
         if not is_told and time.monotonic() - since > TOLD_S:
             is_told = True
-            _say("Another command uses the library; this one goes on when that has ended. Ctrl+C gives up.")
+            say("Another command uses the library; this one continues when that has ended. Ctrl+C gives up.")
         if time.monotonic() - since > MOST_S:
             raise LibraryHeld(
                 f"Another command has used the library for {MOST_S / 60:g} minutes.",
-                "Try again when it has ended. If it waits for this one, end it, and do one after the other.",
+                "Try again when it has ended. If it waits for this one, end it, and run one after the other.",
             )
         time.sleep(AGAIN_S)
         if (running := _running(home)) is not None:
@@ -97,7 +109,7 @@ def _own() -> Commanded:
 
 
 def _running(home: Home) -> RunningEngine | None:
-    """Raises LibraryHeld where it does not understand us."""
+    """Raises LibraryHeld if it speaks another protocol version."""
     connection = knock(home)
     try:
         return RunningEngine(home, connection) if connection is not None else None
@@ -105,5 +117,6 @@ def _running(home: Home) -> RunningEngine | None:
         return None
 
 
-def _say(sentence: str) -> None:
-    print(f"ragdoll: {sentence}", file=sys.stderr)
+def _tell_problem(event: Event) -> None:
+    if isinstance(event, ProblemFound):
+        say(event.sentence)

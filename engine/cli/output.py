@@ -1,16 +1,22 @@
-"""What a command says: lines for people or JSON for scripts, on the stdout that no native code can reach."""
+"""Output of a command: lines for users or JSON for scripts, on the stdout that native code cannot reach."""
 
 from __future__ import annotations
 
 import json
 import select
+import sys
 from typing import BinaryIO
 
 from engine.errors import RagdollError
 
 
+def say(sentence: str) -> None:
+    """Prints a sentence for users on stderr, which keeps stdout free for the result."""
+    print(f"ragdoll: {sentence}", file=sys.stderr)
+
+
 class Output:
-    """What stdout was before native code was sent to stderr: lines for people, or JSON for scripts."""
+    """The original stdout, kept from native code: lines for users, or JSON for scripts."""
 
     def __init__(self, stream: BinaryIO, is_json: bool) -> None:
         self._stream, self.is_json = stream, is_json
@@ -33,10 +39,10 @@ class Output:
         self.text(text + "\n")
 
     def _write(self, content: bytes) -> None:
-        """All of it: a stream without a buffer takes what fits, and nothing (None) where it may not wait for a reader.
+        """Writes everything: an unbuffered stream takes what fits, and returns None if it may not wait for a reader.
 
         Raises:
-            BrokenPipeError: Nobody reads any more.
+            BrokenPipeError: The reader has left.
             RagdollError: It cannot be written.
         """
         rest = memoryview(content)

@@ -1,4 +1,4 @@
-"""What can be typed: every command with its options, and which function runs it."""
+"""The command line: every command with its options, and the function that runs it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from engine import __version__
-from engine.cli import collections, embedders, library, models, questions, settings
+from engine.cli import collections, embedders, library, models, questions, rerankers, settings
 from engine.cli.output import Output
 from engine.core import DEFAULT_COLLECTION
 
@@ -17,10 +17,10 @@ AddCommand = Callable[[str, Run, str], argparse.ArgumentParser]
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """All commands; each leaves its function as `run` in what is parsed."""
+    """The parser of all commands; each sets its function as `run` in the parsed options."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="one JSON document on stdout")
-    common.add_argument("--verbose", action="store_true", help="tell on stderr what is going on")
+    common.add_argument("--verbose", action="store_true", help="log to stderr")
     parser = argparse.ArgumentParser(prog="ragdoll", description="Chat with your own files, on your own machine.")
     parser.add_argument("--version", action="version", version=f"ragdoll {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -41,9 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
 def _declare_add(command: AddCommand) -> None:
     add = command("add", library.add, "Index folders and files, and wait for it.")
     add.add_argument("paths", nargs="+", metavar="PATH")
-    add.add_argument(
-        "--collection", metavar="NAME", help=f"else it is {DEFAULT_COLLECTION}, or what that is called now"
-    )
+    add.add_argument("--collection", metavar="NAME", help=f"default: {DEFAULT_COLLECTION}, or its present name")
 
 
 def _declare_questions(command: AddCommand) -> None:
@@ -55,32 +53,32 @@ def _declare_questions(command: AddCommand) -> None:
 
     ask = command("ask", questions.ask, "Ask a question.")
     ask.add_argument("question", nargs="?", metavar="QUESTION")
-    ask.add_argument("--model", metavar="MODEL", help='a GGUF file, a known name or "none", which answers this time')
+    ask.add_argument("--model", metavar="MODEL", help='answer with this model: a GGUF file, a known name or "none"')
     _add_filters(ask)
     ask.add_argument("--no-files", action="store_true", help="the model alone answers; nothing is searched")
     ask.add_argument("--max-tokens", type=_positive, metavar="N")
     ask.add_argument("--seed", type=_seed, metavar="N")
     ask.add_argument("--temperature", type=float, metavar="T", help="0 always chooses the likeliest token")
-    ask.add_argument("--stop", action="append", metavar="TEXT", help="end before this text; can be given several times")
+    ask.add_argument("--stop", action="append", metavar="TEXT", help="stop before this text; can be repeated")
     ask.add_argument(
         "--sampling", action="append", default=[], metavar="NAME=VALUE",
-        help="any other way to choose tokens, for example top_k=20, dry_multiplier=0.8 or logit_bias=[[128001,-5]]",
+        help="any other sampling parameter, for example top_k=20, dry_multiplier=0.8 or logit_bias=[[128001,-5]]",
     )  # fmt: skip
-    ask.add_argument("--instructions", metavar="TEXT", help="what is wanted of the answer: its language, its form …")
-    ask.add_argument("--answers", type=_positive, metavar="N", help="write so many answers to the question")
-    ask.add_argument("--beams", type=_positive, metavar="N", help="search along so many beams for the likeliest answer")
+    ask.add_argument("--instructions", metavar="TEXT", help="instructions for the answer, such as its language or form")
+    ask.add_argument("--answers", type=_positive, metavar="N", help="write N answers to the question")
+    ask.add_argument("--beams", type=_positive, metavar="N", help="beam search with N beams for the likeliest answer")
     form = ask.add_mutually_exclusive_group()
     form.add_argument("--json-schema", metavar="FILE", help="the answer is JSON that fits this schema")
     form.add_argument("--grammar", metavar="FILE", help="the answer fits this grammar (GBNF)")
     many = ask.add_mutually_exclusive_group()
-    many.add_argument("--batch", metavar="FILE.jsonl", help='lines of {"id", "question"}, and "model" if you like')
-    many.add_argument("--each-file", action="store_true", help="an answer from each file by itself, as it comes")
+    many.add_argument("--batch", metavar="FILE.jsonl", help='lines of {"id", "question"}, optionally with "model"')
+    many.add_argument("--each-file", action="store_true", help="ask each file separately; answers come as they finish")
 
 
 def _declare_library(command: AddCommand) -> None:
-    command("status", library.status, "What is in the library, and what it takes.")
-    command("rescan", library.rescan, "Look at all linked folders for what is new, changed or gone.")
-    command("watch", _watch, "Keep the library in step with its folders until it is interrupted.")
+    command("status", library.status, "Show what is in the library, and its size.")
+    command("rescan", library.rescan, "Look in all linked folders for new, changed and deleted files.")
+    command("watch", _watch, "Keep the library in step with its folders until interrupted.")
     settle = command("settle", library.settle, "Decide about documents of a folder that went missing at once.")
     settle.add_argument("path", metavar="PATH")
     decision = settle.add_mutually_exclusive_group(required=True)
@@ -90,64 +88,72 @@ def _declare_library(command: AddCommand) -> None:
     remove = command("remove", library.remove, "Take folders and files out of the library (the files stay).")
     remove.add_argument("paths", nargs="+", metavar="PATH")
 
-    text = "The collections: what is in them, renaming and deleting them."
+    text = "List, rename or delete collections."
     named = command("collections", collections.collections, text)
     named.add_argument("action", nargs="?", choices=("list", "rename", "delete"), default="list")
     named.add_argument(
         "names", nargs="*", metavar="NAME",
-        help="for rename the name that it has and the one that it gets; for delete its name (the files stay, and are "
-        "found no longer unless another collection has them)",
+        help="rename: the present name and the new one; delete: the name (the files stay on the disk, but leave the "
+        "library unless another collection has them)",
     )  # fmt: skip
 
-    prioritise = command("prioritise", library.prioritise, "Read waiting files and folders before all others.")
+    prioritise = command("prioritise", library.prioritise, "Index waiting files and folders before all others.")
     prioritise.add_argument("paths", nargs="+", metavar="PATH")
 
     unlock = command("unlock", library.unlock, "Read files that need a password.")
-    # Else "--password SECRET" would pass for the name of a file, and be told in the error.
+    # Otherwise "--password SECRET" would be taken for the name of a file, and appear in the error.
     unlock.allow_abbrev = False
     unlock.add_argument("paths", nargs="+", metavar="PATH")
-    unlock.add_argument("--password-file", metavar="FILE", help='its first line is the password ("-" is stdin)')
-    unlock.add_argument("--remember", action="store_true", help="keep it in the library for later starts")
+    unlock.add_argument("--password-file", metavar="FILE", help='the first line is the password ("-" is stdin)')
+    unlock.add_argument("--remember", action="store_true", help="keep the password in the library for later starts")
 
 
 def _declare_models(command: AddCommand) -> None:
-    shelf = command("models", models.models, "The GGUF models that can answer.")
+    shelf = command("models", models.models, "List, choose, download or delete the GGUF models that write answers.")
     actions = ("list", "use", "add", "forget", "find", "get", "search", "delete", "measure")
     shelf.add_argument("action", nargs="?", choices=actions, default="list")
     shelf.add_argument(
         "file", nargs="?", metavar="FILE",
-        help='a GGUF file, a known name, or "none" (for use); for forget one of the list, whose file stays; for delete '
-        "one that was got; find needs none, and looks where other applications keep theirs; for get a name of those "
-        "that it lists without one, or of the Hugging Face hub a link, OWNER/NAME/FILE.gguf, or OWNER/NAME to see what "
-        "there is",
+        help='use: a GGUF file, known name or "none"; add: a GGUF file; forget: one of the list (its file stays); '
+        "delete: a downloaded model; find: nothing (looks where other applications keep their models); get: a name "
+        "that get lists without one, a link to the Hugging Face hub, OWNER/NAME/FILE.gguf, or OWNER/NAME to list its "
+        "files",
     )  # fmt: skip
     shelf.add_argument(
         "words", nargs="*", metavar="WORD",
-        help="for search all of these are words, which are sent to the Hugging Face hub to tell what it has",
+        help="search: the words that are sent to the Hugging Face hub",
     )  # fmt: skip
 
-    meaning = command("embedders", embedders.embedders, "The embedding models, which find passages by what they mean.")
+    meaning = command("embedders", embedders.embedders, "The embedding models, which find passages by meaning.")
     meaning.add_argument("action", nargs="?", choices=("list", "get", "use", "delete"), default="list")
     meaning.add_argument(
         "name", nargs="?", metavar="NAME",
-        help='one of the list, or of the Hugging Face hub a link or OWNER/NAME (for get); a folder or "built-in" (for '
-        "use); one that was got (for delete)",
+        help='get: a name of the list, a link to the Hugging Face hub, or OWNER/NAME; use: also a folder or '
+        '"built-in"; delete: a downloaded model',
     )  # fmt: skip
 
-    knobs = command("settings", settings.settings, "All settings of the engine, or those that are named or changed.")
+    second = command("rerankers", rerankers.rerankers, "The rerankers, which read the best passages a second time.")
+    second.add_argument("action", nargs="?", choices=("list", "get", "use", "delete"), default="list")
+    second.add_argument(
+        "name", nargs="?", metavar="NAME",
+        help='get: a name of the list, a link to the Hugging Face hub, or OWNER/NAME; use: also a folder or "none"; '
+        "delete: a downloaded reranker",
+    )  # fmt: skip
+
+    knobs = command("settings", settings.settings, "Show or change settings of the engine.")
     knobs.add_argument(
         "names", nargs="*", metavar="NAME[=VALUE]",
-        help="for example memory.may_lose=true; the value is as in JSON, null leaves it to the machine",
+        help="for example memory.may_lose=true; values are JSON, and null restores the automatic value",
     )  # fmt: skip
 
 
 def _declare_serve(command: AddCommand) -> None:
-    text = "Let other applications on this computer ask, as they would ask OpenAI, until it is interrupted."
+    text = "Serve an OpenAI-compatible API to other applications on this computer, until interrupted."
     serving = command("serve", _serve, text)
-    serving.add_argument("--port", type=_port, metavar="N", help="where they ask; 0 is any that is free")
+    serving.add_argument("--port", type=_port, metavar="N", help="the port to listen on; 0 is any free port")
 
 
-# These have an engine of their own, which takes a second to import, and others where a window answers them need none.
+# These commands run an engine of their own, which takes a second to import; the others may be answered by a window.
 
 
 def _watch(options: argparse.Namespace, out: Output) -> None:
@@ -163,7 +169,10 @@ def _serve(options: argparse.Namespace, out: Output) -> None:
 
 
 def _add_filters(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--collection", metavar="NAME")
+    command.add_argument(
+        "--collection", action="append", default=[], dest="collections", metavar="NAME",
+        help="only this collection; can be repeated",
+    )  # fmt: skip
     command.add_argument("--in", action="append", default=[], dest="paths", metavar="PATH", help="only below this path")
     command.add_argument(
         "--type", action="append", default=[], dest="types", metavar="TYPE", help="only such files: pdf, spreadsheet …"
@@ -172,7 +181,7 @@ def _add_filters(command: argparse.ArgumentParser) -> None:
         "--since", default="", metavar="DAY", help="only files changed on this day (2025-03-31) or later"
     )
     command.add_argument("--until", default="", metavar="DAY", help="only files changed on this day or earlier")
-    command.add_argument("--literal", action="store_true", help="read no types, dates and names out of the question")
+    command.add_argument("--literal", action="store_true", help="read no types, dates and names from the question")
 
 
 def _positive(text: str) -> int:
@@ -185,7 +194,7 @@ def _positive(text: str) -> int:
 def _port(text: str) -> int:
     value = int(text)
     if not 0 <= value < 2**16:
-        raise argparse.ArgumentTypeError(f"{text} is no port")
+        raise argparse.ArgumentTypeError(f"{text} is not a port")
     return value
 
 

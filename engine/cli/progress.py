@@ -1,4 +1,4 @@
-"""A bar on a terminal while files are read, or anything else takes its time."""
+"""A progress bar on a terminal while files are read, or other long work runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.events import IndexProgressed
 
 @contextmanager
 def bar(title: str, is_json: bool, *, counts_bytes: bool = False) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on a terminal's stderr, told how much of how much is done, and at what; nothing where no person watches."""
+    """A bar on stderr, updated with done, total and the current item; nothing without a terminal."""
     if is_json or not sys.stderr.isatty():
         yield lambda done, total, what: None
         return

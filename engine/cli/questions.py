@@ -1,4 +1,4 @@
-"""The commands that look into the files: `search` and `ask`, for one question or a file of them."""
+"""The commands that search the files: `search` and `ask`, for one question or a file of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from engine.cli import documents, words
 from engine.cli.commanded import Commanded
 from engine.cli.inputs import BatchLine, read_batch, read_form, read_sampling
-from engine.cli.opening import opened
+from engine.cli.opening import asked
 from engine.cli.output import Output
 from engine.config import Settings
 from engine.core import QUOTES_ONLY, Filters, SamplingParams
@@ -26,16 +26,16 @@ SEARCH_BATCH = 1024
 
 
 def search(options: argparse.Namespace, out: Output) -> None:
-    # Before the library is held: it may be written by a command that waits for that.
+    # Before the library is locked: the batch may be written by a command that waits for the lock.
     batch = read_batch(options.batch, "query") if options.batch else []
     if bool(options.batch) == bool(options.query):
-        fault = "There are two things to search for." if options.batch else "There is nothing to search for."
+        fault = "There are both a query and a batch." if options.batch else "There is nothing to search for."
         raise BadRequest(fault, "Give a query, or --batch FILE.")
-    with opened() as engine:
+    with asked() as engine:
         if options.batch:
             _search_batch(engine, batch, options, out)
             return
-        found = engine.search(options.query, options.top_k, options.collection, _filters(options))
+        found = engine.search(options.query, options.top_k, *_confined_to(options))
     if out.is_json:
         passages = [documents.of_passage(passage) for passage in found.passages]
         out.json({"passages": passages, "scope": asdict(found.scope)})
@@ -44,7 +44,7 @@ def search(options: argparse.Namespace, out: Output) -> None:
 
 
 def _model_of(name: str, settings: Settings) -> Path | None:
-    """A file, or a known model by its name; None for quotes alone."""
+    """A file, or a known model by its name; None for quotes only."""
     if name == QUOTES_ONLY:
         return None
     file = Path(name)
@@ -55,7 +55,7 @@ def _search_batch(engine: Commanded, lines: list[BatchLine], options: argparse.N
     for start in range(0, len(lines), SEARCH_BATCH):
         some = lines[start : start + SEARCH_BATCH]
         texts = [line.text for line in some]
-        results = engine.search_many(texts, options.top_k, options.collection, _filters(options))
+        results = engine.search_many(texts, options.top_k, *_confined_to(options))
         for line, evidence in zip(some, results, strict=True):
             out.json({"id": line.line_id, "passages": [documents.of_passage(passage) for passage in evidence.passages]})
 
@@ -64,14 +64,15 @@ def ask(options: argparse.Namespace, out: Output) -> None:
     _check_no_files(options)
     batch = read_batch(options.batch, "question", "query") if options.batch else []
     if bool(options.batch) == bool(options.question):
-        fault = "There is a question beside the batch." if options.batch else "There is no question."
+        fault = "There are both a question and a batch." if options.batch else "There is no question."
         raise BadRequest(fault, "Give a question, or --batch FILE.")
-    with opened() as engine:
+    collection, filters = _confined_to(options)
+    with asked() as engine:
         if options.model:
             engine.use_model(_model_of(options.model, engine.settings), remember=False)
         asking = {
-            "collection": options.collection,
-            "filters": _filters(options),
+            "collection": collection,
+            "filters": filters,
             "sampling": _sampling(options, engine.settings),
             "searches": not options.no_files,
         }
@@ -91,7 +92,7 @@ def ask(options: argparse.Namespace, out: Output) -> None:
 
 
 def _ask_batch(engine: Commanded, lines: list[BatchLine], asking: dict[str, Any], out: Output) -> None:
-    """An answer to each line, in their order, as soon as it is due: whoever stops has those that were told."""
+    """Writes an answer to each line, in order, as soon as possible, so that stopping early loses none of them."""
     texts, models = [line.text for line in lines], [line.model for line in lines]
     with closing(engine.ask_in_turn(texts, models, **{**asking, "priority": "batch"})) as ends:
         for line, end in zip(lines, ends, strict=True):
@@ -100,7 +101,7 @@ def _ask_batch(engine: Commanded, lines: list[BatchLine], asking: dict[str, Any]
 
 
 def _ask_each_file(engine: Commanded, question: str, asking: dict[str, Any], out: Output) -> None:
-    """An answer from each file as it comes: whoever stops has those that were told."""
+    """Writes an answer from each file as it finishes, so that stopping early loses none of them."""
     with closing(engine.ask_each_file(question, **asking)) as answers:
         for document, end in answers:
             if out.is_json:
@@ -111,8 +112,8 @@ def _ask_each_file(engine: Commanded, question: str, asking: dict[str, Any], out
 
 
 def _check_no_files(options: argparse.Namespace) -> None:
-    """Whoever names files, too, would wonder where their answers come from."""
-    if options.no_files and (options.each_file or options.collection or _filters(options) != Filters()):
+    """Refuses filters together with --no-files, because they would have no effect."""
+    if options.no_files and (options.each_file or _confined_to(options) != (None, Filters())):
         raise BadRequest("With --no-files nothing is searched.", "Leave out --no-files, or what says where to search.")
 
 
@@ -131,11 +132,12 @@ def _sampling(options: argparse.Namespace, settings: Settings) -> SamplingParams
     return read_sampling(options.sampling, {**asdict(settings.generation.sampling()), **given})
 
 
-def _filters(options: argparse.Namespace) -> Filters:
-    return Filters(
+def _confined_to(options: argparse.Namespace) -> tuple[str | None, Filters]:
+    filters = Filters(
         paths=tuple(map(absolute, options.paths)),
         formats=formats_named(options.types, FAMILY_OF_ENDING),
         changed_since=options.since,
         changed_until=options.until,
         reads_question=not options.literal,
     )
+    return filters.asked_of(options.collections)

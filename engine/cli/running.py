@@ -1,13 +1,12 @@
-"""The engine of the open window, as commands see it: all that they ask is done there, by the protocol.
+"""The engine of the open window for commands: everything they ask is done there, over the protocol.
 
-What a command asked for and its questions end with it; what the library was told to read is read on.
+A command's questions end with it; files that it added are still indexed.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
-import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import fields
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 
 from engine import protocol
 from engine.cli.caller import Caller
+from engine.cli.output import say
 from engine.config import Home, Settings
 from engine.core import (
     DEFAULT_COLLECTION,
@@ -53,8 +53,8 @@ from engine.protocol import (
     EmbedderState,
     Folder,
     FoundModel,
-    HubEmbedder,
     HubFiles,
+    HubFolder,
     HubModel,
     HubRepository,
     HubWords,
@@ -65,12 +65,13 @@ from engine.protocol import (
     Nothing,
     Notice,
     Paths,
+    RerankerEntry,
 )
 from engine.retrieval.query import ANYWHERE
 from engine.waiting import finished, in_turn
 
 log = logging.getLogger(__name__)
-# Of a batch of searches so many passages come in one line, and of documents so many in another.
+# How many passages of a batch of searches come in one line, and how many documents in another.
 PASSAGES_AT_ONCE, DOCUMENTS_AT_ONCE = 4096, 500
 _ASKED = protocol.Ask.model_fields.keys() & {field.name for field in fields(Question)}
 
@@ -78,20 +79,20 @@ Asked = TypeVar("Asked")
 
 
 class RunningEngine:
-    """Does what `Commanded` says. Paths and names are understood as in the process of the command."""
+    """Implements `Commanded`. Paths and names are resolved as in the process of the command."""
 
     def __init__(self, home: Home, connection: socket.socket) -> None:
         """Raises as Caller does."""
         self.home = home
         self._listeners: list[Publish] = []
         self._open = set[str]()
-        # The one that answers this command's questions, "" for the chosen one.
+        # The model that answers this command's questions, "" for the chosen one.
         self._model = ""
         self._caller = Caller(connection, self._hear)
         self._caller.gone.add_done_callback(lambda gone: self._give_up(gone.result()))
 
     def close(self) -> None:
-        """Questions that are open end there as cancelled."""
+        """Closes the connection; open questions are cancelled there."""
         self._caller.close()
 
     def __enter__(self) -> RunningEngine:
@@ -207,7 +208,7 @@ class RunningEngine:
     def ask_each_file(
         self, text: str, collection: str | None = None, filters: Filters = ANYWHERE, **options: Any
     ) -> Generator[tuple[Document, AnswerEnded], None, None]:
-        # It looks into grammars with llama.cpp, for which no other command waits.
+        # Imported here: it checks grammars with llama.cpp, which other commands do not need.
         from engine.askable import check_question
 
         options = {**_by_settings(self.settings), **options, "model": self._model, "priority": "batch"}
@@ -218,7 +219,7 @@ class RunningEngine:
         def ask(document: Document, question_id: str) -> Question:
             return Question(question_id, text, filters=confined_to(document), **options)
 
-        # All of them now: one that leaves before its turn is told to have, as by an engine of one's own.
+        # Submits all of them now, as an engine in this process would.
         return until_model_fails(self._asked([*self._documents(document_ids)], ask))
 
     def submit(self, question: Question) -> None:
@@ -253,11 +254,11 @@ class RunningEngine:
             self._caller.request(protocol.MODELS_USE, ModelFile(path=file))
 
     def use_model(self, path: Path | None, *, remember: bool) -> None:
-        """Has it, or none, answer the questions of this command; the window goes on with its own."""
+        """Uses a model, or none, for the questions of this command; the window keeps its own."""
         if path is None:
             self._model = QUOTES_ONLY
             return
-        # It reads the file with numpy, for which no other command waits.
+        # Imported here: it reads the file with numpy, which other commands do not need.
         from engine.models.gguf import read_shape
 
         assert not remember
@@ -281,7 +282,7 @@ class RunningEngine:
         return self._caller.request(protocol.MODELS_SEARCH, HubWords(words=words)).repositories
 
     def get_model(self, name: str) -> Generator[Fetched, None, Path]:
-        """As an engine's own, but fetched there behind what the window fetches; closed in between, it is stopped."""
+        """As Engine's, but queued behind the window's downloads; stopped if the generator is closed."""
         source = self.look_up_model(name).files[0].source
         steps, wanted = SimpleQueue[Download | EngineGone](), HubModel(source=source)
 
@@ -296,7 +297,7 @@ class RunningEngine:
         try:
             self._caller.request(protocol.MODELS_GET, wanted)
             while steps.qsize() > 1:
-                # Of an earlier try; the last one that came before the reply is of this one.
+                # Events before the reply belong to an earlier attempt, except the last one.
                 steps.get()
             yield from _until_there(iter(steps.get, None))
         except DownloadFailed:
@@ -313,16 +314,28 @@ class RunningEngine:
 
     def get_embedder(self, name: str) -> Generator[Fetched, None, Path]:
         raise LibraryHeld(
-            "Ragdoll is already open, and gets embedding models by itself.",
+            "Ragdoll is already open, and downloads embedding models itself.",
             "Get it in the settings of the window, under Library, or close the window (or end ragdoll serve).",
         )
 
     def delete_embedder(self, name: str) -> None:
-        self._caller.request(protocol.EMBEDDERS_DELETE, HubEmbedder(source=name))
+        self._caller.request(protocol.EMBEDDERS_DELETE, HubFolder(source=name))
+
+    def rerankers(self) -> tuple[RerankerEntry, ...]:
+        return self._ask(protocol.RERANKERS).rerankers
+
+    def get_reranker(self, name: str) -> Generator[Fetched, None, Path]:
+        raise LibraryHeld(
+            "Ragdoll is already open, and downloads rerankers itself.",
+            "Get it in the settings of the window, under Library, or close the window (or end ragdoll serve).",
+        )
+
+    def delete_reranker(self, name: str) -> None:
+        self._caller.request(protocol.RERANKERS_DELETE, HubFolder(source=name))
 
     def measure_model(self) -> Iterator[MeasuringProgressed]:
         raise LibraryHeld(
-            "Ragdoll is already open, and measures its model by itself while nobody asks anything.",
+            "Ragdoll is already open, and measures its model itself while it is idle.",
             "To have it done now, close the window (or end ragdoll serve).",
         )
 
@@ -335,10 +348,10 @@ class RunningEngine:
         return self._caller.request(method, Nothing())
 
     def _indexed(self, method: Method[protocol.P, protocol.IndexReport], params: protocol.P) -> IndexFinished:
-        """Has something read, and waits for it.
+        """Starts indexing something, and waits for it.
 
         Raises:
-            Cancelled: Whoever is at the window has stopped it.
+            Cancelled: It was cancelled in the window.
         """
         unsubscribe = self.subscribe(_tell_of_pause)
         try:
@@ -346,12 +359,12 @@ class RunningEngine:
                 _say_paused()
             report = self._caller.request(method, params)
         except KeyboardInterrupt:
-            _say("the open Ragdoll goes on with it.")
+            say("the open Ragdoll continues it.")
             raise
         finally:
             unsubscribe()
         if report.was_cancelled:
-            raise Cancelled("Reading was stopped in the window.", "The same command goes on with it.")
+            raise Cancelled("Reading was stopped in the window.", "The same command continues it.")
         given = {field.name: getattr(report, field.name) for field in fields(IndexFinished)}
         pairs = {name: _pairs(given[name]) for name in ("skipped", "failed", "in_part")}
         return IndexFinished(**{**given, **pairs})
@@ -359,7 +372,7 @@ class RunningEngine:
     def _asked(
         self, several: Iterable[Asked], ask: Callable[[Asked, str], Question]
     ) -> Generator[tuple[Asked, AnswerEnded], None, None]:
-        """As `ask_each`, until the engine ends: that is no failure of a single question. Raises EngineGone."""
+        """As `ask_each`, but raises EngineGone when the engine ends, instead of failing each question."""
         with closing(ask_each(several, ask, self.submit, self.cancel, self.subscribe)) as ends:
             for one, end in ends:
                 if isinstance(end, AnswerFailed) and isinstance(end.error, EngineGone):
@@ -367,7 +380,7 @@ class RunningEngine:
                 yield one, end
 
     def _documents(self, document_ids: Sequence[int]) -> Iterator[Document]:
-        """Those of them that are still there, in their order."""
+        """Those that still exist, in order."""
         for start in range(0, len(document_ids), DOCUMENTS_AT_ONCE):
             some = tuple(document_ids[start : start + DOCUMENTS_AT_ONCE])
             params = protocol.ListDocuments(document_ids=some, limit=len(some))
@@ -387,7 +400,7 @@ class RunningEngine:
             try:
                 listener(event)
             except Exception:
-                # On the thread that hears what comes next.
+                # On the thread that receives events.
                 log.exception("a listener failed at %s", type(event).__name__)
 
     def _give_up(self, gone: EngineGone) -> None:
@@ -401,11 +414,7 @@ def _tell_of_pause(event: Event) -> None:
 
 
 def _say_paused() -> None:
-    _say("reading is paused in the window, and this waits until it goes on there.")
-
-
-def _say(words: str) -> None:
-    print(f"ragdoll: {words}", file=sys.stderr)
+    say("reading is paused in the window; this command waits until it continues there.")
 
 
 def _by_settings(settings: Settings) -> dict[str, Any]:
@@ -413,7 +422,7 @@ def _by_settings(settings: Settings) -> dict[str, Any]:
 
 
 def _until_there(steps: Iterator[Download | EngineGone]) -> Generator[Fetched, None, None]:
-    """How far a model is, until it is there. Raises DownloadFailed and EngineGone."""
+    """Yields the progress of a download until it is complete. Raises DownloadFailed and EngineGone."""
     for step in steps:
         if isinstance(step, EngineGone):
             raise step
@@ -422,7 +431,7 @@ def _until_there(steps: Iterator[Download | EngineGone]) -> Generator[Fetched, N
         if step.state == "there":
             return
         if step.state in ("absent", "part"):
-            raise DownloadFailed("Getting the model was stopped in the window.", "The same command goes on with it.")
+            raise DownloadFailed("The download was stopped in the window.", "The same command continues it.")
         if step.state != "waiting":
             yield Fetched(step.num_bytes, step.total_bytes, is_new=step.state == "fetching")
 
@@ -436,7 +445,7 @@ def _absolute(path: Path) -> Path:
 
 
 def _file(name: str, known: Sequence[str]) -> str:
-    """The file of the model that is meant by a name, or "none"."""
+    """The file of the model with a name, or "none"."""
     return QUOTES_ONLY if name == QUOTES_ONLY else str(named(known, name) or _absolute(Path(name)))
 
 

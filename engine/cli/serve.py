@@ -1,15 +1,14 @@
-"""The command `serve`: other applications can ask Ragdoll without its window, until it is interrupted."""
+"""The command `serve`: the HTTP API without the window, until it is interrupted."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 import threading
 from contextlib import closing, suppress
 from typing import Any
 
 from engine.api.server import Server
-from engine.cli.output import Output
+from engine.cli.output import Output, say
 from engine.config import Home
 from engine.engine import Engine
 from engine.errors import RagdollError
@@ -19,7 +18,7 @@ from engine.host import EngineDesk
 
 
 def serve(options: argparse.Namespace, out: Output) -> None:
-    """Keeps the library in step meanwhile, as the window does; whether the window serves stays as it was set."""
+    """Serves, and keeps the library in step, as the window does; the setting of the window is not changed."""
     with (
         Engine(Home.find(), _tell, warm=True, watches=True) as engine,
         closing(Server(engine)) as server,
@@ -47,4 +46,4 @@ def _tell(event: Any) -> None:
     elif isinstance(event, ProblemFound) or (isinstance(event, ModelStateChanged) and event.state == "failed"):
         sentence = event.sentence
     if sentence:
-        print(f"ragdoll: {sentence}", file=sys.stderr)
+        say(sentence)

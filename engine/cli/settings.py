@@ -1,4 +1,4 @@
-"""The command `settings`: every knob of the engine by its dotted name, to be seen and to be turned."""
+"""The command `settings`: shows and changes every setting of the engine by its dotted name."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from engine.config import Settings
 from engine.errors import BadRequest
 from engine.library.typed_paths import absolute
 
-# Those that name a folder, and those that name a model, which may be one.
+# Settings that name a folder, and those that name a model, which may be a folder.
 _FOLDERS = ("models.folder",)
 _MODELS = ("embedder.model", "retrieval.reranker")
 
 
 def settings(options: argparse.Namespace, out: Output) -> None:
-    """Changes those that are given as NAME=VALUE, all or none; then tells those that were named, or all.
+    """Changes the settings given as NAME=VALUE, all or none; then prints the named ones, or all.
 
-    What is in force only once a running Ragdoll is started again is told beside them.
+    Settings that take effect only after a restart of a running Ragdoll are reported as well.
     """
     all_names = list(by_name(Settings()))
     names = [text.partition("=")[0] for text in options.names] or all_names
@@ -43,14 +43,14 @@ def settings(options: argparse.Namespace, out: Output) -> None:
 
 
 def _here(name: str, value: Any) -> tuple[str, Any]:
-    """A folder is named from here, whatever folder an engine runs in."""
+    """Resolves a folder relative to the command's working directory, not the engine's."""
     if isinstance(value, str) and value and name in _FOLDERS:
         return name, absolute(value)
     return name, folder_there(value) if isinstance(value, str) and name in _MODELS else value
 
 
 def by_name(tables: Settings) -> dict[str, Any]:
-    """All settings that this engine knows: those of a newer one are kept in the file, and are nothing here."""
+    """All settings that this engine knows; those of a newer one are kept in the file, but not listed."""
     return {
         f"{table}.{key}": getattr(getattr(tables, table), key)
         for table in Settings.model_fields

@@ -1,14 +1,13 @@
-"""The command `watch`: the library is kept in step with its folders without the window, until it is interrupted."""
+"""The command `watch`: keeps the library in step with its folders without the window, until it is interrupted."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 import threading
 from contextlib import suppress
 
 from engine.cli.library import tell_index
-from engine.cli.output import Output
+from engine.cli.output import Output, say
 from engine.config import Home
 from engine.engine import Engine
 from engine.errors import RagdollError
@@ -18,7 +17,7 @@ from engine.host import EngineDesk
 
 
 def watch(options: argparse.Namespace, out: Output) -> None:
-    """Runs until it is interrupted, or nobody hears it; tells of each change that the library took in."""
+    """Runs until it is interrupted, or its output is closed; prints each change of the library."""
     unheard, is_unheard = list[Exception](), threading.Event()
 
     def tell(event: object) -> None:
@@ -27,13 +26,13 @@ def watch(options: argparse.Namespace, out: Output) -> None:
                 tell_index(event, out)
                 out.flush()
             except (OSError, RagdollError) as error:
-                # On a thread of the engine, which it does not concern.
+                # This runs on a thread of the engine, which must not fail for it.
                 unheard.append(error)
                 is_unheard.set()
         elif isinstance(event, IndexFailed):
-            print(f"ragdoll: {event.error}", file=sys.stderr)
+            say(str(event.error))
         elif isinstance(event, ProblemFound):
-            print(f"ragdoll: {event.sentence}", file=sys.stderr)
+            say(event.sentence)
 
     with (
         Engine(Home.find(), tell, watches=True) as engine,

@@ -1,4 +1,4 @@
-"""What people are told at a terminal: what a job did, how a folder stands, an answer and where it comes from."""
+"""What is printed at a terminal: what a job did, how a folder stands, an answer and where it comes from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.core import Alternative, Answer, Collection, Passage
 from engine.events import AnswerEnded, AnswerFailed, AnswerFinished, IndexFinished
 from engine.protocol import EmbedderState, Folder
 
-_CUT_OFF = "There was no room for more of it: --max-tokens allows a longer answer."
+_CUT_OFF = "The answer reached its length limit: --max-tokens allows a longer one."
 
 
 def counted(count: int, noun: str) -> str:
@@ -20,7 +20,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def typed(name: str) -> str:
-    """A name as it is easily typed: "Qwen3 4B" as "qwen3-4b"."""
+    """A name in a form that is easy to type: "Qwen3 4B" as "qwen3-4b"."""
     return name.lower().replace(" ", "-")
 
 
@@ -47,7 +47,7 @@ def tell_collections(collections: Sequence[Collection], folders: Sequence[Folder
 
 
 def tell_move(embedder: EmbedderState, out: Output) -> None:
-    """Nothing where the library stays with its embedding model."""
+    """Prints how far a move is; nothing if the library keeps its embedding model."""
     if embedder.next_name:
         out.line(f"{of_move(embedder)} It goes on in the window, or with ragdoll rescan.")
 
@@ -74,7 +74,7 @@ def tell_passages(passages: Sequence[Passage], out: Output) -> None:
 
 
 def tell_answer(end: AnswerFinished, out: Output, *, searched: bool = True) -> None:
-    """What was answered and what that rests on; unless files were `searched`, that is what the model knows."""
+    """Prints an answer and its sources, or that no files were `searched`."""
     answer = end.answer
     out.line(answer.text.strip() or ("Not found in your files." if searched else "The model wrote nothing."))
     for number, other in enumerate(answer.alternatives, start=2):
@@ -106,7 +106,7 @@ def _scope_sentence(answer: Answer) -> str:
 
 
 def tell_file_answer(path: str, end: AnswerEnded, out: Output) -> None:
-    """One of many: the file, what it says, and where in it."""
+    """Prints the answer of one file: its name, the answer, and the places in it."""
     out.line(path)
     if isinstance(end, AnswerFinished):
         answer = end.answer
@@ -134,7 +134,7 @@ def _indented(text: str) -> str:
 
 
 def _tell_refreshes(end: AnswerFinished, out: Output) -> None:
-    """How often more passages came while the answer was being written; nothing where none did."""
+    """Prints how often passages were added while the answer was being written; nothing if none were."""
     refreshes, hidden_share = end.answer.refreshes, end.timings.hidden_share
     if not refreshes or hidden_share is None:
         return

@@ -1,4 +1,4 @@
-"""Ways of running one model: sentence-transformers or, of a plain BERT, torch alone; and OpenVINO when that is there.
+"""Backends for one model: sentence-transformers, torch alone for a plain BERT, or OpenVINO where it is installed.
 
 Tokenizing, pooling and normalising stay those of sentence-transformers beside OpenVINO, which replaces only the layers
 in between. With `bert_torch`, the one module that imports torch, sentence-transformers and openvino, and only when
@@ -54,7 +54,7 @@ class Model:
     """A loaded model. Used by one thread at a time."""
 
     def __init__(self, model: Any, num_bytes: int, counting: Any) -> None:
-        """`model` is sentence-transformers'; `counting` a tokenizer that nobody changes, None where there is none."""
+        """`model` is sentence-transformers'; `counting` a tokenizer that never changes, None where there is none."""
         self._model, self._counting = model, counting
         self.num_bytes = num_bytes
         self._prompt_tokens = self._longest_prompt()
@@ -96,7 +96,7 @@ class Model:
         if number_format == "float32":
             return self
         half = copy.deepcopy(self._model, self._shared()).to(torch.bfloat16)
-        return self._like(half, _num_bytes(half))
+        return self._like(half, num_bytes_of(half))
 
     def move(self, to: Place) -> None:
         """Has the layers computed there from now on; the tokenizer stays where it is.
@@ -186,7 +186,7 @@ def guessed_lengths(texts: Sequence[str]) -> list[int]:
 
 
 def _counting_tokenizer(model: SentenceTransformer) -> Any:
-    """The model's tokenizer for counting, of which nobody changes anything; None where it is none of Hugging Face's."""
+    """The model's tokenizer for counting, which never changes; None where it is none of Hugging Face's."""
     tokenizer = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
     if tokenizer is None:
         return None
@@ -276,7 +276,7 @@ def load(spec: EmbedderSpec) -> Model:
             from engine.embedder import bert_torch
 
             plain = bert_torch.load(spec.folder, shape)
-            return BertModel(plain, _num_bytes(plain), plain.tokenizer, spec)
+            return BertModel(plain, num_bytes_of(plain), plain.tokenizer, spec)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the whole libraries manage it or tell
         log.info("the embedding model %r is left to sentence-transformers: %s", spec.name, first_line(error))
     return load_whole(spec)
@@ -306,7 +306,7 @@ def load_whole(spec: EmbedderSpec) -> Model:
             f"The embedding model {spec.name!r} cannot be loaded: {first_line(error)}",
             "Run ./packaging/bootstrap again, or choose another embedding model in the settings.",
         ) from error
-    return Model(model, _num_bytes(model), _counting_tokenizer(model))
+    return Model(model, num_bytes_of(model), _counting_tokenizer(model))
 
 
 @cache
@@ -417,7 +417,7 @@ def _converted(
         try:
             return openvino.Core().read_model(file)
         except RuntimeError as error:
-            log.info("a kept export of the embedding model is made anew: %s", first_line(error))
+            log.info("a kept export of the embedding model is rebuilt: %s", first_line(error))
 
     class Bare(torch.nn.Module):  # type: ignore[misc]
         """The layers with inputs by place and one output, as a converter can trace them."""
@@ -455,7 +455,7 @@ def _inputs(transformer: Any) -> dict[str, Any]:
     return dict(transformer.tokenizer(["one text", "another, longer text"], padding=True, return_tensors="pt"))
 
 
-def _num_bytes(model: Any) -> int:
+def num_bytes_of(model: Any) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in (*model.parameters(), *model.buffers()))
 
 

@@ -1,4 +1,4 @@
-"""Plain BERTs, of which we know all that their vectors hang on: the default embedder needs no libraries for others.
+"""Plain BERTs, of which we know everything that determines their vectors: the default embedder needs no libraries.
 
 transformers and sentence-transformers take 150 MB of memory that no pressure gives back and 50 MB of pages, torch as
 much again: as much as a layer or six of a language model. A BERT whose files say nothing unusual needs neither
@@ -132,7 +132,7 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """That of the model in `folder`; nobody changes it, so all threads may share it.
+    """That of the model in `folder`; it never changes, so all threads may share it.
 
     Raises:
         Exception: The library raises what it likes of a broken file.

@@ -1,4 +1,4 @@
-"""Plain BERTs in numpy: what questions and a few documents need, without the 250 MB and two seconds that torch takes.
+"""Plain BERTs in numpy, for questions and a few documents, without the 250 MB and two seconds that torch takes.
 
 On one core it is as fast as torch in float32 for questions and sentences, and a tenth slower for whole chunks. Its
 weights are pages of their file, so what it holds beside them is its tokenizer.
@@ -80,7 +80,7 @@ class _Layer:
 
 
 class NumpyBert:
-    """Texts → unit vectors. Usable from any thread, several at once: nobody changes anything of it."""
+    """Texts → unit vectors. Usable from any thread, several at once: it never changes."""
 
     def __init__(self, shape: Shape, tokenizer: Tokenizer, weights: Mapping[str, Numbers]) -> None:
         """`weights` as the file names them; raises ValueError where they are not those of `shape`."""

@@ -1,4 +1,4 @@
-"""Plain BERTs in torch: for thousands of chunks the fastest, on a graphics card and in bfloat16 as well."""
+"""Plain BERTs in torch: the fastest for thousands of chunks, also on a graphics card and in bfloat16."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class _Layer(nn.Module):
 
 
 class Bert(nn.Module):
-    """Texts → vectors of one length each. Usable from any thread: nobody changes its tokenizer."""
+    """Texts → vectors of one length each. Usable from any thread: its tokenizer never changes."""
 
     def __init__(self, shape: Shape, tokenizer: Tokenizer) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The model card: what the front matter of a model's README says of it, read without a library for that."""
+"""The model card: what the front matter of a model's README says about it, read without a YAML library."""
 
 from __future__ import annotations
 

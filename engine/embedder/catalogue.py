@@ -1,4 +1,4 @@
-"""The catalogue of embedding models: which of the hub are worth getting, what for, and what they want before a text.
+"""The catalogue of embedding models: recommended models of the hub, their purpose, and the prompts they need.
 
 Sizes are about those of their weights; exact ones and checksums are the hub's to say when a model is fetched. How much
 longer indexing takes is what their layers compute, beside those of the built-in model.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from engine.embedder.known import KnownModel, known_in, named_in
 
 # Trained with these before texts, as their cards say; what is searched without them is found worse, and no file of
 # theirs that a library reads says so.
@@ -29,19 +31,11 @@ _PROMPTS: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class KnownEmbedder:
-    """An embedding model of the hub. `num_bytes` is about what is fetched of it."""
+class KnownEmbedder(KnownModel):
+    """An embedding model of the hub."""
 
-    repo: str
-    good_for: str
-    licence: str
     dimensions: int
-    num_bytes: int
     is_multilingual: bool
-
-    @property
-    def name(self) -> str:
-        return self.repo.partition("/")[2]
 
 
 CATALOGUE = (
@@ -72,12 +66,12 @@ CATALOGUE = (
 
 
 def known(repo: str) -> KnownEmbedder | None:
-    return next((one for one in CATALOGUE if one.repo == repo), None)
+    return known_in(CATALOGUE, repo)
 
 
 def named(name: str) -> str:
     """The repository of the catalogue's model that is called so, or the name as it is."""
-    return next((one.repo for one in CATALOGUE if name.casefold() == one.name.casefold()), name)
+    return named_in(CATALOGUE, name)
 
 
 def prompts_of(name: str) -> Mapping[str, str]:

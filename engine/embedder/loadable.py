@@ -1,7 +1,7 @@
-"""Whether an embedding model can be loaded here: tried in a process of its own, which may fail or be killed for it.
+"""Whether a model can be loaded here: tried in a process of its own, which may fail or be killed.
 
-`python -m engine.embedder.loadable FOLDER` ends with 0 where it can; else the last line that it says is the reason. It
-says nothing of the model where it ends with `NOT_TRIED`, or was ended.
+`python -m engine.embedder.loadable embedder|reranker FOLDER` ends with 0 where it can; else the last line that it says
+is the reason. It says nothing of the model where it ends with `NOT_TRIED`, or was ended.
 """
 
 from __future__ import annotations
@@ -10,31 +10,33 @@ import errno
 import re
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
+from typing import Literal
 
 from engine import own_modules
 from engine.config import EmbedderSettings
-from engine.embedder import backends
-from engine.embedder.spec import EmbedderSpec, resolve
+from engine.embedder import backends, reranker, reranker_spec
+from engine.embedder.spec import resolve
 from engine.errors import EmbedderUnavailable, EmbedderUntried
 
+Kind = Literal["embedder", "reranker"]
 _LOOK_SECONDS = 0.2
 NOT_TRIED = 3
 _NO_MEMORY = re.compile("not enough memory|out of memory|can't allocate memory", re.IGNORECASE)
-_WAY_OUT = "Choose another one. If memory was short, get it again when less is open."
-_TRY_AGAIN = "Get it again, when less is open: what came is kept, and is not fetched twice."
+_WAY_OUT = "Choose another one. If memory was short, get it again when fewer programs are open."
+_TRY_AGAIN = "Get it again when fewer programs are open: what was downloaded is kept."
 
 
-def tried(spec: EmbedderSpec) -> Generator[None, None, None]:
-    """Tries it, and yields now and then; closed in between, it is given up.
+def tried(folder: Path, kind: Kind = "embedder") -> Generator[None, None, None]:
+    """Tries the model in a folder, and yields now and then; closed in between, it is given up.
 
     Raises:
-        EmbedderUnavailable: It cannot be loaded, or makes other vectors than its files say.
+        EmbedderUnavailable: It cannot be loaded, or does not do what its files say.
         EmbedderUntried: The trial came to no end, or the system did not let it: nothing is known of the model.
     """
     with subprocess.Popen(
-        own_modules.command_of("engine.embedder.loadable", str(spec.folder)),
+        own_modules.command_of("engine.embedder.loadable", kind, str(folder)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -54,8 +56,10 @@ def tried(spec: EmbedderSpec) -> Generator[None, None, None]:
         reason = said.decode(errors="replace").strip().rpartition("\n")[2]
         # What is killed for want of memory says nothing, and Windows knows no signals.
         if process.returncode < 0 or process.returncode == NOT_TRIED or not reason:
-            raise EmbedderUntried(f"{spec.name} came and could not be tried: {reason or 'that was ended.'}", _TRY_AGAIN)
-        raise EmbedderUnavailable(f"{spec.name} came and cannot be used: {reason}", _WAY_OUT)
+            raise EmbedderUntried(
+                f"{folder.name} was downloaded, but could not be tried: {reason or 'that was ended.'}", _TRY_AGAIN
+            )
+        raise EmbedderUnavailable(f"{folder.name} was downloaded, but cannot be used: {reason}", _WAY_OUT)
 
 
 def is_the_systems(error: BaseException) -> bool:
@@ -72,7 +76,7 @@ def is_the_systems(error: BaseException) -> bool:
     return False
 
 
-def _try(folder: Path) -> None:
+def _try_embedder(folder: Path) -> None:
     spec = resolve(EmbedderSettings(model=str(folder)))
     model = backends.load_light(spec) or backends.load(spec)
     made = model.encode(["A text."], is_question=False).shape[1]
@@ -80,9 +84,15 @@ def _try(folder: Path) -> None:
         raise EmbedderUnavailable(f"it makes vectors of {made} numbers, and says that they have {spec.dimensions}.", "")
 
 
+def _try_reranker(folder: Path) -> None:
+    reranker.check(reranker_spec.resolve(str(folder)))
+
+
+_TRIALS: Mapping[str, Callable[[Path], None]] = {"embedder": _try_embedder, "reranker": _try_reranker}
+
 if __name__ == "__main__":
     try:
-        _try(Path(sys.argv[1]))
+        _TRIALS[sys.argv[1]](Path(sys.argv[2]))
     except EmbedderUnavailable as error:
         print(error.sentence, file=sys.stderr)
         sys.exit(NOT_TRIED if is_the_systems(error) else 1)

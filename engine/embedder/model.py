@@ -1,4 +1,4 @@
-"""The embedder at work: light for questions, run in the way that the self-test found fastest for many documents.
+"""The embedder: light for questions, and run in the way that the self-test found fastest for many documents.
 
 A plain BERT begins in numpy, which is there in a moment and holds little. Torch takes seconds and hundreds of
 megabytes, so it comes when documents have taken as long as it takes to come, where memory has room for it; questions
@@ -93,11 +93,11 @@ class Embedder:
         Args:
             spec: Which model.
             settings: How it is to be run, where the user has said so.
-            ledger: Is told of the weights.
+            ledger: Records the weights.
             around_loading: Makes a context for the seconds that loading takes, so that they can be told of.
             cache: The folder that keeps what the self-test found; None keeps nothing.
             free_bytes: Of main memory, now; None asks the system.
-            giving_way: Says when documents may be embedded that nobody waits for; None means at any time.
+            giving_way: Says when documents may be embedded that no user waits for; None means at any time.
         """
         self.spec = spec
         self._around_loading, self._cache = around_loading, cache
@@ -218,7 +218,7 @@ class Embedder:
         """The model with torch, run as the self-test found fastest, as often as that takes.
 
         Raises:
-            PutOff: It gives way, and somebody waits for an answer.
+            PutOff: It gives way, and a user waits for an answer.
         """
         with self._growing("runtime", "the embedder's libraries"):
             backends.load_libraries(self.spec)
@@ -329,7 +329,7 @@ class Embedder:
             self._enter(self._models[0])
 
     def _come_back(self) -> None:
-        """From a card that refuses it. What such a card does not give back is read anew with the next text."""
+        """From a card that refuses it. What such a card does not give back is read again with the next text."""
         try:
             for model in self._movable:
                 model.move("memory")

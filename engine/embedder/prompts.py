@@ -1,4 +1,4 @@
-"""Prompts that a model wants before its texts and that its files do not say: known by whose copy it is.
+"""Prompts that a model needs before its texts but that its files do not state: known by the model's name.
 
 What is embedded without them is found worse, and nothing tells of it. A model is recognised by the name that its card
 gives it, or else by that of its folder, or by what its configuration was made from. One that was trained further, as
@@ -34,7 +34,7 @@ def unsaid(folder: Path, card: Card, named: str) -> Mapping[str, str]:
     Raises:
         OSError, ValueError: A file of it cannot be read.
     """
-    said = _json(folder / FILE)
+    said = read_object(folder / FILE)
     if asked := _by_another_name(said):
         return {"query": asked, "document": ""}
     if card.is_derived or are_said(said):
@@ -73,9 +73,10 @@ def _names(folder: Path, named: str) -> Iterator[str]:
     # Of its snapshot in Hugging Face's cache.
     if (cached := folder.parent.parent.name).startswith(_CACHED):
         yield cached.removeprefix(_CACHED).replace("--", "/")
-    yield str(_json(folder / "config.json").get("_name_or_path", ""))
+    yield str(read_object(folder / "config.json").get("_name_or_path", ""))
 
 
-def _json(file: Path) -> dict[str, Any]:
+def read_object(file: Path) -> dict[str, Any]:
+    """The JSON object in a file; {} where there is none. Raises OSError, ValueError."""
     content = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return content if isinstance(content, dict) else {}

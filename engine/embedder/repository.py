@@ -1,41 +1,24 @@
-"""What of a repository of the hub makes an embedding model here: which files, whether they do, and its prompts.
-
-Most repositories hold the same weights several times over, for libraries that we do not have.
-"""
+"""Which files of a hub repository make an embedding model, whether they do, and its prompts."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.embedder.prompts import FILE as PROMPTS_FILE
 from engine.embedder.prompts import are_said
+from engine.embedder.repository_files import PICKLED, SAFETENSORS, Needed, parsed, small_in, weights_in
 from engine.errors import EmbedderUnavailable
 
 MODULES = "modules.json"
-_CARD = "README.md"
-# The best first: what is loaded as it lies, and what is unpacked. Large ones are in several files, with a list of them.
-_WEIGHTS = (
-    re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors"),
-    re.compile(r"pytorch_model(-\d{5}-of-\d{5})?\.bin"),
-)
-_SMALL = frozenset({".json", ".txt", ".model"})
+# The best first: what is loaded as it lies, and what is unpacked.
+_WEIGHTS = (SAFETENSORS, PICKLED)
 _LIBRARY = "sentence_transformers."
 # Of the same library, and none that makes one vector of a text.
 _OTHER_KINDS = ("sparse_encoder", "cross_encoder", "multi_vector_encoder")
-_WAY_OUT = "Choose one of the list, or look on the hub for one that is tagged sentence-transformers."
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """Files of a repository by their paths: those that say what the model is, and those that hold its weights."""
-
-    small: tuple[str, ...]
-    weights: tuple[str, ...]
+_WAY_OUT = "Choose one from the list, or look on the hub for one that is tagged sentence-transformers."
 
 
 def require_modules(repo: str, files: Iterable[str]) -> None:
@@ -52,11 +35,10 @@ def needed(repo: str, files: Iterable[str], modules: Path) -> Needed:
     """
     files = sorted(files)
     folders = _folders(repo, modules)
-    small = [file for file in files if _folder_of(file) in folders and Path(file).suffix in _SMALL]
-    weights = [file for folder in folders for file in _weights_in(folder, files)]
+    weights = [file for folder in folders for file in weights_in(folder, files, _WEIGHTS)]
     if not weights:
         raise _is_none(repo, "its weights are in no format that is read here")
-    return Needed((*small, *(file for file in files if file == _CARD)), tuple(weights))
+    return Needed(tuple(small_in(folders, files)), tuple(weights))
 
 
 def require_plain(repo: str, folder: Path) -> None:
@@ -93,16 +75,6 @@ def _is_other(type_: str) -> bool:
     return any(f".{kind}." in type_ for kind in _OTHER_KINDS)
 
 
-def _weights_in(folder: str, files: Iterable[str]) -> list[str]:
-    names = [file for file in files if _folder_of(file) == folder]
-    found = ([name for name in names if kind.fullmatch(Path(name).name)] for kind in _WEIGHTS)
-    return next((one for one in found if one), [])
-
-
-def _folder_of(file: str) -> str:
-    return file.rpartition("/")[0]
-
-
 def _read(repo: str, file: Path) -> dict[str, Any]:
     said = _parsed(repo, file) if file.is_file() else {}
     return said if isinstance(said, dict) else {}
@@ -110,10 +82,10 @@ def _read(repo: str, file: Path) -> dict[str, Any]:
 
 def _parsed(repo: str, file: Path) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return parsed(file)
     except (OSError, ValueError) as error:
         raise _is_none(repo, f"its {file.name} cannot be read") from error
 
 
 def _is_none(repo: str, why: str) -> EmbedderUnavailable:
-    return EmbedderUnavailable(f"{repo} is no embedding model that Ragdoll can use: {why}.", _WAY_OUT)
+    return EmbedderUnavailable(f"{repo} is not an embedding model that Ragdoll can use: {why}.", _WAY_OUT)

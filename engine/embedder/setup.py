@@ -1,4 +1,4 @@
-"""How an embedding model is run on this machine: a frozen choice, its words, and the pure decisions behind it.
+"""How an embedding model is run on this machine: a frozen choice, its description, and the pure decisions behind it.
 
 None of it shows in a vector: whatever is chosen agrees with sentence-transformers in float32 to a cosine of 0.99 or
 more on a fixed set of texts, or is not chosen. So vectors made either way have one identity and may be compared.

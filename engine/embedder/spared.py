@@ -1,4 +1,4 @@
-"""Spared imports: what the embedder's libraries bring for training and evaluation alone, and embedding never calls.
+"""Skipped imports: modules that the embedder's libraries import only for training and evaluation.
 
 SciPy and scikit-learn are 640 modules: 50 MB of objects, 25 MB of files and a second, at each start, for a few names of
 functions that compare labels or measure errors. While those libraries are imported, such names stand for nothing; who

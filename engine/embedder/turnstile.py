@@ -1,4 +1,4 @@
-"""The turnstile before the model: as many batches at a time as it has places, and no question queues behind documents.
+"""The turnstile of the model: at most as many batches at once as it has places, and questions before documents.
 
 A question waits for at most one of the small batches that are already inside.
 """

@@ -1,4 +1,4 @@
-"""Texts longer than what an embedding model reads at a time: their parts are embedded, and stand for the whole.
+"""Texts longer than an embedding model reads at a time: their parts are embedded, and stand for the whole.
 
 What is cut off is found by nobody. Chunks are made for models that read 256 tokens; several multilingual ones read 128.
 The mean of the parts' vectors, each by its length, is the text's (as sentence-transformers' own mean is over tokens).

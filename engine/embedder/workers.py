@@ -1,4 +1,4 @@
-"""Several batches at once: on one core each, threads of ours get more done than the same cores at one batch together.
+"""Several batches at once: one core for each achieves more than the same cores on one batch together.
 
 Two cores at one batch wait for each other some hundred times in it; two at a batch each never do.
 """

@@ -14,7 +14,7 @@ from engine.catalog import GONE_AT_ONCE, KEPT, Root
 from engine.core import Document, FoundFile
 from engine.library.scanner import Scan, ScanProblem
 
-# A rescan that finds more than these gone, and more than half of its folder, deletes nothing.
+# A look that finds more than these gone, and more than half of its folder, deletes nothing, with what went before it.
 _MAX_REMOVED_UNASKED = 20
 
 
@@ -88,6 +88,8 @@ def judge_missing(
     roots: Sequence[Root],
     problems: Iterable[ScanProblem],
     count_below: Callable[[Root], int],
+    count_left: Callable[[Root], int] = lambda _: 0,
+    count_undecided: Callable[[Root], int] = lambda _: 0,
 ) -> MissingVerdict:
     """Which missing documents are gone for good.
 
@@ -96,6 +98,8 @@ def judge_missing(
         roots: The roots below which was looked, and which are present.
         problems: What the scanner could not see into.
         count_below: How many documents a root has in all; asked only where it matters.
+        count_left: How many it had besides, until looks found them gone lately: a slow deletion is one deletion.
+        count_undecided: About how many of its documents the user has been asked, and has not decided.
     """
     # What was kept for the user to decide, or by the user's decision, is kept, however few it may be by now.
     offline = {
@@ -107,9 +111,11 @@ def judge_missing(
     hidden = zip(doubted, _hidden(doubted, problems), strict=True)
     offline.update((document.document_id, (document, reason)) for document, reason in hidden if reason)
     doubted = [document for document in doubted if document.document_id not in offline]
-    for root in roots if len(doubted) > _MAX_REMOVED_UNASKED else ():
-        below = [document for document in doubted if root.covers(document.path)]
-        if len(below) > _MAX_REMOVED_UNASKED and 2 * len(below) > count_below(root):
+    for root in roots if doubted else ():
+        below = [document for document in doubted if root.covers(document.path)] if root.is_folder else []
+        num_left = count_left(root) if below else 0
+        num_gone = len(below) + num_left + (count_undecided(root) if below else 0)
+        if num_gone > _MAX_REMOVED_UNASKED and below and 2 * num_gone > count_below(root) + num_left:
             offline.update((document.document_id, (document, GONE_AT_ONCE)) for document in below)
     gone = tuple(document for document in doubted if document.document_id not in offline)
     return MissingVerdict(gone, tuple(offline.values()))

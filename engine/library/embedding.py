@@ -121,7 +121,7 @@ class EmbeddingStage:
 
     @property
     def has_urgent_room(self) -> bool:
-        """Whether more of what somebody waits for should be read, whatever else is here; to be asked under the lock."""
+        """Whether more of what a user waits for should be read, whatever else is here; to be asked under the lock."""
         underway = sum(len(one.missing) for one in self._underway if one.is_urgent)
         complete = sum(len(one.ready.keys) for one in self._complete if one.is_urgent)
         return underway + complete < MAX_CHUNKS_WAITING
@@ -143,7 +143,7 @@ class EmbeddingStage:
             self._changed.notify_all()
 
     def hurry(self, document_ids: frozenset[int]) -> None:
-        """Somebody waits for these documents."""
+        """A user waits for these documents."""
         with self._changed:
             for one in self._underway:
                 one.is_urgent = one.is_urgent or one.ready.document.document_id in document_ids
@@ -203,7 +203,7 @@ class EmbeddingStage:
             while (texts := self._next()) is not None:
                 self._embedded(list(texts), self._embedder.embed_documents(list(texts.values())))
                 self._tidy_up(len(texts))
-        except BaseException as error:  # noqa: BLE001 - a thread's end: whoever takes next is told
+        except BaseException as error:  # noqa: BLE001 - a thread's end: reported to the next caller
             with self._changed:
                 self._fault = self._fault or error
                 self._changed.notify_all()

@@ -12,6 +12,7 @@ from engine.core import Document, FoundFile
 from engine.library.changes import absence, diff, is_below
 from engine.library.mounts import with_known
 from engine.library.moves import stands
+from engine.library.removed import Removed
 from engine.library.scanner import Scan, ScanProblem, is_left_out, scan_below
 
 
@@ -78,12 +79,12 @@ def find_in_roots(catalog: Catalog, roots: Sequence[Root], scans: Mapping[str, S
     )
 
 
-def look_at_places(catalog: Catalog, paths: Sequence[str]) -> Generator[str, None, Looks]:
+def look_at_places(catalog: Catalog, paths: Sequence[str], removed: Removed) -> Generator[str, None, Looks]:
     """Looks at files and folders below roots, and at the roots below others. Yields what it looks at."""
-    all_roots, excluded = catalog.roots(), catalog.exclusions()
+    all_roots = catalog.roots()
     covering = {path: tuple(root for root in all_roots if is_below(path, root.path)) for path in paths}
     whole = {root for path, roots in covering.items() for root in roots if not _can_be_told_in_part(root, path)}
-    # Of many changes at once no more is told than a folder above all of them, which may lie above roots (stillness.py).
+    # Of many changes at once no more is told than a folder above all of them, which may lie above roots (debounce.py).
     above = [path for path, roots in covering.items() if not roots]
     whole.update(root for root in all_roots if any(is_below(root.path, path) for path in above))
     scans: dict[str, tuple[Scan, ...]] = {}
@@ -92,11 +93,16 @@ def look_at_places(catalog: Catalog, paths: Sequence[str]) -> Generator[str, Non
             continue
         seen: list[Scan] = []
         for root in roots:
-            seen.append((yield from scan_below(root.path, path, excluded)))
-        if any(look.has_links for look in seen):
+            seen.append((yield from scan_below(root.path, path, removed)))
+        # Between two folders may lie a pause of hours: where a drive went meanwhile, what was not seen is not gone.
+        if any(look.has_links for look in seen) or not all(map(stands, roots)):
             whole.update(roots)
         else:
             scans[path] = tuple(seen)
+    fallen = {root for root in once_by_id(chain.from_iterable(map(covering.__getitem__, scans))) if not stands(root)}
+    for path in [path for path in scans if not fallen.isdisjoint(covering[path])]:
+        del scans[path]
+        whole.update(covering[path])
     return Looks(scans, covering, tuple(root for root in all_roots if root in whole))
 
 

@@ -41,7 +41,7 @@ class Flow:
     ) -> None:
         """`read` makes an outcome of a document; `enough` tells it that nobody waits any more.
 
-        `note` is told of documents before they are read.
+        `note` receives documents before they are read.
         """
         self._changed = threading.Condition(threading.RLock())
         self._ahead = ReadAhead(documents, read, enough, num_readers, self._changed, note)

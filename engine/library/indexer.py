@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import TypeVar
 
 from engine.catalog import Catalog, Root
@@ -19,17 +19,20 @@ from engine.config import LibrarySettings
 from engine.core import Document
 from engine.errors import Cancelled, LibraryError, NothingThere
 from engine.events import IndexFinished, IndexProgressed
-from engine.library.changes import outermost
+from engine.library.changes import outermost, upwards
+from engine.library.identities import identity_at
 from engine.library.jobs import Forget, IndexRoots, Job, ReadNext, Refresh, Reindex, Resume, TooMuch
+from engine.library.lately import LatelyGone
 from engine.library.pace import Clock
 from engine.library.recording import Recorder, tidy_up_if_there_is_room
 from engine.library.reserve import Reserve
+from engine.library.root_looks import seen_in_time
 from engine.library.runs import Runs
 from engine.library.seams import Parser, Stores
 from engine.library.survey import SurveyReport, survey, survey_places
 from engine.library.tally import Tally
 
-# What another job may be held up for: some seconds.
+# The work for which another job may be delayed: some seconds.
 _MAX_DOCUMENTS_CUTTING_IN = 32
 _MAX_BYTES_CUTTING_IN = 4 * 2**20
 
@@ -52,14 +55,17 @@ class Indexer:
     ) -> None:
         """`reserve` is what removing and tidying up may use of a disk that is full.
 
-        By `clock` is told how long a job took; by `pace_clock`, where it is another, how fast it is and what is left.
+        `clock` measures how long a job took; `pace_clock`, if it is another one, its speed and remaining time.
         """
         self._reserve = reserve
         self._catalog, self._parser, self._settings, self._clock = catalog, parser, settings, clock
         self._embedder, self._table = stores.embedder, stores.table
         self._recorder = Recorder(catalog, stores)
         self._runs = Runs(catalog, self._recorder, stores.embedder, parser, settings, pace_clock or clock)
-        # What was read again since OCR is there, and in which languages: it may need more than that.
+        self._lately = LatelyGone(clock)
+        # Whether the last cancelled job was still in its survey, so that nothing of it has been entered.
+        self.has_left_look = False
+        # Documents that were read again since OCR became available, with the languages: they may need others.
         self._reconsidered: set[tuple[int, tuple[str, ...]]] = set()
 
     def reconcile(self) -> None:
@@ -69,55 +75,79 @@ class Indexer:
     def run(
         self, job: Job, cancelled: threading.Event, *, cuts_in: bool = False
     ) -> Generator[IndexProgressed, None, IndexFinished]:
-        """Carries out a job. Each yield reports, and is a place at which it may wait, be left, or be cancelled.
+        """Carries out a job. Each yield reports progress, and is a place to pause, stop or cancel.
 
-        Another job may be run to its end between two steps of this one: then `cuts_in` is set, and what it finds is
+        Another job may run to its end between two steps of this one: it has `cuts_in` set, and what it finds is
         left for later if it is more than a moment's work.
 
         Returns:
             What was done, also when `cancelled` was set on the way.
 
         Raises:
-            TooMuch: It cuts in and has found more than that, or what the other job has in hand; that is pending.
+            TooMuch: It cuts in and has found more than that, or documents of the other job; these stay pending.
             DiskFull: What is indexed so far stays; the rest is pending.
             RagdollError: Something else that concerns all files; likewise.
         """
-        started, tally = self._clock(), Tally()
+        started, tally, has_looked = self._clock(), Tally(), False
         if isinstance(job, Forget):
             self._forget_removed()
             return tally.finished(self._clock() - started)
         if isinstance(job, Resume):
             self._lent(self._recorder.agree)
         try:
-            documents = yield from self._documents(job, tally, cancelled)
-            found, documents = documents, self._not_in_hand(documents)
-            must_wait = cuts_in and not isinstance(job, ReadNext)
-            is_partly = must_wait and len(documents) < len(found)
-            # Who asked for it waits for all of it, also for what another job has in hand.
-            if must_wait and (_is_much(documents) or (is_partly and not isinstance(job, Refresh))):
-                raise TooMuch("This is more than a moment's work.")
+            found = yield from self._documents(job, tally, cancelled)
+            has_looked = True
+            documents = self._admit(job, found, cuts_in=cuts_in)
             if documents:
                 yield from self._runs.index(documents, tally, cancelled, goes_on=isinstance(job, Resume))
-            if is_partly:
-                # What changed while it is in hand has been read as it was before: to be looked at again afterwards.
+            if _must_leave_rest(job, cuts_in=cuts_in) and len(documents) < len(found):
+                # A document that changed meanwhile may be read in its old version: it is looked at again later.
                 raise TooMuch("Another job has some of this in hand.")
         except Cancelled:
-            # What was found to be gone before, and nobody was told any more. The next start does it as well.
-            try:
-                self._lent(self._recorder.agree)
-            except Exception:
-                log.exception("rows of documents that are gone could not be deleted yet")
+            self.has_left_look = not has_looked
+            self._agree_after_cancelling()
             return tally.finished(self._clock() - started, was_cancelled=True)
-        # What was only noticed waits until there is more of it: tidying up writes all of a table anew.
-        is_asked = not (isinstance(job, Refresh) or (isinstance(job, IndexRoots) and job.is_unasked))
-        is_of_all = is_asked and isinstance(job, IndexRoots) and job.paths is None
-        if is_of_all and not cuts_in and self._table.is_forgetting_due():
-            self._forget_removed()
-        elif (tally.indexed or tally.removed) and not cuts_in and (is_asked or self._table.is_optimize_due()):
-            tidy_up_if_there_is_room(self._table)
-        if not self._catalog.documents_by_state()["pending"]:
+        if not cuts_in:
+            self._tidy_up(job, tally)
+        self._drop_what_was_lent()
+        # Pending documents may still use vectors from there.
+        if not self._catalog.ids_to_read():
             self._table.drop_set_aside()
         return tally.finished(self._clock() - started)
+
+    def _admit(self, job: Job, found: Sequence[Document], *, cuts_in: bool) -> tuple[Document, ...]:
+        """What this job may read now: nothing that another job has in hand. Raises TooMuch."""
+        in_hand = self._runs.in_hand
+        documents = tuple(document for document in found if document.document_id not in in_hand)
+        # The caller of a job waits for all of it, also for what another job has in hand; of a refresh nobody does.
+        is_incomplete = len(documents) < len(found) and not isinstance(job, Refresh)
+        if _must_leave_rest(job, cuts_in=cuts_in) and (_is_much(documents) or is_incomplete):
+            raise TooMuch("This is more than a moment's work.")
+        return documents
+
+    def _agree_after_cancelling(self) -> None:
+        """Deletes the rows of documents that were found to be gone, but had not been reported yet."""
+        try:
+            self._lent(self._recorder.agree)
+        except Exception:
+            # The next start does it as well.
+            log.exception("rows of documents that are gone could not be deleted yet")
+
+    def _tidy_up(self, job: Job, tally: Tally) -> None:
+        """Rewrites the table where that is due: after changes that were only noticed, once there are enough of them."""
+        is_asked = not (isinstance(job, Refresh) or (isinstance(job, IndexRoots) and job.is_unasked))
+        is_of_all = is_asked and isinstance(job, IndexRoots) and job.paths is None
+        if is_of_all and self._table.is_forgetting_due():
+            self._forget_removed()
+        elif (tally.indexed or tally.removed) and (is_asked or self._table.is_optimize_due()):
+            tidy_up_if_there_is_room(self._table)
+
+    def _drop_what_was_lent(self) -> None:
+        try:
+            self._lent(self._recorder.let_strangers_go)
+        except LibraryError as error:
+            # The next start does it as well.
+            log.warning("rows of a catalogue that is lost could not be deleted yet: %s", error)
 
     @property
     def lacks_room(self) -> bool:
@@ -125,39 +155,49 @@ class Indexer:
         return self._table.lacks_room
 
     def is_forgetting_due(self, can_spare: Callable[[], bool]) -> bool:
-        """Whether files hold text of documents that are not in the library, and had better be written anew.
+        """Whether files hold text of removed documents and should be rewritten.
 
-        What no person removed waits until `can_spare` says that there is power to spare.
+        Text that no user removed waits until `can_spare` says that there is power to spare.
         """
         return self._table.is_forgetting_due(can_spare)
 
     def _forget_removed(self) -> None:
         try:
-            self._lent(self._table.forget_removed)
+            if self._lent(self._table.forget_removed):
+                # A file that was being read when it was removed may have left recognised text after that.
+                self._parser.forget_recognised()
         except LibraryError as error:
-            # Nobody asked for it, and nothing is lost: it is tried again.
+            # No user asked for it, and nothing is lost: it is tried again.
             log.warning("what was removed is still on the disk: %s", error)
 
     def hold(self, is_held: bool) -> None:
-        """While a job's steps are not taken, its stages had better rest as well."""
+        """Pauses a job's stages while its steps are not taken, or continues them."""
         self._runs.hold(is_held)
 
     def hurry(self, document_ids: frozenset[int]) -> frozenset[int]:
-        """Has these documents read next, as far as they are in hand; returns the others. From any thread."""
+        """Moves these documents to the front, as far as they are in progress; returns the others. From any thread."""
         in_hand = self._runs.in_hand
         self._runs.hurry(document_ids & in_hand)
         return document_ids - in_hand
 
     def remove(self, paths: Sequence[str]) -> int:
-        """Takes files and folders out of the library; returns how many documents went.
+        """Removes files and folders from the library; returns how many documents were removed.
 
         Raises:
             NothingThere: One of the paths is not in the library; then nothing is removed.
-            LibraryError: Rows could not be deleted. They cannot be cited any more all the same, and are deleted later.
+            LibraryError: Rows could not be deleted. They can no longer be cited anyway, and are deleted later.
         """
-        removed = self._lent(lambda: self._catalog.forget(*outermost(paths)))
+        paths = outermost(paths)
+        identities = self._identities(paths)
+        removed = self._lent(lambda: self._catalog.forget(*paths, identities=identities))
         self._delete_rows(removed)
         return len(removed)
+
+    def _identities(self, paths: Sequence[str]) -> dict[str, str]:
+        """Identities of files below roots, so that they stay removed under another name; others are found later."""
+        folders = {root.path for root in self._catalog.roots() if root.is_folder}
+        below = [path for path in paths if not folders.isdisjoint(islice(upwards(path), 1, None))]
+        return {path: str(text) for path, text in seen_in_time(below, identity_at).items() if text is not None}
 
     def settle_gone(self, folder: str, remove: bool) -> int:
         """Does what the user decided about documents that went missing at once; returns how many were removed.
@@ -176,6 +216,7 @@ class Indexer:
                 if is_linked
                 else f"The folder {folder} is not linked."
             )
+        self._lately.forget_below(folder)
         gone = frozenset(document_id for document_id, path in paths.items() if not os.path.lexists(path))
         if not remove:
             self._catalog.keep_gone(gone)
@@ -191,7 +232,9 @@ class Indexer:
         return len(removed)
 
     def _delete_rows(self, removed: Collection[int]) -> None:
-        """Of what a person removed."""
+        """Deletes the rows of documents that a user removed, and text recognised in pictures, which may be theirs."""
+        if removed:
+            self._parser.forget_recognised()
         if self._recorder.has_rows(removed):
             self._table.forget_soon()
         self._lent(lambda: self._recorder.delete_rows(removed))
@@ -199,7 +242,7 @@ class Indexer:
     def _lent(self, work: Callable[[], T]) -> T:
         return work() if self._reserve is None else self._reserve.lent(work)
 
-    # --- what is to be read ---
+    # --- which documents to read ---
 
     def _documents(
         self, job: IndexRoots | Refresh | Reindex | Resume | ReadNext, tally: Tally, cancelled: threading.Event
@@ -211,25 +254,22 @@ class Indexer:
             found = self._catalog.documents_by_id(job.document_ids).values()
             return tuple(document for document in found if document.state == "pending")
         if isinstance(job, Refresh):
-            report = yield from self._survey(survey_places(self._catalog, job.paths), tally, cancelled, is_asked=False)
+            looking = survey_places(self._catalog, job.paths, self._lately)
+            report = yield from self._survey(looking, tally, cancelled, is_asked=False)
             return _pending(report)
         linked, wanted = self._catalog.roots(), frozenset(job.paths or ())
         roots = [root for root in linked if job.paths is None or root.path in wanted]
         self._reconsider_pictures(linked if isinstance(job, Resume) else roots)
         retry = isinstance(job, IndexRoots) and job.retry
         is_asked = isinstance(job, Resume) or not job.is_unasked
-        looking = survey(self._catalog, roots, retry=retry)
+        looking = survey(self._catalog, roots, self._lately, retry=retry)
         report = yield from self._survey(looking, tally, cancelled, is_asked=is_asked)
         if isinstance(job, Resume):
             return self._catalog.documents_in_state("pending")
         return _pending(report)
 
-    def _not_in_hand(self, documents: Sequence[Document]) -> tuple[Document, ...]:
-        in_hand = self._runs.in_hand
-        return tuple(document for document in documents if document.document_id not in in_hand)
-
     def _reconsider_pictures(self, roots: Sequence[Root]) -> None:
-        """Has documents of these roots that need OCR read again once there is somebody who can."""
+        """Marks documents of these roots that need OCR as pending once OCR is available."""
         languages = tuple(self._settings().ocr_languages)
         needing = self._catalog.documents_needing("ocr")
         below = (one.document_id for one in needing if any(root.covers(one.path) for root in roots))
@@ -256,13 +296,18 @@ class Indexer:
         below = chain.from_iterable(self._catalog.documents_below(paths).values())
         documents = {document.document_id: document for document in below}
         if not documents:
-            raise NothingThere("No document of the library lies there any more.", "Add the file or folder again.")
+            raise NothingThere("No document of the library is there any more.", "Add the file or folder again.")
         self._catalog.mark_pending(documents, forget_content=True)
         tally.skipped += [
             (document.path, document.reason) for document in documents.values() if document.state == "offline"
         ]
         now = self._catalog.documents_by_id(documents).values()
         return tuple(document for document in now if document.state == "pending")
+
+
+def _must_leave_rest(job: Job, *, cuts_in: bool) -> bool:
+    """Whether more than a moment's work is left for later; a document that a person waits for is read in any case."""
+    return cuts_in and not isinstance(job, ReadNext)
 
 
 def _is_much(documents: Sequence[Document]) -> bool:

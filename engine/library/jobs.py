@@ -1,4 +1,4 @@
-"""Jobs: what the index worker can be asked to do, and the handle by which the asker waits for it."""
+"""Jobs: the requests to the index worker, and the handle by which a caller waits for one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from engine.events import IndexFinished
 class IndexRoots:
     """Look at these roots (None: at all), and index what is new or changed.
 
-    `retry` reads again what failed before, as when the user asks for a folder a second time. `is_unasked`: nobody
-    waits for it, so it is told of only when something came of it.
+    `retry` reads again what failed before, as when the user adds a folder a second time. `is_unasked`: no caller
+    waits for it, so it is reported only if it changed something.
     """
 
     paths: tuple[str, ...] | None
@@ -27,7 +27,7 @@ class IndexRoots:
 class Refresh:
     """Look at these files and folders below roots, because something happened there, and index what is new or changed.
 
-    Two of them make one: what waits does not pile up. Told of only when something came of it.
+    Two of them are merged, so that they do not pile up. Reported only if it changed something.
     """
 
     paths: tuple[str, ...]
@@ -38,45 +38,45 @@ class Refresh:
 
 @dataclass(frozen=True, slots=True)
 class Reindex:
-    """Read these documents again, or all below these folders, whatever became of them before."""
+    """Read these documents again, or all below these folders, whatever their state."""
 
     paths: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Go on with what an earlier run left undone: roots that it had not looked at yet, and pending documents."""
+    """Continue an interrupted run: roots that it had not looked at yet, and pending documents."""
 
     paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ReadNext:
-    """Read these pending documents now: somebody waits for them."""
+    """Read these pending documents now: a user waits for them."""
 
     document_ids: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Go on moving the library to the embedding model that the settings name, when there is nothing else to do."""
+    """Continue moving the library to the embedding model that the settings name, when there is nothing else to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Have what was removed leave the disk as well, when there is nothing else to do."""
+    """Delete removed text from the disk as well, when there is nothing else to do."""
 
 
 Job = IndexRoots | Refresh | Reindex | Resume | ReadNext | Forget
 
 
 class TooMuch(LibraryError):
-    """A job that was to cut in on another found more than a moment's work; it waits for its turn."""
+    """A job that cut in on another found more than a moment's work; it is queued again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class IndexJob:
-    """A job as its asker sees it; usable from any thread."""
+    """The caller's handle of a job; usable from any thread."""
 
     job: Job | Move
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -97,12 +97,17 @@ class IndexJob:
 
     @property
     def is_unasked(self) -> bool:
-        """Whether nobody asked for it, so that nothing need be said when nothing came of it."""
+        """Whether no user asked for it, so that it is not reported if it changed nothing."""
         return isinstance(self.job, Refresh | Resume | Move | Forget) or (
             isinstance(self.job, IndexRoots) and self.job.is_unasked
         )
 
     @property
+    def is_unasked_look(self) -> bool:
+        """Whether it looks for changes: the user who cancels does not know of it, and the changes would be lost."""
+        return isinstance(self.job, Refresh) or (isinstance(self.job, IndexRoots) and self.job.is_unasked)
+
+    @property
     def paths(self) -> tuple[str, ...]:
-        """The roots of which this job is the survey."""
+        """The roots that this job surveys."""
         return () if isinstance(self.job, Refresh | Reindex | ReadNext | Move | Forget) else self.job.paths or ()

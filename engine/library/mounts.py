@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from engine.library.changes import is_below
+from engine.library.identities import is_mount
 from engine.library.scanner import Scan, ScanProblem
 
 AWAY = "Its drive is not connected."
 
 
-def with_known(look: Scan, mounts: Iterable[str], known: Iterable[str]) -> Scan:
+def is_connected(path: str, drive: str) -> bool:
+    """Whether a drive is there that was seen at `path`, and mounted at `drive`: where a link at the path led then.
+
+    A link may be gone, or lead elsewhere: then its drive is there all the same, and what lay behind it was taken away.
+    """
+    return is_mount(path) or (drive != path and os.path.ismount(drive))
+
+
+def with_known(look: Scan, mounts: Mapping[str, str], known: Iterable[str]) -> Scan:
     """The look with what it cannot see: the drives on these `mounts` that are away now, at it, above or below it.
 
     `known` are the paths of the documents where was looked.
@@ -21,7 +30,7 @@ def with_known(look: Scan, mounts: Iterable[str], known: Iterable[str]) -> Scan:
     if not near:
         return look
     found, known = {file.path for file in look.files}, list(known)
-    away = [path for path in near if not (os.path.ismount(path) or is_a_folder_now(path, known, found))]
+    away = [path for path in near if not (is_connected(path, mounts[path]) or is_a_folder_now(path, known, found))]
     return replace(look, problems=(*look.problems, *(ScanProblem(path, AWAY, hides_files=True) for path in away)))
 
 

@@ -8,8 +8,10 @@ from collections.abc import Collection, Generator, Iterable, Sequence
 from engine.catalog import Catalog, Root
 from engine.core import Document, FoundFile
 from engine.library.changes import choose_moved, is_below
+from engine.library.identities import has_its_name
+from engine.library.mounts import is_connected
 from engine.library.root_looks import answers
-from engine.library.scanner import content_hash, has_its_name
+from engine.library.scanner import content_hash
 
 Move = tuple[Document, FoundFile]
 # Of more files than these the sizes of all contents that were read are had at once.
@@ -72,7 +74,7 @@ class _Search:
         self._in_place = {document.document_id: file for document, file in changed}
         self._hashes: dict[str, str] = {}
         self._can_tell: dict[int, bool] = {}
-        self._drives_away = [mount for mount in catalog.mounts() if not os.path.ismount(mount)]
+        self._drives_away = [path for path, drive in catalog.mounts().items() if not is_connected(path, drive)]
         self._gone: dict[int, dict[str, list[Document]]] = {}
         self.moves: list[Move] = []
 

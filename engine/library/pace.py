@@ -1,6 +1,6 @@
 """Pace: how far an indexing run is, how fast it goes, and when it will end, by what it has done lately.
 
-People are told documents, chunks and bytes, none of which ever goes backwards: a run that was killed and goes on
+Users are shown documents, chunks and bytes, none of which ever goes backwards: a run that was killed and goes on
 begins where it was. The rate is that of the last half minute, and the time left moves towards each new estimate
 instead of jumping to it. Time spent waiting counts for nothing.
 """
@@ -33,7 +33,6 @@ class _Sample(NamedTuple):
     """Where the run was at a moment of its working time."""
 
     seconds: float
-    documents: int
     chunks: int
     weight: float
 
@@ -114,12 +113,11 @@ class Pace:
             eta_seconds=self._time_left(now, (now.weight - since.weight) / seconds if is_known else None),
             bytes_done=self.before.num_bytes + min(self.num_bytes, round(self._bytes_done)),
             bytes_total=self.before.num_bytes + self.num_bytes,
-            documents_per_second=(now.documents - since.documents) / seconds if is_known else None,
         )
 
     def _now(self) -> _Sample:
         weight = self._bytes_done + _BYTES_PER_FILE * self._documents_done
-        return _Sample(self.seconds, self._documents_done, self._chunks_done, weight)
+        return _Sample(self.seconds, self._chunks_done, weight)
 
     def _window(self, now: _Sample) -> _Sample:
         """Where the run was half a minute ago."""

@@ -1,4 +1,4 @@
-"""How what lies at a path stands for who wants to ask about it: read, still to be read, or not to be had."""
+"""The state of a path for questions about it: read, still to be read, or unavailable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places: where a span stands in its document, said as a person would say it ("sheet “Budget”, rows 12–18")."""
+"""Places: where a span is in its document, as users would say it ("sheet “Budget”, rows 12–18")."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The queue of an index worker: jobs that wait, jobs that run, and removals, which wait for neither.
+"""The queue of the index worker: jobs that wait, jobs that run, and removals, which wait for neither.
 
-Anybody may put something in; one thread takes it out. A short job may cut in on a long one that runs.
+Any thread may add something; one thread takes it out. A short job may cut in on a long one that runs.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from itertools import chain
 from engine.errors import LibraryError
 from engine.library.changes import upwards
 from engine.library.indexer import Indexer
-from engine.library.jobs import IndexJob, Job, Move, Refresh
+from engine.library.jobs import IndexJob, IndexRoots, Job, Move, Refresh
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Removal:
-    """Something to take out of the library, soon."""
+    """A removal from the library, to be carried out soon."""
 
     carry_out: Callable[[Indexer], int]
     removed: Future[int] = field(default_factory=Future)
 
 
 class JobQueue:
-    """Under one lock; `locked` holds it for what must happen together with putting something in."""
+    """The queue, under one lock; `locked` holds it for work that must happen together with adding something."""
 
     def __init__(self) -> None:
         self.locked = threading.Condition()
@@ -52,12 +52,12 @@ class JobQueue:
         return job
 
     def put_once(self, wish: Job) -> IndexJob:
-        """The job of that wish which waits already, or a new one."""
+        """The queued job for the same request, or a new one."""
         with self.locked:
             return next((job for job in self._jobs if job.job == wish), None) or self.put(wish)
 
     def put_or_join(self, wish: Refresh) -> IndexJob:
-        """A look that waits becomes one with this, or a new one."""
+        """Merges this look into a queued one, or queues it."""
         with self.locked:
             for place, job in enumerate(self._jobs):
                 # One that was too long to cut in would cut in again as another job.
@@ -67,7 +67,7 @@ class JobQueue:
             return self.put(wish)
 
     def remove(self, carry_out: Callable[[Indexer], int]) -> int:
-        """Has something removed between two steps, and waits for it. Raises as the removal does."""
+        """Carries out a removal between two steps, and waits for it. Raises as the removal does."""
         removal = Removal(carry_out)
         with self.locked:
             self._refuse_when_stopping()
@@ -82,15 +82,15 @@ class JobQueue:
             self._jobs = deque(sorted(self._jobs, key=lambda job: above.isdisjoint(job.paths)))
 
     def pause(self, is_paused: bool) -> None:
-        """Holds what runs at its next step, and what waits, or lets it go on."""
+        """Pauses running jobs at their next step, and queued ones, or continues them."""
         with self.locked:
             self._is_paused = is_paused
             self.locked.notify_all()
 
     def forget_pause(self) -> bool:
-        """Ends a pause of what was too near its end to heed it, unless more waits; whether there was one.
+        """Ends a pause that a job ignored because it was about to end, unless more waits; whether there was one.
 
-        It would hold what comes later, which nobody has asked for.
+        Otherwise it would pause later jobs, for which no user asked for a pause.
         """
         with self.locked:
             is_over = self._is_paused and bool(self._running) and not self._jobs
@@ -98,22 +98,32 @@ class JobQueue:
         return is_over
 
     def cancel(self) -> list[IndexJob]:
-        """Cancels what runs; returns what waited, which waits no longer. Moves go on waiting."""
+        """Cancels running jobs; returns the queued ones, which are removed from the queue.
+
+        Moves stay queued, and so do looks that no user asked for: noticed changes would be forgotten.
+        """
         with self.locked:
             self._is_paused = False
-            waiting = [job for job in self._jobs if not job.is_move]
-            self._jobs = deque(job for job in self._jobs if job.is_move)
+            waiting = [job for job in self._jobs if not (job.is_move or job.is_unasked_look)]
+            self._jobs = deque(job for job in self._jobs if job.is_move or job.is_unasked_look)
             self._cancel(self._running)
         return waiting
 
+    def look_again(self, job: IndexJob) -> None:
+        """Queues a look again that no user asked for, and that was cancelled before it had seen all."""
+        if isinstance(job.job, Refresh):
+            self.put_or_join(job.job)
+        elif isinstance(job.job, IndexRoots) and job.is_unasked_look:
+            self.put_once(job.job)
+
     def put_move(self) -> IndexJob:
-        """A move, in place of the one that may be running."""
+        """Queues a move, in place of one that may be running."""
         with self.locked:
             self._cancel([job for job in self._running if job.is_move])
             return self.put(Move())
 
     def stop(self) -> None:
-        """Nothing more is taken in, and nothing more handed out."""
+        """Stops the queue: nothing more is accepted or handed out."""
         with self.locked:
             self._is_stopping = True
             self._cancel(self._running)
@@ -124,7 +134,7 @@ class JobQueue:
 
     @property
     def has_only_moves(self) -> bool:
-        """Whether nothing else runs or waits; a job that has ended does not, also before the thread asks for more."""
+        """Whether only moves run or wait; an ended job does not count, even before the thread asks for the next."""
         return all(job.is_move or job.ended.done() for job in (*self._running, *self._jobs))
 
     @property
@@ -137,7 +147,7 @@ class JobQueue:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for the next step of what runs: it is to end or to pause, or something is removed."""
+        """Whether a user waits for the next step of what runs: it is to end or to pause, or something is removed."""
         is_to_stop = self._is_paused or any(job.cancelled.is_set() for job in tuple(self._running))
         return bool(self._removals) or is_to_stop
 
@@ -152,7 +162,7 @@ class JobQueue:
 
     @property
     def roots_running(self) -> list[str]:
-        """The roots of which some running job is the survey."""
+        """The roots that a running job surveys."""
         return [path for job in self._running for path in job.paths]
 
     @property
@@ -167,7 +177,7 @@ class JobQueue:
     # --- from the worker's thread ---
 
     def next(self) -> IndexJob | Removal | None:
-        """Waits for what is to be done next; None when the worker is to stop."""
+        """Waits for the next job or removal; None when the worker is to stop."""
         with self.locked:
             self._running.clear()
             self.locked.wait_for(lambda: self._is_stopping or self._removals or (self._jobs and not self._is_paused))
@@ -188,12 +198,12 @@ class JobQueue:
         return self._is_paused and not self._is_stopping and not job.cancelled.is_set()
 
     def rest(self, job: IndexJob, at_rest: AbstractContextManager[None]) -> None:
-        """Waits until the job may go on or something is to be removed, in the context `at_rest`."""
+        """Waits until the job may continue or a removal is queued, in the context `at_rest`."""
         with self.locked, at_rest:
             self.locked.wait_for(lambda: self._removals or not self.is_held(job))
 
     def next_to_cut_in(self) -> IndexJob | None:
-        """A job that may cut in on the running one; to be ended by `has_ended`."""
+        """A job that may cut in on the running one; the caller must report its end to `has_ended`."""
         with self.locked:
             if len(self._running) != 1 or self._is_paused or self._running[0].cancelled.is_set():
                 return None
@@ -205,7 +215,7 @@ class JobQueue:
             self._running.remove(job)
 
     def wait_again(self, job: IndexJob) -> bool:
-        """Has a job wait for another turn: a move behind all, what was too long to cut in before all.
+        """Queues a job again: a move behind all others, one that was too long to cut in before all others.
 
         False when there will be none, because the worker is to stop.
         """
@@ -220,7 +230,7 @@ class JobQueue:
             return True
 
     def empty(self) -> tuple[list[IndexJob], list[Removal]]:
-        """What still waits when the worker has stopped."""
+        """The jobs that are still queued when the worker has stopped."""
         with self.locked:
             left = [*self._jobs], [*self._removals]
             self._jobs.clear()

@@ -16,7 +16,7 @@ from engine.library.reading import Outcome, Ready
 MAX_CHUNKS_AHEAD = 1024
 MAX_DOCUMENTS_AHEAD = 512
 # Looking up what is known of a document costs 10 ms, whether it is one or thirty: worth taking together, unless
-# somebody waits.
+# a user waits.
 GATHERED_CHUNKS = 128
 GATHERED_DOCUMENTS = 32
 # Each time it is noted what is read next, that costs a transaction.
@@ -38,7 +38,7 @@ class ReadAhead:
         """Takes what to read and how.
 
         `enough` is set at the end: then `read` had better raise Cancelled soon. `changed` is notified whenever there
-        is something to take; its lock is the queue's. `note` is told of documents before they are read.
+        is something to take; its lock is the queue's. `note` receives documents before they are read.
         """
         self._waiting = deque(documents)
         self._read, self._note = read, note
@@ -145,7 +145,7 @@ class ReadAhead:
                 self._put(self._read(document))
         except RagdollError as error:
             self._close(error)
-        except Exception as error:  # noqa: BLE001 - a thread's end: whoever takes next is told
+        except Exception as error:  # noqa: BLE001 - a thread's end: reported to the next caller
             self._close(LibraryError(f"Reading stopped unexpectedly: {error!r}.", "Please report it."))
         finally:
             with self._changed:

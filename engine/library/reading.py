@@ -1,4 +1,4 @@
-"""Reading: what becomes of one file before anything is embedded or written. One of six outcomes, never a surprise."""
+"""Reading: what becomes of one file before anything is embedded or written; always one of six outcomes."""
 
 from __future__ import annotations
 
@@ -188,5 +188,5 @@ def _lost(document: Document, error: OSError) -> Vanished | OutOfReach | None:
 
 
 def _told(error: OSError) -> DocumentUnreadable:
-    way_out = "Give yourself the right to read it, then add it again." if isinstance(error, PermissionError) else ""
+    way_out = "Give yourself permission to read it, then add it again." if isinstance(error, PermissionError) else ""
     return DocumentUnreadable(f"It cannot be opened: {error.strerror or error}.", way_out)

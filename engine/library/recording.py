@@ -1,8 +1,8 @@
-"""Recording: outcomes become rows in the table and states in the catalogue, in the order that survives a kill.
+"""Recording: outcomes become rows in the table and states in the catalogue, in an order that survives a kill.
 
 A document's rows become durable in one commit, and only then the catalogue calls it indexed; before they replace
-others, no content is known of it. Its rows are gone before it is called skipped or failed. `reconcile` mends what a
-kill left in between.
+others, no content is known of it. Its rows are gone before it is called skipped or failed; those of a file that is as
+it was stay, whatever becomes of reading it again. `reconcile` mends what a kill left in between.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 
 from engine.catalog import Catalog
 from engine.core import Document
-from engine.errors import Cancelled, DiskFull, ParserGaveUp
+from engine.errors import Cancelled, DiskFull, DocumentUnreadable, ParserGaveUp
 from engine.events import IndexProgressed
+from engine.library.changes import is_as_noted
 from engine.library.embedding import Embedded
 from engine.library.pace import Pace
 from engine.library.reading import Outcome, OutOfReach, Postponed, Ready, Same, Unreadable, Vanished
 from engine.library.rows import CHUNKS_PER_SHARD, rows
+from engine.library.scanner import look_at
 from engine.library.seams import Stores, Table
 from engine.library.tally import Tally
 from engine.partitions.rows import Vectors
@@ -27,9 +29,10 @@ from engine.partitions.rows import Vectors
 log = logging.getLogger(__name__)
 
 CRASHED = "The engine ended unexpectedly while this file alone was being read, twice in a row."
-# A file may have waited so long between its last change and being read.
+# How long a file may have waited between its last change and being read.
 _LONGEST_WAIT_NS = 24 * 3600 * 10**9
 TRY_AGAIN = "It is set aside until it changes or you add it again."
+KEPT_AS_READ = "Reading it again failed, so what was read of it before is kept."
 VANISHED = "It vanished while its folder was being indexed."
 
 Steps = Generator[IndexProgressed, None, None]
@@ -37,7 +40,7 @@ Steps = Generator[IndexProgressed, None, None]
 
 @dataclass(slots=True)
 class Work:
-    """What a running job counts, and where it is; `left` are the documents that it is not done with."""
+    """The counts and the position of a running job; `left` are the documents that it has not finished."""
 
     tally: Tally
     pace: Pace
@@ -51,7 +54,7 @@ class Work:
             self.current = outcomes[0].document.path
 
     def at(self, ready: Ready, num_chunks: int) -> None:
-        """A document has so many of its vectors."""
+        """Notes how many vectors of a document are done."""
         self.current = ready.document.path
         self.pace.embedded(ready.document, num_chunks, len(ready.keys))
 
@@ -64,14 +67,14 @@ class Work:
         self.pace.done(document)
 
     def progress(self) -> IndexProgressed:
-        """Where the job is. Raises Cancelled when nobody wants it any more."""
+        """The progress of the job. Raises Cancelled when it was cancelled."""
         if self.cancelled.is_set():
             raise Cancelled("Indexing was cancelled.")
         return self.pace.progress(self.current)
 
 
 class Recorder:
-    """Writes what became of documents; the one that knows which of them have rows."""
+    """Writes the outcomes of documents, and knows which documents have rows."""
 
     def __init__(self, catalog: Catalog, stores: Stores) -> None:
         self._catalog, self._embedder, self._table = catalog, stores.embedder, stores.table
@@ -87,21 +90,28 @@ class Recorder:
         Rows of a pending document stay: they are a whole document (its last version, or the one that was about to
         be called indexed), and lend their vectors when it is read again.
         """
+        self._take_over_what_was_set_aside()
         self._set_aside(self._catalog.judge_crashes())
         if self._table.went_back_to_ns is not None:
-            # Their rows may be those of the version before, which nobody can tell from them.
+            # Their rows may be those of the previous version, which cannot be told from them.
             since_ns = self._table.went_back_to_ns - _LONGEST_WAIT_NS
-            self._catalog.mark_lost(self._catalog.ids_with_rows_since(since_ns))
+            doubted = self._catalog.ids_with_rows_since(since_ns)
+            # Files that cannot be read now, or ever again: their old rows are better than nothing.
+            kept = self._absent(doubted) & self._stored
+            self._catalog.mark_pending(kept, forget_content=True)
+            self._catalog.mark_lost(doubted - kept)
             self._table.forget_loss()
+        self._catalog.meet_strangers(self._unknown())
         self.agree(may_be_hurried=True)
 
     def agree(self, *, may_be_hurried: bool = False) -> None:
-        """The same for what a full disk left, which kept rows from being deleted, say.
+        """The same for what a full disk left behind, such as rows that could not be deleted.
 
-        `may_be_hurried`: a person may have removed what has rows still, and waits for it to leave the disk.
+        `may_be_hurried`: the user may have removed documents that still have rows, and wait for their deletion.
         """
-        claimed, pending = self._catalog.ids_with_rows(), self._catalog.ids_to_read()
-        orphans, lost = self._stored - claimed - pending, claimed - self._stored
+        orphans, lost = self._unknown(), self._catalog.ids_with_rows() - self._stored
+        # Rows of a lost catalogue lend their vectors until its folders have been read again.
+        orphans -= self._catalog.strangers_among(orphans)
         if orphans or lost:
             log.info("reconciled: rows of %d documents dropped, %d documents to read again", len(orphans), len(lost))
         if orphans and may_be_hurried:
@@ -109,23 +119,75 @@ class Recorder:
         self.delete_rows(orphans)
         self._catalog.mark_lost(lost)
 
+    def _take_over_what_was_set_aside(self) -> None:
+        """Takes over the readable documents of a damaged table, so that they need not be read again.
+
+        Files that are out of reach, or gone but kept by the user, could not be read again anyway.
+        """
+        lost = self._catalog.ids_with_rows() - self._stored
+        if not lost:
+            return
+        num_rows = {one.document_id: one.num_chunks for one in self._catalog.documents_by_id(lost).values()}
+        for documents in self._table.rows_set_aside(num_rows):
+            self._table.put_documents(documents)
+            self._stored.update(documents)
+        if taken := lost & self._stored:
+            log.info("%d documents were taken over from a table that was set aside", len(taken))
+
+    def _absent(self, document_ids: Collection[int]) -> set[int]:
+        documents = self._catalog.documents_by_id(document_ids)
+        return {one.document_id for one in documents.values() if one.state == "offline"}
+
+    def let_strangers_go(self) -> None:
+        """Drops the rows of a lost catalogue, once folders have been added and all of their files have been read."""
+        if self._catalog.is_beginning and self._is_all_read():
+            self._catalog.end_beginning()
+            self.agree()
+
+    def _is_all_read(self) -> bool:
+        roots = self._catalog.roots()
+        are_seen = bool(roots) and all(root.is_surveyed and not root.absence for root in roots)
+        return are_seen and not self._catalog.ids_to_read()
+
+    def _unknown(self) -> set[int]:
+        """The ids that have rows but belong to no document."""
+        return self._stored - self._catalog.ids_with_rows() - self._catalog.ids_to_read()
+
     def _set_aside(self, convicted: Collection[int]) -> None:
         if convicted:
             log.info("%d documents ended the engine twice in a row and are set aside", len(convicted))
-        self.delete_rows(convicted)
+        documents = self._catalog.documents_by_id(convicted)
+        kept = {
+            document_id
+            for document_id, document in documents.items()
+            if self._has_all_of(document) and _may_be_as_it_was(document)
+        }
+        self.delete_rows(documents.keys() - kept)
         with self._catalog.transaction():
-            for document_id in convicted:
-                self._catalog.mark_unreadable(document_id, ParserGaveUp(CRASHED, TRY_AGAIN))
+            for document_id in documents:
+                if document_id in kept:
+                    self._catalog.mark_kept(document_id, f"{KEPT_AS_READ} {CRASHED}")
+                else:
+                    self._catalog.mark_unreadable(document_id, ParserGaveUp(CRASHED, TRY_AGAIN))
+
+    def _has_all_of(self, document: Document) -> bool:
+        """Whether the rows of a document exist and match the catalogue."""
+        return bool(document.embedder) and document.document_id in self._stored
 
     def settle(self, outcomes: Sequence[Outcome], work: Work) -> list[Ready]:
-        """Deals with all that needs no embedding, and returns the rest."""
+        """Records all outcomes that need no embedding, and returns the rest."""
         known = self._catalog.paths_of(outcome.document.document_id for outcome in outcomes)
         current = [outcome for outcome in outcomes if outcome.document.document_id in known]
-        self.delete_rows(outcome.document.document_id for outcome in current if isinstance(outcome, Unreadable))
+        unreadable = [outcome for outcome in current if isinstance(outcome, Unreadable)]
+        kept = self._failures_to_keep_through(unreadable)
+        self.delete_rows({outcome.document.document_id for outcome in unreadable} - kept)
         with self._catalog.transaction():
             for outcome in current:
-                self._note(outcome, work.tally)
-            # Reading did not end the engine; what embedding takes, it takes from all documents together.
+                if isinstance(outcome, Unreadable) and outcome.document.document_id in kept:
+                    self._keep(outcome, work.tally)
+                else:
+                    self._note(outcome, work.tally)
+            # Reading did not crash the engine; embedding does not depend on a single document.
             self._catalog.clear_begun(outcome.document.document_id for outcome in current)
         ready = [outcome for outcome in current if isinstance(outcome, Ready)]
         work.postponed += [outcome.document for outcome in current if isinstance(outcome, Postponed)]
@@ -134,6 +196,26 @@ class Recorder:
             if outcome.document.document_id not in not_done:
                 work.done(outcome.document)
         return ready
+
+    def _failures_to_keep_through(self, outcomes: Sequence[Unreadable]) -> set[int]:
+        """Keeps documents that were read before and whose files are unchanged: their stored rows are correct.
+
+        They were read again on request, for example for their scans, and the parser gave up or lacks the password.
+        """
+        documents = self._catalog.documents_by_id(outcome.document.document_id for outcome in outcomes)
+        return {
+            document.document_id
+            for outcome in outcomes
+            for document in [documents.get(outcome.document.document_id)]
+            if document is not None and self._has_all_of(document) and _says_nothing_new(document, outcome)
+        }
+
+    def _keep(self, outcome: Unreadable, tally: Tally) -> None:
+        told = DocumentUnreadable(f"{KEPT_AS_READ} {outcome.error.sentence}", outcome.error.way_out)
+        self._catalog.mark_kept(
+            outcome.document.document_id, str(told), outcome.error.need, content_hash=outcome.content_hash
+        )
+        tally.failed.append((outcome.document.path, str(told)))
 
     def _note(self, outcome: Outcome, tally: Tally) -> None:
         document_id = outcome.document.document_id
@@ -144,7 +226,7 @@ class Recorder:
             self._catalog.mark_unreadable(document_id, outcome.error, outcome.file, outcome.content_hash)
             tally.unreadable(outcome)
         elif isinstance(outcome, Vanished):
-            # Offline, not removed: it may be the whole drive that has gone. The next look at the folder will tell.
+            # Offline, not removed: the whole drive may be gone. The next look at the folder decides.
             self._catalog.mark_offline([document_id], VANISHED)
             tally.out_of_reach(outcome.document, VANISHED)
         elif isinstance(outcome, OutOfReach):
@@ -152,12 +234,12 @@ class Recorder:
             tally.out_of_reach(outcome.document, outcome.reason)
 
     def vectors_known(self, batch: Sequence[Ready]) -> dict[str, Vectors]:
-        """Those vectors of the batch that are stored already, by content key."""
+        """The vectors of the batch that are stored already, by content key."""
         keys = {key for ready in batch for key in ready.keys}
         return self._table.vectors_by_content_key(keys) if keys else {}
 
     def write(self, complete: Sequence[Embedded], work: Work) -> None:
-        """Rows first, then the catalogue. Documents that were removed meanwhile are dropped."""
+        """Writes rows first, then the catalogue. Documents that were removed meanwhile are dropped."""
         known = self._catalog.paths_of(one.ready.document.document_id for one in complete)
         wanted = [one for one in complete if one.ready.document.document_id in known]
         if wanted:
@@ -171,7 +253,7 @@ class Recorder:
         tidy_up_in_passing(self._table)
 
     def _shards(self, documents: Sequence[Ready]) -> list[int]:
-        """Where each document's rows go: by arrival, and a document is never spread over two."""
+        """The shard of each document: by arrival, and a document is never spread over two."""
         arrived, shards = self._catalog.num_chunks_arrived(), list[int]()
         for ready in documents:
             shards.append(arrived // CHUNKS_PER_SHARD)
@@ -179,9 +261,9 @@ class Recorder:
         return shards
 
     def _doubt(self, document_ids: Iterable[int]) -> None:
-        """What is stored of these is about to become another content: until that is noted, none is known of them.
+        """Clears the known content of documents whose rows are about to be replaced.
 
-        After a kill in between, a file that was put back meanwhile would pass for what its rows say.
+        Otherwise, after a kill in between, a file that was put back meanwhile would be taken for its new rows.
         """
         changing = self._stored.intersection(document_ids)
         if changing:
@@ -205,21 +287,39 @@ class Recorder:
                 )
 
     def delete_rows(self, document_ids: Iterable[int]) -> None:
-        """The table itself looks that none is left."""
+        """Deletes rows; the table itself checks that none is left."""
         stored = self._stored.intersection(document_ids)
         if stored:
             self._table.delete_documents(stored)
             self._stored -= stored
 
 
+def _says_nothing_new(document: Document, outcome: Unreadable) -> bool:
+    """Whether reading failed for the same content that was read before; pure."""
+    is_failure = outcome.error.state == "failed" or outcome.error.need == "password"
+    if outcome.file is None or not is_failure:
+        return False
+    hashes = {document.content_hash, outcome.content_hash} - {""}
+    return is_as_noted(document, outcome.file) and len(hashes) < 2
+
+
+def _may_be_as_it_was(document: Document) -> bool:
+    """Whether the file seems unchanged since it was read; one that is out of reach may be."""
+    try:
+        return is_as_noted(document, look_at(document.path))
+    except OSError as error:
+        # An error without a number is ours: something else is at the path.
+        return bool(error.errno)
+
+
 def tidy_up_in_passing(table: Table) -> None:
-    """In the midst of a run. Where there is no room for that, there may well be for what the run writes."""
+    """Tidies up during a run. If there is no room for that, there may still be for what the run writes."""
     if table.is_optimize_due(more_comes=True):
         tidy_up_if_there_is_room(table)
 
 
 def tidy_up_if_there_is_room(table: Table) -> None:
-    """What was written can be found anyhow, and a full disk is told of where something was not written."""
+    """Ignores missing room: everything is found anyway, and a full disk is reported where a write fails."""
     try:
         table.optimize()
     except DiskFull as error:

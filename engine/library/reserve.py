@@ -1,4 +1,4 @@
-"""Reserve: a file that holds room on the library's disk, to be given up when the disk is full.
+"""Reserve: a file that occupies room on the library's disk, to be released when the disk is full.
 
 Removing documents and tidying up free room, but need some to begin with; SQLite and LanceDB both write before they
 drop anything. What brings in more does not get at it.

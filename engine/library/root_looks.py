@@ -1,11 +1,11 @@
-"""Looks at where roots are, on threads of their own: a share that does not answer holds up nobody but itself."""
+"""Looks at where roots are, on threads of their own: a share that does not answer delays only itself."""
 
 from __future__ import annotations
 
 import os
 import stat
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 # A drive that has fallen asleep takes longer, and is waited for once.
 PATIENCE_SECONDS = 2.0
@@ -81,6 +81,19 @@ class _Round:
         except (OSError, ValueError):
             # No name of a file: nothing can lie there.
             return None
+
+
+def seen_in_time(paths: Sequence[str], look: Look) -> Mapping[str, Hashable]:
+    """What `look` tells of the paths, None where nothing lies; without what does not answer, and what comes after that.
+
+    For once in a while: it may leave a thread behind.
+    """
+    if not paths:
+        return {}
+    seen = _Round(look, paths)
+    if not seen.is_over.wait(PATIENCE_SECONDS):
+        seen.give_up()
+    return dict(seen.found)
 
 
 # Looks that have not come back, by their paths: nobody waits for the same one twice. The index thread's alone.

@@ -13,7 +13,7 @@ from engine.core import ReadDocument
 from engine.library.chunker import indexed_text
 from engine.partitions.rows import ChunkRow, Vectors
 
-# Raise it when a text should be embedded anew although it reads the same.
+# Raise it when a text should be embedded again although it reads the same.
 CHUNKER_VERSION = 1
 CHUNKS_PER_SHARD = 50_000
 

@@ -1,7 +1,7 @@
 """Runs: pending documents on their way through the stages, in the order in which they are wanted.
 
 A run may cut in on another, which rests meanwhile. What was prioritised goes first; files on which the parser gave
-up, and those that are suspected of ending the engine, are read at the end, each alone.
+up, and those suspected of crashing the engine, are read at the end, one at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.library.tally import Tally
 
 
 class Runs:
-    """The runs under way, the innermost of which moves. `hurry` may come from any thread."""
+    """The runs in progress, of which the innermost is active. `hurry` may be called on any thread."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class Runs:
 
     @property
     def in_hand(self) -> frozenset[int]:
-        """Documents that some run is not done with."""
+        """Documents that a run has not finished yet."""
         return frozenset[int]().union(*(work.left.copy() for work in tuple(self._works)))
 
     def index(
         self, documents: Sequence[Document], tally: Tally, cancelled: threading.Event, *, goes_on: bool = False
     ) -> Steps:
-        """Reads, embeds and records documents. `goes_on`: it is the rest of a run that was interrupted."""
+        """Reads, embeds and records documents. `goes_on`: this continues an interrupted run."""
         work = Work(tally, self._pace(documents, goes_on), cancelled, {one.document_id for one in documents})
         self._works.append(work)
         try:
@@ -59,12 +59,12 @@ class Runs:
             self._catalog.end_run()
 
     def hold(self, is_held: bool) -> None:
-        """While no steps are taken, the stages had better rest as well."""
+        """Pauses the stages while no steps are taken, or continues them."""
         for flow in self._flows[-1:]:
             flow.hold(is_held)
 
     def hurry(self, document_ids: frozenset[int]) -> None:
-        """Those of the documents that are in hand are wanted before all others."""
+        """Moves those of the documents that are in progress before all others."""
         for flow in tuple(self._flows):
             flow.hurry(document_ids)
 
@@ -88,7 +88,7 @@ class Runs:
         if together:
             yield from self._through(together, work, settings, is_last_try=False)
         suspected = [document for document in wanted if document.document_id in suspects]
-        # The worst one last: should the engine end again, all others have been read.
+        # The most suspicious one last: if the engine crashes again, all others have been read.
         suspected.sort(key=lambda document: suspects[document.document_id])
         for document in [*work.postponed, *suspected]:
             yield from self._through([document], work, settings, is_last_try=True)

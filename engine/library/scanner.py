@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from engine.core import FoundFile
+from engine.library.identities import has_its_name, is_mount
 from engine.library.ignoring import IgnoreRules, ignored_below, rules_in
+from engine.library.removed import Removed
 from engine.library.root_looks import answers
 
 _READ_BYTES = 1 << 20
@@ -37,7 +39,7 @@ class Scan:
     """What lies at and below `path`. `absence` says why nothing can be known of it ("" when it is there).
 
     `has_links`: links were met, so what a file is called here may depend on what else the root holds. `mounts` are the
-    folders at and below it, but for a root's own, on which another drive is mounted.
+    folders at and below it, but for a root's own, on which another drive is mounted, and the links that lead to one.
     """
 
     path: str
@@ -50,10 +52,10 @@ class Scan:
     mounts: tuple[str, ...] = ()
 
 
-def scan(path: str, excluded: frozenset[str] = frozenset()) -> Generator[str, None, Scan]:
+def scan(path: str, removed: Removed | None = None) -> Generator[str, None, Scan]:
     """Looks at a folder, or at one file, which is always taken. Yields each folder it enters: places to stop.
 
-    Left out is what the rules of `ignoring` say, and everything at a path in `excluded`.
+    Left out is what the rules of `ignoring` say, and what was `removed`.
     """
     # Here it can be stopped, and lets others by: of many that do not answer each is waited for.
     yield path
@@ -65,7 +67,7 @@ def scan(path: str, excluded: frozenset[str] = frozenset()) -> Generator[str, No
         return Scan(path, absence="It is not there; perhaps it was moved, or its drive is not connected.")
     except OSError as error:
         return Scan(path, absence=f"It cannot be reached: {error.strerror}.")
-    walk = _Walk(excluded)
+    walk = _Walk(removed or Removed())
     is_folder = stat.S_ISDIR(found.st_mode)
     if is_folder:
         yield from walk.folder(path, found, IgnoreRules())
@@ -85,12 +87,13 @@ def _has_gone(path: str, device: int) -> bool:
         return True
 
 
-def scan_below(root: str, path: str, excluded: frozenset[str] = frozenset()) -> Generator[str, None, Scan]:
+def scan_below(root: str, path: str, removed: Removed | None = None) -> Generator[str, None, Scan]:
     """Looks at one file or folder below a root, as a look at the whole root would see it.
 
     Nothing is found where nothing is, or where it is left out. Links are noted (`Scan.has_links`), not followed.
     """
-    walk = _Walk(excluded)
+    removed = removed or Removed()
+    walk = _Walk(removed)
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -98,10 +101,10 @@ def scan_below(root: str, path: str, excluded: frozenset[str] = frozenset()) -> 
     except OSError as error:
         return Scan(path, problems=(ScanProblem(path, f"It cannot be reached: {error.strerror}.", hides_files=True),))
     is_folder = stat.S_ISDIR(found.st_mode)
-    if is_left_out(root, path, is_folder, excluded) or not has_its_name(path):
+    if removed.takes_above(root, path) or ignored_below(root, path, is_folder) or not has_its_name(path):
         return Scan(path)
     if is_folder:
-        if path != root and os.path.ismount(path):
+        if path != root and is_mount(path):
             walk.mounts.append(path)
         yield from walk.folder(path, found, rules_in(root, os.path.dirname(path)))
     elif stat.S_ISLNK(found.st_mode):
@@ -121,24 +124,11 @@ def is_left_out(root: str, path: str, is_folder: bool, excluded: frozenset[str])
     return ignored_below(root, path, is_folder)
 
 
-def has_its_name(path: str) -> bool:
-    """Whether something lies at `path` and is spelt so: some file systems take no notice of case."""
-    folder, name = os.path.split(path)
-    other = os.path.join(folder, name.swapcase())
-    if not os.path.lexists(path):
-        return False
-    try:
-        is_either = other != path and os.path.lexists(other) and os.path.samefile(path, other)
-        return name in os.listdir(folder) if is_either else True
-    except OSError:  # a link that leads nowhere, or a folder that cannot be listed
-        return True
-
-
 @dataclass(slots=True)
 class _Walk:
     """One look around; holds what it has seen so far."""
 
-    excluded: frozenset[str]
+    removed: Removed
     files: list[FoundFile] = field(default_factory=list)
     problems: list[ScanProblem] = field(default_factory=list)
     mounts: list[str] = field(default_factory=list)
@@ -161,10 +151,10 @@ class _Walk:
             current, above, device = waiting.pop()
             yield current
             here = above.within(current)
-            inner = [entry for entry in self._entries(current) if self._look(entry, here)]
-            devices = {entry.path: entry.stat(follow_symlinks=False).st_dev for entry in inner}
+            looked_at = ((entry.path, self._look(entry, here)) for entry in self._entries(current))
+            devices = {path: inner.st_dev for path, inner in looked_at if inner is not None}
             self.mounts += [path for path, inner_device in devices.items() if inner_device != device]
-            waiting.extend((entry.path, here, devices[entry.path]) for entry in reversed(inner))
+            waiting.extend((path, here, inner_device) for path, inner_device in reversed(devices.items()))
 
     def links(self) -> Generator[str, None, None]:
         """Follows the links that lead to something not seen yet; more may turn up on the way."""
@@ -180,6 +170,9 @@ class _Walk:
                 continue
             if stat.S_ISDIR(found.st_mode):
                 if not rules.ignore(path, is_folder=True):
+                    if is_mount(path):
+                        # Where the drive is away, the link leads to an empty folder.
+                        self.mounts.append(path)
                     yield from self.folder(path, found, rules)
             else:
                 self.take(path, found)
@@ -210,34 +203,44 @@ class _Walk:
         if problem not in self.problems[-1:]:
             self.problems.append(problem)
 
-    def _look(self, entry: os.DirEntry[str], rules: IgnoreRules) -> bool:
-        """Deals with anything but a folder; says whether this is one to enter."""
-        if entry.path in self.excluded:
-            return False
+    def _look(self, entry: os.DirEntry[str], rules: IgnoreRules) -> os.stat_result | None:
+        """Deals with anything but a folder; what this is where it is a folder to enter, and else None."""
+        if entry.path in self.removed:
+            self.removed.note(entry.path)
+            return None
         try:
             is_folder = entry.is_dir(follow_symlinks=False)
             if rules.ignore(entry.path, is_folder):
-                return False
-            if entry.is_symlink():
+                return None
+            found = _told_of(entry)
+            if self.removed.takes(entry.path, found):
+                return None
+            if stat.S_ISLNK(found.st_mode):
                 self._has_links = True
                 self._links.append((entry.path, rules))
-                return False
-            found = entry.stat(follow_symlinks=False)
+                return None
         except FileNotFoundError:
             if not os.path.lexists(folder := os.path.dirname(entry.path)):
                 self._note_vanished(folder)
-            return False
+            return None
         except OSError as error:
             self.problems.append(ScanProblem(entry.path, f"It cannot be reached: {error.strerror}.", hides_files=True))
-            return False
+            return None
         if not stat.S_ISDIR(found.st_mode):
             self.take(entry.path, found)
-            return False
+            return None
         identity = (found.st_dev, found.st_ino)
         if identity in self._seen:
-            return False
+            return None
         self._seen.add(identity)
-        return True
+        return found
+
+
+def _told_of(entry: os.DirEntry[str]) -> os.stat_result:
+    """What it is, itself and not what a link leads to. Raises OSError."""
+    found = entry.stat(follow_symlinks=False)
+    # Windows lists what is in a folder without inodes and drives: all would be taken for one thing.
+    return found if found.st_ino else os.lstat(entry.path)
 
 
 def found_file(path: str, found: os.stat_result) -> FoundFile:

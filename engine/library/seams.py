@@ -1,9 +1,9 @@
-"""What the indexer needs of its neighbours, as narrowly as it uses them: the seams at which tests put fakes."""
+"""What the indexer needs of its neighbours: narrow interfaces, for which tests provide fakes."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -30,6 +30,9 @@ class Parser(Protocol):
     ) -> ReadDocument: ...
 
     def can_ocr(self, languages: Sequence[str]) -> bool: ...
+
+    def forget_recognised(self) -> None:
+        """Drops the text that is kept of pictures, whatever files these are in."""
 
 
 class Embedder(Protocol):
@@ -82,7 +85,11 @@ class Table(Protocol):
 
     def forget_soon(self) -> None: ...
 
-    def forget_removed(self) -> None: ...
+    def forget_removed(self) -> bool:
+        """Returns whether a person waited for it, and it is done."""
+
+    def rows_set_aside(self, wanted: Mapping[int, int]) -> Iterable[dict[int, list[ChunkRow]]]:
+        """Whole documents that can be read of tables that were set aside; `wanted` says how many rows each has."""
 
     def drop_set_aside(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Cuts text that is too long for one chunk where it hurts least: at sentence ends, then words, then characters.
+"""Cuts text that is too long for one chunk at the best place: at sentence ends, then words, then characters.
 
 All costs are upper bounds in tokens. They add up because each piece is measured together with the white space
 before it, and what else stands before it (a comment in Markdown, say) apart: for every tokenizer that never needs

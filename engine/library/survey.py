@@ -13,10 +13,13 @@ from itertools import chain
 
 from engine.catalog import GONE_AT_ONCE, KEPT, Catalog, Root
 from engine.core import Document
-from engine.library.changes import is_below, judge_missing, upwards
+from engine.library.changes import MissingVerdict, is_below, judge_missing, upwards
 from engine.library.findings import Finding, Looks, find_in_places, find_in_roots, look_at_places, once
+from engine.library.identities import is_mount
+from engine.library.lately import LatelyGone
 from engine.library.mounts import is_a_folder_now
 from engine.library.moves import Move, find_moves, is_surely_gone, new_place, renamed_folder
+from engine.library.removed import Removed
 from engine.library.scanner import Scan, ScanProblem, scan
 
 
@@ -33,53 +36,82 @@ class SurveyReport:
         return SurveyReport(once((*self.documents, *other.documents)), self.removed | other.removed, problems)
 
 
-def survey(catalog: Catalog, roots: Sequence[Root], *, retry: bool) -> Generator[str, None, SurveyReport]:
+def survey(
+    catalog: Catalog, roots: Sequence[Root], lately: LatelyGone, *, retry: bool
+) -> Generator[str, None, SurveyReport]:
     """Looks at all files below `roots`. Yields what it looks at: places to stop, at which nothing has changed yet.
 
     Args:
         catalog: Brought up to date at the end, all at once.
         roots: Where to look.
+        lately: What looks have found gone before, and takes what this one does.
         retry: Also read again what failed or was never read, as when the user asks for a folder a second time.
     """
-    excluded = catalog.exclusions()
+    removed = _removed(catalog, sees_all=True)
     scans: dict[str, Scan] = {}
     for root in roots:
         if root.path not in scans:
-            scans[root.path] = yield from scan(root.path, excluded)
+            scans[root.path] = yield from scan(root.path, removed)
     finding = find_in_roots(catalog, roots, scans)
-    removed = yield from _enter(catalog, finding, retry)
+    gone = yield from _enter(catalog, finding, removed, lately, retry=retry)
     problems = [problem for look in scans.values() for problem in look.problems]
     problems += [ScanProblem(root.path, reason) for root, reason in finding.absent]
     looked_at = {root.root_id for root in roots}
     paths = [root.path for root in catalog.roots() if root.root_id in looked_at]
-    return SurveyReport(_documents_below(catalog, paths), removed, tuple(dict.fromkeys(problems)))
+    return SurveyReport(_documents_below(catalog, paths), gone, tuple(dict.fromkeys(problems)))
 
 
-def survey_places(catalog: Catalog, paths: Sequence[str]) -> Generator[str, None, SurveyReport]:
+def survey_places(catalog: Catalog, paths: Sequence[str], lately: LatelyGone) -> Generator[str, None, SurveyReport]:
     """Looks at files and folders below roots, because something happened there. Yields as `survey`.
 
     Where one place alone does not tell the truth (the root is out of reach, or links lead to and fro), the whole
     root is looked at.
     """
-    looks: Looks = yield from look_at_places(catalog, paths)
+    removed = _removed(catalog, sees_all=False)
+    looks: Looks = yield from look_at_places(catalog, paths, removed)
     report = SurveyReport()
     if looks.scans:
         finding = find_in_places(catalog, looks)
-        removed = yield from _enter(catalog, finding, retry=False)
-        report = SurveyReport(_documents_below(catalog, list(looks.scans)), removed, finding.problems)
+        gone = yield from _enter(catalog, finding, removed, lately, retry=False)
+        report = SurveyReport(_documents_below(catalog, list(looks.scans)), gone, finding.problems)
     if looks.whole:
-        report += yield from survey(catalog, looks.whole, retry=False)
+        report += yield from survey(catalog, looks.whole, lately, retry=False)
     return report
 
 
-def _enter(catalog: Catalog, finding: Finding, retry: bool) -> Generator[str, None, frozenset[int]]:
+def _removed(catalog: Catalog, *, sees_all: bool) -> Removed:
+    """What was removed until now. It follows to no place that the user has added since, or where documents are."""
+
+    def is_wanted(path: str) -> bool:
+        above = [root for root in catalog.roots() if is_below(path, root.path)]
+        return any(root.path == path or not root.is_surveyed for root in above) or catalog.has_below(path)
+
+    return Removed(catalog.identities_removed(), is_wanted, sees_all=sees_all)
+
+
+def _enter(
+    catalog: Catalog, finding: Finding, removed: Removed, lately: LatelyGone, *, retry: bool
+) -> Generator[str, None, frozenset[int]]:
     moves = yield from find_moves(catalog, finding.new, finding.changed, finding.known, finding.missing)
     with catalog.transaction():
-        return _record(catalog, finding, moves, retry)
+        _follow(catalog, removed)
+        gone, went = _record(catalog, finding, moves, lately, retry)
+    lately.note(went, (file.path for file in finding.new))
+    return gone
 
 
-def _record(catalog: Catalog, finding: Finding, moves: Sequence[Move], retry: bool) -> frozenset[int]:
-    """Writes all that was found into the catalogue; returns the ids that left it."""
+def _follow(catalog: Catalog, removed: Removed) -> None:
+    """What was removed from the library stays out of it under the name that it has now."""
+    for place, renamed in removed.renamed.items():
+        catalog.move_exclusion(renamed.was, place, leaves=renamed.is_gone)
+    if removed.here:
+        catalog.note_exclusions(removed.here)
+
+
+def _record(
+    catalog: Catalog, finding: Finding, moves: Sequence[Move], lately: LatelyGone, retry: bool
+) -> tuple[frozenset[int], tuple[str, ...]]:
+    """Writes all that was found into the catalogue; returns the ids that left it, and which paths left it unasked."""
     _move_exclusions(catalog, moves)
     _note_mounts(catalog, finding)
     wanted = _wanted(catalog)
@@ -87,7 +119,8 @@ def _record(catalog: Catalog, finding: Finding, moves: Sequence[Move], retry: bo
     known = catalog.paths_of(was.document_id for was, _ in moves)
     made = [(was, file) for was, file in moves if was.document_id in known and wanted(file.path)]
     moved_paths, moved_ids = _record_moves(catalog, made, replaced := _replaced(finding, made))
-    gone = _record_missing(catalog, finding, moved_ids) | replaced
+    verdict = _judged(catalog, finding, moved_ids, lately)
+    gone = _record_missing(catalog, finding, verdict, moved_ids) | replaced
     # Asked at once: thousands of single files may be linked on a drive that is away.
     below_absent = catalog.documents_below(dict.fromkeys(root.path for root, _ in finding.absent))
     for root, reason in finding.absent:
@@ -107,7 +140,7 @@ def _record(catalog: Catalog, finding: Finding, moves: Sequence[Move], retry: bo
     for root, device in finding.present:
         catalog.mark_surveyed(root, device)
     _relink(catalog, finding, made)
-    return gone
+    return gone, tuple(document.path for document in verdict.gone)
 
 
 def _move_exclusions(catalog: Catalog, moves: Sequence[Move]) -> None:
@@ -123,24 +156,36 @@ def _move_exclusions(catalog: Catalog, moves: Sequence[Move]) -> None:
 
 
 def _note_mounts(catalog: Catalog, finding: Finding) -> None:
-    known, here = catalog.mounts(), {one.path for one in finding.unchanged} | {one.path for one, _ in finding.changed}
-    new = set(finding.mounts).difference(known)
+    known, here = catalog.mounts(), _paths_here(finding)
+    drives = {path: os.path.realpath(path) for path in finding.mounts}
+    new = {path: drive for path, drive in drives.items() if known.get(path) != drive}
     # A closed vault may hold many documents: nothing is asked of them unless some lie there all the same.
-    doubtful = [path for path in known if not os.path.ismount(path) and any(is_below(one, path) for one in here)]
+    doubtful = [path for path in known if not is_mount(path) and any(is_below(one, path) for one in here)]
     below = catalog.documents_below(doubtful)
     over = [path for path, on_it in below.items() if on_it and is_a_folder_now(path, (one.path for one in on_it), here)]
     if new or over:
-        catalog.note_mounts(sorted(new), over)
+        catalog.note_mounts(new, over)
 
 
-def _record_missing(catalog: Catalog, finding: Finding, moved_ids: set[int]) -> frozenset[int]:
+def _paths_here(finding: Finding) -> set[str]:
+    """Where files of documents lie that were known before."""
+    return {one.path for one in finding.unchanged} | {one.path for one, _ in finding.changed}
+
+
+def _judged(catalog: Catalog, finding: Finding, moved_ids: set[int], lately: LatelyGone) -> MissingVerdict:
     missing = [document for document in finding.missing if document.document_id not in moved_ids]
-    verdict = judge_missing(
+    here = _paths_here(finding) if missing else set[str]()
+    return judge_missing(
         missing,
         finding.present_roots,
         finding.problems,
         lambda root: catalog.count_under(root.path, root.is_folder),
+        lambda root: lately.count_below(root.path),
+        lambda root: len(set(catalog.paths_gone(root.path).values()) - here),
     )
+
+
+def _record_missing(catalog: Catalog, finding: Finding, verdict: MissingVerdict, moved_ids: set[int]) -> frozenset[int]:
     gone = frozenset(_ids([*verdict.gone, *finding.left_out])) - moved_ids
     catalog.remove_documents(gone)
     by_reason: dict[str, list[int]] = {}

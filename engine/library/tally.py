@@ -1,4 +1,4 @@
-"""Tally: what one indexing job has done, counted as it goes, told at its end."""
+"""Tally: what one indexing job has done, counted as it runs and reported at its end."""
 
 from __future__ import annotations
 

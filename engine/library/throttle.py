@@ -1,4 +1,4 @@
-"""A throttle for chatty events: the first goes through, the next ones after a while."""
+"""A throttle for frequent events: the first passes at once, the next ones after a while."""
 
 from __future__ import annotations
 

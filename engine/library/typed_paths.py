@@ -1,4 +1,4 @@
-"""Typed paths: what a person types or drops, as the name by which the library knows a file or folder."""
+"""Typed paths: what a user types or drops, as the name by which the library knows a file or folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watcher: keeps the library in step with its folders while the engine runs, and costs next to nothing while idle.
+"""Watcher: keeps the library in step with its folders while the engine runs, at almost no cost while idle.
 
 It listens below all linked folders, waits until what changed is still, and asks for a look at just these places.
 What cannot be heard (limits of the system, network drives, what happened while the engine was off) is found by
@@ -19,21 +19,21 @@ from dataclasses import dataclass
 from engine.catalog import Root
 from engine.config import IGNORE_FILE, LibrarySettings
 from engine.library.changes import is_below
+from engine.library.debounce import Debouncer
 from engine.library.ignoring import ignored_below
 from engine.library.listening import FolderListener, Listener
 from engine.library.pace import Clock
 from engine.library.root_looks import RootLooks
-from engine.library.stillness import Stillness
 
 log = logging.getLogger(__name__)
 
-# How often it is looked whether roots are where they were, and whether there are other ones.
+# How often to check whether roots are where they were, and whether there are new ones.
 TEND_SECONDS = 1.0
 _RETRY_SECONDS = 2.0
 _MAX_RETRY_SECONDS = 1800.0
 _LASTING_SECONDS = 30.0
 _STOP_SECONDS = 5.0
-# A burst of so many changes may have been cut short by the system: then the whole folder is looked at.
+# A burst of this many changes may have been truncated by the system: then the whole folder is looked at.
 _MAX_BURST = 4000
 
 Listen = Callable[[str, bool, Callable[[Collection[str]], None], Callable[[str], None]], Listener]
@@ -50,7 +50,7 @@ class _Place:
 
 
 class Watcher:
-    """One thread that tends to the listeners and hands on what became still. Make it, `start` it, `stop` it."""
+    """One thread that maintains the listeners and passes on settled changes. Create it, `start` it, `stop` it."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Watcher:
         self._roots, self._settings, self._refresh, self._rescan = roots, settings, refresh, rescan
         self._clock, self._listen = clock, listen
         self._changed = threading.Condition()
-        self._stillness = Stillness(state_of)
+        self._debouncer = Debouncer(state_of)
         self._places: dict[str, _Place] = {}
         self._root_looks = RootLooks()
         self._identities: Mapping[str, Hashable] = {}
@@ -95,13 +95,13 @@ class Watcher:
             self._thread.join(_STOP_SECONDS)
 
     def wake(self) -> None:
-        """Roots or settings have changed: see to it now."""
+        """Reacts now to changed roots or settings."""
         with self._changed:
             self._tend_at = 0.0
             self._changed.notify_all()
 
     def is_watched(self, root: Root) -> bool:
-        """Whether changes at or below a root are heard as they happen; otherwise they are seen at the next look."""
+        """Whether changes at or below a root are noticed as they happen; otherwise at the next look."""
         with self._changed:
             return any(
                 place.listener is not None and place.listener.is_listening
@@ -116,7 +116,7 @@ class Watcher:
             try:
                 self._step()
             except Exception:
-                # It must live on: whatever goes wrong with one folder, the others stay in step.
+                # The thread must go on: whatever fails for one folder, the others stay in step.
                 log.exception("the watcher met a fault of ours")
                 self._tend_at = self._clock() + TEND_SECONDS
             self._sleep()
@@ -131,7 +131,7 @@ class Watcher:
             self._tend_at = now + TEND_SECONDS
             self._every_second()
         with self._changed:
-            paths = (*self._to_look_at, *self._stillness.due(now))
+            paths = (*self._to_look_at, *self._debouncer.due(now))
             self._to_look_at.clear()
         if paths:
             self._refresh(tuple(dict.fromkeys(paths)))
@@ -143,7 +143,7 @@ class Watcher:
         with self._changed:
             if self._is_stopping or self._to_look_at:
                 return
-            times = [self._tend_at, self._rescan_at, self._stillness.next_due()]
+            times = [self._tend_at, self._rescan_at, self._debouncer.next_due()]
             next_at = min(at for at in times if at is not None)
             self._changed.wait(max(0.01, next_at - self._clock()))
 
@@ -161,7 +161,7 @@ class Watcher:
         fresh = {root.path for root in roots} - {root.path for root in self._known_roots}
         was_silent = self._root_looks.silent
         identities = self._root_looks.at(dict.fromkeys(root.path for root in roots))
-        # Whoever reads there may have given it up meanwhile.
+        # The index thread may have given it up meanwhile.
         again = [path for path in identities if path in was_silent - self._root_looks.silent]
         if roots != self._known_roots:
             silent = self._root_looks.silent
@@ -234,7 +234,7 @@ class Watcher:
             wanted = {root.path for root in roots if any(is_below(path, root.path) for path in wanted)}
         with self._changed:
             for path in wanted:
-                self._stillness.note(path, now)
+                self._debouncer.note(path, now)
             self._changed.notify_all()
 
 

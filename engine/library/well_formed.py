@@ -1,4 +1,4 @@
-"""Well-formed: what is said of a file, made fit to be stored; neither database takes half a character.
+"""Well-formed text: surrogates and the like are replaced, because neither database accepts them.
 
 A parser may hand on halves of characters beyond U+FFFF ("lone surrogates") that it found written in a file.
 """
@@ -36,7 +36,7 @@ def well_formed_error(error: DocumentUnreadable) -> DocumentUnreadable:
 
 
 def _well_formed_chunk(chunk: Chunk) -> Chunk:
-    # Nearly all are: they are not made anew.
+    # Nearly all are: they are returned as they are.
     if not _HALF.search(chunk.text + chunk.heading + chunk.place):
         return chunk
     return replace(

@@ -1,4 +1,4 @@
-"""Windows: which chunks are embedded next. Pure decisions: a huge document fills the time, and blocks nobody."""
+"""Windows: which chunks are embedded next. Pure decisions: a huge document fills the time but blocks no other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PORTION_CHUNKS = 32
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A document by the number of its chunks that have no vector yet; `is_urgent` when somebody waits for it."""
+    """A document by the number of its chunks that have no vector yet; `is_urgent` when a user waits for it."""
 
     num_chunks: int
     is_urgent: bool = False

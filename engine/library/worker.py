@@ -1,6 +1,6 @@
-"""IndexWorker: the one thread that changes the library, and what others can wish of it.
+"""IndexWorker: the one thread that changes the library, and the requests that other threads make to it.
 
-Jobs queue up; removals go in between a job's steps (`engine.library.fulfilment`).
+Jobs queue up; removals go in between a job's steps (`engine.library.job_runner`).
 """
 
 from __future__ import annotations
@@ -12,31 +12,32 @@ import time
 from collections.abc import Callable, Sequence
 
 from engine.catalog import Catalog
+from engine.catalog.catalog import shown_path
 from engine.config import Settings
 from engine.core import DEFAULT_COLLECTION
 from engine.errors import BadRequest, NothingThere
 from engine.events import Publish
 from engine.giving_way import GivingWay
 from engine.library.changes import upwards
-from engine.library.fulfilment import CANCELLED, NEVER_BEGUN, Fulfilment
+from engine.library.job_reporter import JobReporter
+from engine.library.job_runner import CANCELLED, NEVER_BEGUN, JobRunner
 from engine.library.jobs import Forget, IndexJob, IndexRoots, Move, ReadNext, Refresh, Reindex, Resume
 from engine.library.pace import Clock
 from engine.library.path_states import path_states
 from engine.library.queue import JobQueue
 from engine.library.reserve import Reserve
 from engine.library.seams import Moving, Parser, Stores
-from engine.library.telling import Teller
 from engine.library.turns import MoveTurns
 from engine.protocol import PathState
 
 __all__ = ["CANCELLED", "IndexJob", "IndexWorker"]
 
-# What ended at a full disk although there seemed to be room is tried again so much later, twice as long each time.
+# A job that met a full disk although there seemed to be room is retried after this, twice as long each time.
 LEAST_PATIENCE_SECONDS, MOST_PATIENCE_SECONDS = 10.0, 640.0
 
 
 class IndexWorker:
-    """Takes wishes from any thread and fulfils them one after another on its own."""
+    """Accepts requests from any thread and carries them out one after another on its own."""
 
     def __init__(
         self,
@@ -51,64 +52,64 @@ class IndexWorker:
         giving_way: GivingWay | None = None,
         can_spare: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Takes what it works on and with.
+        """Prepares the thread.
 
         `moving` opens what the library is moved to when another embedding model is wanted; `reserve` is what may be
-        used of a disk that is full; `giving_way` says whether jobs are slow because somebody waits for an answer, and
+        used of a disk that is full; `giving_way` says whether jobs are slow because a user waits for an answer, and
         what that takes of the time counts for nothing in their rates; `can_spare`, whether there is power to spare
-        for what nobody waits for.
+        for what no user waits for.
         """
         self._catalog, self._reserve, self._queue, self._clock = catalog, reserve, JobQueue(), clock
         self._can_spare = can_spare
-        # After a full disk: from when on it is gone on, and how long that may take the next time.
+        # After a full disk: when to continue, and how long to wait the next time.
         self._goes_on_at, self._patience_s = -math.inf, 0.0
         giving_way = giving_way or GivingWay(clock=clock)
         working = giving_way.working_seconds
-        self._teller = Teller(publish, clock, lambda: self._queue.has_cut_in, lambda: not giving_way.is_free)
+        self._reporter = JobReporter(publish, clock, lambda: self._queue.has_cut_in, lambda: not giving_way.is_free)
         turns = MoveTurns(catalog, moving, open_stores, working) if moving is not None else None
-        self._fulfilment = Fulfilment(
-            self._queue, catalog, parser, open_stores, settings, self._teller, working, turns, reserve
+        self._runner = JobRunner(
+            self._queue, catalog, parser, open_stores, settings, self._reporter, working, turns, reserve
         )
-        self._thread = threading.Thread(target=self._fulfilment.run, name="index", daemon=True)
+        self._thread = threading.Thread(target=self._runner.run, name="index", daemon=True)
 
     def start(self, resume: bool = True) -> None:
-        """Starts the thread. `resume`: mend what a kill left, and go on with what was interrupted, by itself."""
+        """Starts the thread. `resume`: repair what a kill left, and continue interrupted work without a request."""
         if resume:
             self._queue.put(self._left_undone())
             self._queue.put(Move())
         self._thread.start()
 
     def stop(self) -> None:
-        """Leaves the running job at its next step; the next start resumes it. May be called twice."""
+        """Stops the running job at its next step; the next start resumes it. May be called twice."""
         self._queue.stop()
         if self._thread.is_alive():
             self._thread.join()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being read or embedded, and nothing waits for it."""
+        """Whether nothing is being read or embedded, and nothing is queued."""
         return self._queue.is_idle
 
     @property
     def is_paused(self) -> bool:
-        """Whether what is to be read waits until somebody goes on with it."""
+        """Whether indexing is paused."""
         return self._queue.is_paused
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for the running job's next step, to end, to pause or to have something removed."""
+        """Whether a user waits for the running job's next step, to end, to pause or to have something removed."""
         return self._queue.is_awaited
 
     def path_states(self, paths: Sequence[str]) -> tuple[PathState, ...]:
-        """How what lies at each path stands for who wants to ask about it."""
+        """The state of each path for questions about it."""
         with self._queue.locked:
             is_reading = not self._queue.has_only_moves
         return path_states(self._catalog, [os.path.abspath(path) for path in paths], is_reading=is_reading)
 
-    # --- wishes, from any thread ---
+    # --- requests, from any thread ---
 
     def add(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:
-        """Puts folders and files into a collection and queues their indexing; from now on they are not forgotten.
+        """Adds folders and files to a collection durably, and queues their indexing.
 
         Raises:
             NothingThere: One of the paths does not exist; then nothing is added.
@@ -117,19 +118,21 @@ class IndexWorker:
         absolute = [os.path.abspath(path) for path in paths]
         for path in absolute:
             if not os.path.exists(path):
-                raise NothingThere(f"There is nothing at {_shown(path)}.", "Check the spelling, or connect the drive.")
-        # Before anybody has to wait for it: a share that hangs takes minutes.
+                raise NothingThere(
+                    f"There is nothing at {shown_path(path)}.", "Check the spelling, or connect the drive."
+                )
+        # Before the lock is taken: a share that hangs takes minutes.
         looked_at = [(path, os.path.isdir(path), os.stat(path).st_dev) for path in absolute]
         with self._queue.locked:
             with self._catalog.transaction():
                 for path, is_folder, device in looked_at:
                     self._catalog.add_root(collection, path, is_folder, device)
             job = self._queue.put(IndexRoots(tuple(absolute), retry=True))
-        self._teller.changed()
+        self._reporter.changed()
         return job
 
     def reindex(self, paths: Sequence[str]) -> IndexJob:
-        """Queues reading documents again, whatever became of them.
+        """Queues reading documents again, whatever their state.
 
         Raises:
             NothingThere: One of the paths is not in the library.
@@ -137,11 +140,13 @@ class IndexWorker:
         absolute = tuple(os.path.abspath(path) for path in paths)
         for path in absolute:
             if not self._catalog.has_below(path):
-                raise NothingThere(f"No document at {_shown(path)} is in the library.", "Add the file or folder first.")
+                raise NothingThere(
+                    f"No document at {shown_path(path)} is in the library.", "Add the file or folder first."
+                )
         return self._queue.put(Reindex(absolute))
 
     def unlock(self, paths: Sequence[str], password: str, *, remember: bool) -> IndexJob:
-        """Queues reading with a password what needs one at or below the paths; `remember` keeps it for later starts.
+        """Queues reading documents at or below the paths that need a password; `remember` keeps it for later starts.
 
         Raises:
             BadRequest: The password is empty.
@@ -162,11 +167,11 @@ class IndexWorker:
             return self._queue.put(Reindex(tuple(document.path for document in locked)))
 
     def rescan(self, *, is_unasked: bool = False) -> IndexJob:
-        """Queues a look at all roots for what is new, changed or gone; one that waits already is enough."""
+        """Queues a look at all roots for what is new, changed or gone, unless one is queued already."""
         return self._queue.put_once(IndexRoots(None, is_unasked=is_unasked))
 
     def refresh(self, paths: Sequence[str]) -> IndexJob:
-        """Queues a look at files and folders where something happened; with one that waits already it becomes one."""
+        """Queues a look at files and folders where something happened; it is merged with one that is queued already."""
         return self._queue.put_or_join(Refresh(tuple(paths)))
 
     def settle_gone(self, folder: str, *, remove: bool) -> int:
@@ -182,7 +187,7 @@ class IndexWorker:
         return removed
 
     def remove(self, paths: Sequence[str]) -> int:
-        """Takes files and folders out of the library, also while a job runs; returns how many documents went.
+        """Removes files and folders from the library, also while a job runs; returns how many documents were removed.
 
         Raises:
             NothingThere: One of the paths is not in the library; then nothing is removed.
@@ -196,16 +201,16 @@ class IndexWorker:
         return self._queue.remove(lambda indexer: indexer.remove_collection(name))
 
     def rename_collection(self, name: str, new_name: str) -> None:
-        """Gives a collection another name. Waits for no job: these go by paths. Raises as the catalogue does."""
+        """Renames a collection. Waits for no job, because jobs refer to paths. Raises as the catalogue does."""
         self._catalog.rename_collection(name, new_name)
-        self._teller.changed()
+        self._reporter.changed()
 
     def pause(self) -> None:
-        """Holds the running job at its next step, and those behind it."""
+        """Pauses the running job at its next step, and the queued ones."""
         self._queue.pause(True)
 
     def resume(self) -> None:
-        """Goes on; with nothing being read, takes up what is pending (after a full disk, say)."""
+        """Continues; if nothing is running, takes up pending documents (after a full disk, for example)."""
         self._queue.pause(False)
         with self._queue.locked:
             was_idle = self._queue.is_idle
@@ -215,70 +220,75 @@ class IndexWorker:
                 self._queue.put(Move())
 
     def go_on_if_there_is_room(self) -> None:
-        """After a full disk, takes up what stopped for it once there is room again; to be called now and then.
+        """After a full disk, continues once there is room again; to be called regularly.
 
         The reserve is filled again as soon as there is room for it, also where only a removal needed it. What ends at
-        a full disk once more, because it wants more than there is, is tried again after a longer and longer while.
+        a full disk once more, because it needs more than there is, is retried after longer and longer pauses.
         """
         has_room = self._reserve is not None and self._reserve.has_room()
         is_time = self._clock() >= self._goes_on_at
-        if not self._fulfilment.is_out_of_room:
+        if not self._runner.is_out_of_room:
             if is_time and self._queue.is_idle:
                 self._patience_s = 0.0
         elif has_room and is_time:
             self._patience_s = min(MOST_PATIENCE_SECONDS, max(LEAST_PATIENCE_SECONDS, 2 * self._patience_s))
             self._goes_on_at = self._clock() + self._patience_s
-            self._fulfilment.is_out_of_room = False
+            self._runner.is_out_of_room = False
             self._queue.put(self._left_undone())
-            # What changed meanwhile, and was not taken in.
+            # Changes from this time were not taken in.
             self.rescan(is_unasked=True)
             if self._catalog.next_table() is not None:
                 self._queue.put(Move())
 
     def forget_when_idle(self) -> None:
-        """Has what was removed leave the disk while nothing else is to be done; to be called now and then."""
-        indexer = self._fulfilment.indexer
+        """Deletes removed text from the disk while nothing else is to be done; to be called regularly."""
+        indexer = self._runner.indexer
         with self._queue.locked:
             has_time = self._queue.is_idle and not (self._queue.is_paused or self._queue.is_stopping)
             if has_time and indexer is not None and indexer.is_forgetting_due(self._can_spare):
                 self._queue.put(Forget())
 
     def cancel(self) -> None:
-        """Ends the running job and those behind it; what is indexed stays. Harmless when nothing runs."""
+        """Cancels the running job and the queued ones, except looks that no user asked for; what is indexed stays.
+
+        Harmless when nothing runs.
+        """
         with self._queue.locked:
             waiting = self._queue.cancel()
-            # What the running job looks at is given up at its end: it may be about to enter files just now.
+            # The survey of the running job is given up at its end: it may be about to enter files.
             self._catalog.give_up_surveys(keep=self._queue.roots_running)
         for job in waiting:
-            self._teller.ended(job, NEVER_BEGUN)
+            self._reporter.ended(job, NEVER_BEGUN)
 
     def prioritise(self, paths: Sequence[str]) -> IndexJob | None:
-        """Has what waits at or below these paths read next, also while something else is read.
+        """Has pending documents at or below these paths read next, also while others are read.
 
         Returns:
-            The job that reads it; None when it is in the hands of the running one, or a root still to be looked at.
+            The job that reads them; None if the running job does, or a root is still to be looked at.
 
         Raises:
-            NothingThere: Nothing of the library lies at one of the paths; then nothing is changed.
+            NothingThere: One of the paths has no documents of the library; then nothing is changed.
         """
         absolute = [os.path.abspath(path) for path in paths]
         unseen = frozenset(self._unseen())
         for path in absolute:
             if unseen.isdisjoint(upwards(path)) and not self._catalog.has_below(path):
-                raise NothingThere(f"No document at {_shown(path)} is in the library.", "Add the file or folder first.")
+                raise NothingThere(
+                    f"No document at {shown_path(path)} is in the library.", "Add the file or folder first."
+                )
         with self._queue.locked:
             with self._catalog.transaction():
                 wanted = frozenset[int]().union(*map(self._catalog.prioritise, absolute))
             self._queue.put_first(absolute)
-            indexer = self._fulfilment.indexer
+            indexer = self._runner.indexer
             others = indexer.hurry(wanted) if indexer is not None and self._queue.is_running else wanted
             return self._queue.put(ReadNext(others), is_next=True) if others else None
 
     def consider_move(self) -> IndexJob:
         """Queues moving the library to the embedding model that the settings name, for when nothing else waits.
 
-        To be called when they name another, or the present one again. It ends where there is nothing to move, or no
-        such model; why not, the state of the embedder says.
+        To be called when they name another, or the present one again. It ends if there is nothing to move, or no
+        such model; the state of the embedder says why.
         """
         return self._queue.put_move()
 
@@ -286,16 +296,12 @@ class IndexWorker:
         return Resume(self._unseen())
 
     def _unseen(self) -> tuple[str, ...]:
-        """The roots that were never looked at."""
+        """The roots that have not been looked at yet."""
         return tuple(root.path for root in self._catalog.roots() if not root.is_surveyed)
 
 
 def not_added(missing: Sequence[str]) -> str:
-    """What is said of paths where nothing is, while others were added."""
+    """A sentence about paths that do not exist, while others were added."""
     others = len(missing) - 1
     more = {0: "", 1: " and one other"}.get(others, f" and {others:,} others")
-    return f"Not added, because nothing is there: {_shown(missing[0])}{more}."
-
-
-def _shown(path: str) -> str:
-    return os.fsencode(path).decode(errors="replace")
+    return f"Not added, because nothing is there: {shown_path(missing[0])}{more}."

@@ -1,1 +1,1 @@
-"""Models: what a GGUF file is, which ones the user has, and what they would cost to run."""
+"""Models: what a GGUF file is, which ones the user has, and what running them takes."""

@@ -1,4 +1,4 @@
-"""The catalogue: models that are known to answer well, by the facts from which their size and fit are told unloaded.
+"""The catalogue: models that are known to answer well, with the facts that determine their size and fit.
 
 Only facts of their published configurations are written down here: exact sizes and checksums are the hub's to say when
 a file is fetched. None of these models thinks aloud before it answers.
@@ -80,7 +80,6 @@ class KnownModel:
             kv_cell_bytes=(2 * self.kv_heads * self.head_size * F16_BYTES,) * self.num_layers,
             vocabulary_size=self.vocabulary_size,
             file_bytes=sum(layer_bytes) + other_bytes,
-            has_chat_template=True,
             width=self.width,
             stage_bytes=largest_stage_bytes(layers),
         )

@@ -1,4 +1,4 @@
-"""Deleting a model: its files go where they lie in a folder of ours, with what was begun of them, and nothing else."""
+"""Deleting a model: its files in our folder, with unfinished parts of them, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetching a model's files: on from where it was cut, checked against the hub's checksums, and there only when whole.
+"""Downloading a model: resumed where it stopped, checked against the hub's checksums, and moved into place whole.
 
 What was fetched lies beside its place as `NAME.CHECKSUM.part`, written as it comes: a start after a kill goes on with
 it, and a file that is another on the hub by now has another one.
@@ -130,8 +130,8 @@ def _fetched(
             if part.checksum != wanted.checksum:
                 part.remove()
                 raise DownloadFailed(
-                    f"{target.name} arrived damaged: its checksum is not the one that the hub tells. It was removed.",
-                    "Get it again; if that happens twice, look whether your disk is in order.",
+                    f"{target.name} arrived damaged: its checksum differs from the one on the hub. It was removed.",
+                    "Get it again; if that happens twice, check your disk.",
                 )
             part.settle(target)
 
@@ -184,7 +184,7 @@ def _read(file: BinaryIO) -> bytes:
         return file.read(_READ_BYTES)
     except OSError as error:
         raise DownloadFailed(
-            f"What is here of the model cannot be read: {file.name}: {error.strerror or error}.",
+            f"What was downloaded of the model cannot be read: {file.name}: {error.strerror or error}.",
             "Remove it, and get the model again.",
         ) from error
 

@@ -1,4 +1,4 @@
-"""Model files that are on this computer already: other applications fetched them, or somebody put them there.
+"""Model files that are on this computer already, from other applications or in our folder.
 
 A file of five gigabytes that lies here need not be fetched again. Nothing is looked for unless somebody wants it, and
 only where such files are known to lie; they stay there.

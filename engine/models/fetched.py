@@ -1,4 +1,4 @@
-"""How far a model is that is being fetched: what the fetching tells, to be had without what fetches."""
+"""The progress of a download, importable without the code that downloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model wants of memory, by its header and the settings: so it is placed, and its fit told, unloaded."""
+"""The memory that a model needs, by its header and the settings, so that it can be placed without loading it."""
 
 from __future__ import annotations
 

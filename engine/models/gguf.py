@@ -1,4 +1,4 @@
-"""What a GGUF file is, read from its header alone: nothing is loaded, and a bad file is refused with a sentence.
+"""The header of a GGUF file: nothing is loaded, and a bad file is refused with a sentence.
 
 The format: magic, version, counts, then key-value metadata, then the tensor table, then aligned data
 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The `gguf` package supplies block sizes; its
@@ -173,7 +173,7 @@ def _mapped(path: Path) -> Iterator[mmap.mmap]:
     except FileNotFoundError as error:
         raise ModelNotFound(f"There is no model file at {path}.", "Choose another file.") from error
     except OSError as error:
-        way_out = "Choose the GGUF file of a model, or look whether its disk is in order."
+        way_out = "Choose the GGUF file of a model, or check its disk."
         raise ModelUnreadable(f"{path.name} cannot be read: {error.strerror or error}.", way_out) from error
 
 
@@ -349,7 +349,6 @@ def _shape(path: Path, metadata: Mapping[str, Any], tensors: list[TensorExtent],
         kv_cell_bytes=caches.cell_bytes,
         vocabulary_size=int(metadata.get(_VOCABULARY) or number("vocab_size")),
         file_bytes=file_bytes,
-        has_chat_template=bool(metadata.get("tokenizer.chat_template")),
         expert_share=_expert_bytes(tensors) / max(1, sum(layer_bytes)),
         expert_use=min(
             1.0, max(per_layer(number("expert_used_count", 1), num_layers)) / max(1, int(number("expert_count", 1)))

@@ -1,4 +1,4 @@
-"""The hub: what it says of models' files, and a file from any byte on; each refusal is a sentence and a way out.
+"""The hub: file lists, and a file from any byte on; each refusal is a sentence and a way out.
 
 Whoever asks is unknown to it: no account, no token. Redirects are followed, and the system's proxies are used.
 """
@@ -90,7 +90,7 @@ class Hub:
             return [_described(source, entries[source.file]) for source in wanted]
         except _Unchecked as unchecked:
             raise DownloadFailed(
-                f"{self._name} tells no checksum of {unchecked}, so that nobody would see if it arrived damaged.",
+                f"{self._name} publishes no checksum for {unchecked}, so damage could not be detected.",
                 "Choose another file, or download it in a browser and open it.",
             ) from unchecked
 
@@ -144,9 +144,7 @@ class Hub:
             raise self._something_else("a list of models")
         if found := repositories_in(entries, self._address):
             return found
-        raise DownloadFailed(
-            f"There is no GGUF model called like {wanted} on {self._name}.", "Try fewer words, or others."
-        )
+        raise DownloadFailed(f"No GGUF model on {self._name} matches {wanted}.", "Try fewer words, or others.")
 
     @contextmanager
     def reading(self, wanted: HubFile, start: int) -> Iterator[Body]:
@@ -197,22 +195,22 @@ class Hub:
             if isinstance(error, requests.exceptions.SSLError) and "certificate" in str(error).casefold():
                 raise DownloadFailed(
                     f"The connection to {self._name} cannot be trusted: its certificate is not valid here.",
-                    "Look whether the date of this computer is right, and whether your network reads along.",
+                    "Check the date of this computer, and whether your network intercepts connections.",
                 ) from error
             kept = "" if isinstance(wanted, Wanted) else f" {_KEPT}"
             raise DownloadCut(
                 f"{self._name} cannot be reached, or the connection was cut.",
-                f"Look whether this computer is online, and try again.{kept}",
+                f"Check that this computer is online, and try again.{kept}",
             ) from error
         except requests.RequestException as error:
             raise DownloadFailed(
-                f"{self._name} cannot be asked: {error}.",
-                "Look at its address in the settings, under Models (models.hub).",
+                f"{self._name} cannot be contacted: {error}.",
+                "Check its address in the settings, under Models (models.hub).",
             ) from error
 
     def _something_else(self, what: str) -> DownloadFailed:
         return DownloadFailed(
-            f"What came from {self._name} is something else than {what}.",
+            f"{self._name} sent something other than {what}.",
             "If your network wants you to sign in, do so in a browser; else the file was just changed. Then try again.",
         )
 
@@ -277,18 +275,18 @@ def _refusal(wanted: Source | Folder | Wanted, hub: str, status: int, wait_s: fl
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return _pause_asked(hub, wait_s)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return DownloadCut(f"{hub} has a fault of its own ({status}).", f"Try again later. {_KEPT}", wait_s)
+        return DownloadCut(f"{hub} has a problem of its own ({status}).", f"Try again later. {_KEPT}", wait_s)
     return DownloadFailed(f"{hub} refused to give {_what(wanted)} ({status}).", "Choose another model.")
 
 
 def _search_refused(hub: str, status: int, wait_s: float | None) -> DownloadFailed:
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return DownloadFailed(
-            f"{hub} asks for a pause: too much was asked for from your network.",
+            f"{hub} asks you to wait: there were too many requests from your network.",
             f"Search again in {'some' if wait_s is None else max(1, round(wait_s / 60))} minutes.",
         )
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return DownloadFailed(f"{hub} has a fault of its own ({status}).", "Search again later.")
+        return DownloadFailed(f"{hub} has a problem of its own ({status}).", "Search again later.")
     # A mirror may have the files alone.
     return DownloadFailed(
         f"{hub} cannot be searched by words ({status}).",
@@ -297,16 +295,14 @@ def _search_refused(hub: str, status: int, wait_s: float | None) -> DownloadFail
 
 
 def _pause_asked(hub: str, wait_s: float | None) -> DownloadFailed:
-    sentence = f"{hub} asks for a pause: too much was asked for from your network."
+    sentence = f"{hub} asks you to wait: there were too many requests from your network."
     if wait_s is None or wait_s <= LONGEST_WAIT_SECONDS:
         return DownloadCut(sentence, f"Try again in some minutes. {_KEPT}", wait_s)
     return DownloadFailed(sentence, f"Try again in {round(wait_s / 60)} minutes. {_KEPT}")
 
 
 def _missing(wanted: Source | Folder, hub: str) -> DownloadFailed:
-    return DownloadFailed(
-        f"There is no {_what(wanted)} on {hub}.", "Look there how it is called, or choose another model."
-    )
+    return DownloadFailed(f"There is no {_what(wanted)} on {hub}.", "Check its name there, or choose another model.")
 
 
 def _what(wanted: Source | Folder) -> str:

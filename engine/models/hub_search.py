@@ -1,4 +1,4 @@
-"""Searching the hub by words: what is asked, and what its reply says of repositories with GGUF files. Pure."""
+"""Searching the hub by words: the query, and the repositories with GGUF files in its reply. Pure."""
 
 from __future__ import annotations
 

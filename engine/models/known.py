@@ -1,4 +1,4 @@
-"""The models that the user has, as the settings list them; light, since every command may look a name up here."""
+"""The user's models as the settings list them; light, since every command may look up a name here."""
 
 from __future__ import annotations
 

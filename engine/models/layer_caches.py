@@ -1,4 +1,4 @@
-"""What each layer keeps of a text, read from the header: keys and values of every token, one state, or neither.
+"""What each layer keeps of a text, according to the header: keys and values of every token, one state, or neither.
 
 llama.cpp decides that by rules of each architecture (windows with narrower heads, layers that use the keys of others,
 layers that sum up instead of attending). Most of it shows in the tensors: a layer whose keys are made by a matrix keeps

@@ -1,4 +1,4 @@
-"""Stages of a layer: what of its weights is computed with one after the other, in parts of about a quarter.
+"""Stages of a layer: the groups of its weights that are computed one after another, each about a quarter.
 
 A ring whose slots hold stages hides reading behind computing as well as one of whole layers, in a quarter of the
 memory. The same rule cuts by a header alone, in the order in which architectures mostly compute, and by the graph of a

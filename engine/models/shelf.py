@@ -1,4 +1,4 @@
-"""The models the user has, as the picker shows them: from headers alone, each with its fit here or its problem."""
+"""The user's models as the picker shows them: from headers only, each with its fit here or its problem."""
 
 from __future__ import annotations
 

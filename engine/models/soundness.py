@@ -1,4 +1,4 @@
-"""What no header may say although it can be read: llama.cpp ends the process over it instead of refusing the file.
+"""Headers that must be refused although they can be read, because llama.cpp would end the process.
 
 Each of these is an assertion, or an exception that nobody catches, in the release of llama.cpp that we pin; found by
 changing headers byte by byte, and by reading its sources. All else that is wrong with a file llama.cpp refuses itself.

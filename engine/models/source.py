@@ -1,4 +1,4 @@
-"""Sources: the files and folders of the hub that models are got from, by the links and names that people give them."""
+"""Sources: files and folders of the hub, parsed from the links and names that users give."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _link_within(text: str, hub: str) -> SplitResult | None:
             return there._replace(path=there.path[len(path) :])
     if has_scheme:
         raise BadRequest(
-            f"Models are got from {_host(_split(hub))}, and this link leads elsewhere: {_host(there) or text}.",
+            f"Models are downloaded from {_host(_split(hub))}, and this link leads elsewhere: {_host(there) or text}.",
             "Look for the model there, or download the file in a browser and open it.",
         )
     return None
@@ -170,4 +170,4 @@ def _is_model(text: str) -> bool:
 
 
 def _names_nothing(text: str) -> BadRequest:
-    return BadRequest(f"{text!r} names no model of the hub.", _FORMS)
+    return BadRequest(f"{text!r} does not name a model on the hub.", _FORMS)

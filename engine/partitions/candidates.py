@@ -1,4 +1,4 @@
-"""Candidates: the rows that a scan holds for the best, and which of them are the best by their exact cosines.
+"""Candidates: the rows that a scan considers best, and which of them are best by their exact cosines.
 
 Scores by codes and by int8 rows do not compare, so each kind sends its own best to be scored again: so many of those by
 code as the codebook was calibrated for, and a few more than are wanted of those by int8.

@@ -1,4 +1,4 @@
-"""The codebook: how vectors become codes an eighth the size of int8 rows, and how many candidates these must give.
+"""The codebook: how vectors become codes an eighth the size of int8 rows, and how many candidates that requires.
 
 A vector is turned into its principal directions and the weaker half of them is dropped; the rest are coded in pairs,
 four bits each, the strongest direction with the weakest, so that all pairs carry alike. Measured on 1,000,000 × 384, of

@@ -1,7 +1,7 @@
-"""Codes of a partition: an eighth of its int8 rows, and all of it that is resident; they choose what is scored exactly.
+"""Codes of a partition: an eighth of its int8 rows, and all that stays in memory; they select what is scored exactly.
 
 They lie in a file of their own beside the partition, because they can be made, and made again with another codebook,
-while it stays as it is. A file that is missing, damaged, or of other rows or another codebook is written anew, and
+while it stays as it is. A file that is missing, damaged, or of other rows or another codebook is rewritten, and
 until then the partition is searched by its int8 rows.
 
     header      magic, CRC-32 of the codebook, of the partition's block and of the codes, number of rows
@@ -37,7 +37,7 @@ Scores = NDArray[np.float32]
 
 
 class CodesDamaged(Exception):
-    """The file cannot be read, or has changed; it is to be written anew from the partition."""
+    """The file cannot be read, or has changed; it must be rewritten from the partition."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Coding: sees to it that the partitions of a library large enough have codes, all by one codebook.
+"""Coding: makes sure that the partitions of a large library have codes, all by one codebook.
 
 The codebook is made of the library's own vectors, and made again when there are four times as many, because what came
 first may not be like what came since. Nothing waits for any of it: rows without codes are searched by their int8 rows.
@@ -70,7 +70,7 @@ class Coding:
                 self._make_book(partitions, num_rows)
             return 0 if self._book is None else self._code(partitions, self._book, stop)
         except PartitionDamaged as error:
-            # The next search finds that out too, and has the partition written anew.
+            # The next search finds that out too, and has the partition rewritten.
             log.info("codes will be made later: %s", error)
             return 0
 

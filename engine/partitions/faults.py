@@ -1,4 +1,4 @@
-"""What LanceDB raises, as our errors."""
+"""Turns what LanceDB raises into our errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The partitions' files in their folder: a shard written anew gets a new name, and the file before goes when it can.
+"""The partitions' files in their folder: a rewritten shard gets a new name, and the old file is deleted when it can be.
 
 Windows neither replaces nor deletes a file that is open or mapped, and whoever searches the one before may do so for
 a while yet. Of two files of a shard the one written later counts.
@@ -21,7 +21,7 @@ _NAME = re.compile(r"(\d{6,})(?:-(\d+))?")
 
 
 def path_of(folder: Path, number: int, rewriting: int = 0) -> Path:
-    """What the file of a shard is called at first (0), and each time it is written anew."""
+    """What the file of a shard is called at first (0), and each time it is rewritten."""
     return folder / (f"{number:06d}-{rewriting}{SUFFIX}" if rewriting else f"{number:06d}{SUFFIX}")
 
 

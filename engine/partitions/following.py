@@ -1,4 +1,4 @@
-"""Following: every change of the table reaches the rows in memory, also while those are being read anew.
+"""Following: every change of the table reaches the rows in memory, also while those are being read again.
 
 The table tells of a change when it is durable. A change says what a document's rows are from now on, whatever they
 were, so changes that arrive during a reading are kept and applied to its result: what it has seen already is the same.
@@ -55,7 +55,7 @@ class Following:
         self.is_in_step = False
 
     def read(self, read: Read) -> None:
-        """Begins anew with what `read` finds, and every change meanwhile. Raises what it raises.
+        """Starts again with what `read` finds, and every change meanwhile. Raises what it raises.
 
         Where a change was lost meanwhile, it is still out of step afterwards, and `wake` has been called.
         """

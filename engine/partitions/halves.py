@@ -1,4 +1,4 @@
-"""Half-precision numbers made single again, four times as fast as numpy does it one number at a time."""
+"""Converts half-precision numbers to single precision, four times as fast as numpy converts them one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices: those that every table has are made where they are missing, and anew where their files are damaged."""
+"""Indices: those that every table has are created where they are missing, and rebuilt where their files are damaged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def complete_indices(table: Table) -> None:
 
 
 def mend_indices(table: Table) -> None:
-    """Makes anew what cannot be asked; of an index of the vectors nothing is left, it is made when it is wanted."""
+    """Rebuilds what cannot be asked; of an index of the vectors nothing is left, it is made when it is wanted."""
     # What cannot be found may be of a version that was cleaned up meanwhile.
     table.checkout_latest()  # type: ignore[no-untyped-call]
     first: list[dict[str, Any]] = table.search().select([*INDICES, VECTOR_COLUMN]).limit(1).to_list()
@@ -39,7 +39,7 @@ def mend_indices(table: Table) -> None:
         return
     for column, config in INDICES.items():
         if not _answers(table, column, first[0][column]):
-            log.warning("The index of %r is made anew", column)
+            log.warning("The index of %r is rebuilt", column)
             table.create_index(column, config=config, replace=True)
     for index in table.list_indices():
         if VECTOR_COLUMN in index.columns and not _answers(table, VECTOR_COLUMN, first[0][VECTOR_COLUMN]):

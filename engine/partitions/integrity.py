@@ -1,4 +1,4 @@
-"""Integrity: whether files and memory together say exactly what the table says, row by row."""
+"""Integrity: whether files and memory together contain exactly the rows of the table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check(snapshot: Snapshot, rows: Rows) -> None:
         examples = "; ".join(sorted(differences)[:_EXAMPLES])
         raise LibraryError(
             f"Table and partitions disagree in {len(differences)} places: {examples}.",
-            "Delete the folder “shards” of the library; it is made anew from the table.",
+            "Delete the folder “shards” of the library; it is rebuilt from the table.",
         )
 
 

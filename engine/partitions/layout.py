@@ -30,7 +30,7 @@ _PREFIX = struct.Struct("<8sII")
 
 
 class PartitionDamaged(Exception):
-    """The file cannot be read, or does not hold what it should; it is to be written anew from the table."""
+    """The file cannot be read, or does not hold what it should; it must be rewritten from the table."""
 
 
 @dataclass(frozen=True, slots=True)

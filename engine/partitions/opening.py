@@ -1,4 +1,4 @@
-"""Opening the table: what a killed process left half-made is set aside, what is missing is made.
+"""Opening the table: what a killed process left unfinished is set aside, what is missing is created.
 
 A `create_table` that was killed leaves a folder that LanceDB lists and cannot open. It is renamed, not
 deleted: the catalogue still knows the documents, so they are simply indexed again.
@@ -21,7 +21,7 @@ from engine.config import MemorySettings
 from engine.errors import EmbedderMismatch, LibraryError
 from engine.partitions.faults import is_the_systems
 from engine.partitions.indices import complete_indices
-from engine.partitions.mending import Whole, whole_table
+from engine.partitions.recovery import Whole, whole_table
 from engine.partitions.schema import (
     FORM,
     FORM_IN_PART,
@@ -96,7 +96,8 @@ def _whole_or_set_aside(connection: DBConnection, files: Path) -> tuple[Whole | 
 
 
 def _set_aside(folder: Path) -> Path:
-    aside = folder.with_name(f"{folder.stem}.broken-{time.time_ns()}")
+    # With LanceDB's suffix, so that what can be read of it is (see `salvage`).
+    aside = folder.with_name(f"{folder.stem}.broken-{time.time_ns()}{folder.suffix}")
     folder.rename(aside)
     return aside
 

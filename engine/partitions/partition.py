@@ -29,10 +29,10 @@ from engine.partitions.packed import Documents, Mask, Numbers, Packed
 from engine.partitions.positioned import read_into
 from engine.partitions.rows import Vectors
 
-# Between two pieces a read can be called off.
+# A read can be cancelled between two pieces.
 _PIECE_BYTES = 4 * 2**20
 _PIECE_ROWS = 4096
-# What the system says of a file that is not there, or lies where the disk has gone bad: that is written anew elsewhere.
+# What the system says of a file that is not there, or lies where the disk has gone bad: that is rewritten elsewhere.
 _OF_THE_FILE = (errno.ENOENT, errno.EIO)
 # A row from the page cache takes some 5 µs to map, one from a fast disk 50 µs or more.
 _PROBED_ROWS, _COLD_SECONDS_PER_ROW = 8, 30e-6
@@ -56,7 +56,7 @@ class Partition:
         self.shape = Shape(header.count, header.dimensions)
         self._index_at, self._block_at, self._exact_at = self.shape.offsets(header_bytes)
         self._is_verified = False
-        # Set when there are codes of these very rows, and back when they cannot be used.
+        # Set when there are codes of exactly these rows, and reset when they cannot be used.
         self.codes: CodesFile | None = None
         documents, self.centroid = self._read_index()
         self._documents, first = np.unique(documents, return_index=True)
@@ -67,11 +67,11 @@ class Partition:
 
     @classmethod
     def open(cls, path: Path, origin: Origin) -> Partition:
-        """Opens a file and looks that it is complete and ours.
+        """Opens a file and checks that it is complete and ours.
 
         Raises:
-            PartitionDamaged: It is not, or the disk cannot read it.
-            OSError: The system does not give it now, which says nothing of the file.
+            PartitionDamaged: It is not, or the disk fails to read it.
+            OSError: The system does not open it now, which says nothing about the file.
         """
         try:
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
@@ -92,7 +92,7 @@ class Partition:
         return cls(path, header, descriptor, header_bytes)
 
     def __del__(self) -> None:
-        """Closes the file when the last sweep that used it has let go of it."""
+        """Closes the file when the last sweep that uses it has released it."""
         if (descriptor := getattr(self, "_descriptor", -1)) >= 0:
             self._descriptor = -1
             os.close(descriptor)
@@ -116,7 +116,7 @@ class Partition:
 
     @property
     def outline_bytes(self) -> int:
-        """What an open file takes in memory before anything of it is resident."""
+        """The memory of an open file before any of its rows are resident."""
         return int(self._documents.nbytes + self._bounds.nbytes + self.centroid.nbytes)
 
     # --- which rows --------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class Partition:
                 raise Cancelled("The partition is no longer wanted.")
             piece = buffer.bytes[start : min(start + _PIECE_BYTES, num_bytes)]
             self._fill(piece, self._block_at + start)
-        # Once for each start of the engine: what the disk lost since it was written shows at the first reading.
+        # Once per start of the engine: later damage of the disk shows at the first reading.
         if not self._is_verified and zlib.crc32(buffer.bytes[:num_bytes]) != self.header.block_crc:
             raise PartitionDamaged(f"{self.path.name} has changed on the disk")
         self._is_verified = True
@@ -202,7 +202,7 @@ class Partition:
         LanceDB's `take_row_ids` 24–87 ms.
 
         Known limit: the rows come from a mapping, so a file that is cut short, or whose drive goes away, between the
-        look at its size and the last row ends the process (SIGBUS); the engine is started anew, and nothing is lost.
+        look at its size and the last row ends the process (SIGBUS); the engine is restarted, and nothing is lost.
 
         Raises:
             PartitionDamaged: The file has been cut short since it was opened, or cannot be looked at.
@@ -210,7 +210,7 @@ class Partition:
         self._check_whole()
         whole = np.frombuffer(self._mapping, np.float16, self.count * self.shape.dimensions, self._exact_at)
         rows = whole.reshape(self.count, self.shape.dimensions)
-        # Twice, because whoever runs meanwhile may keep a thread waiting; a disk does so every time.
+        # Twice, because other threads may delay one measurement; a disk delays both.
         taken = np.empty((len(positions), self.shape.dimensions), np.float16)
         size, num_taken = min(_PROBED_ROWS, len(positions) // 2), 0
         is_cold = size > 0

@@ -1,7 +1,7 @@
 """Reading at a position: from one open file on any number of threads at once, on every system.
 
 What fails is tried once more: a drive that wakes up, or one on a network, fails at times, and a file that cannot be
-read is written anew.
+read is rewritten.
 """
 
 from __future__ import annotations

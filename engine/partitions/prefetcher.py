@@ -25,7 +25,7 @@ class Reading:
 
 
 class Prefetcher:
-    """Used by whoever sweeps, one sweep at a time. The thread starts with the first reading, or before."""
+    """Used by the thread that sweeps, one sweep at a time. The thread starts with the first reading, or before."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch")

@@ -1,7 +1,7 @@
 """Reading the table `chunks`: by words, by vectors, by ids, and row by row.
 
 Any number of threads may read while one writes: each sees what the writer committed before it began. A read that began
-before a clean-up ends on its old version, and one that still lost its files begins anew on the latest.
+before a clean-up ends on its old version, and one that still lost its files starts again on the latest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reconciling: which sealed files still say what the table says, found out when the store opens.
+"""Reconciling: which sealed files still match the table, found out when the store opens.
 
 After an ordinary end a note beside the files names the table's version and the rows that were dead by then; while the
 table has that version, nothing else is read. Otherwise every row's id and key are compared, about a second for a
-million. LanceDB is right in every case: a file that lacks rows is written anew, rows it has too many are dead.
+million. LanceDB is right in every case: a file that lacks rows is rewritten, rows it has too many are dead.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _noted(note: Note, rows: Rows, partitions: Mapping[int, Partition]) -> list[
         partition = partitions.get(number := int(name))
         if partition is not None and partition.header.block_crc != crc:
             return None
-        # Rows that came late are in no file, so that file is written anew.
+        # Rows that came late are in no file, so that file is rewritten.
         if partition is None or number in contents:
             contents[number] = Contents(number, is_missing=True)
         else:

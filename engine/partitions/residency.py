@@ -1,7 +1,7 @@
 """Residency: which partitions are in memory, under a budget in bytes, each with its own line in the ledger.
 
-What is read once stays until its room is wanted for another: then the one that was used least goes, of those that the
-sweep under way no longer needs. So the next sweep finds in memory whatever the budget holds, and while one partition
+A partition stays until its room is needed for another one: then the least used one is evicted, of those that the
+current sweep no longer needs. So the next sweep finds in memory whatever the budget allows, and while one partition
 is searched the next can be read into the room of one that was searched already.
 """
 
@@ -16,7 +16,7 @@ from engine.partitions.buffers import Buffer
 from engine.partitions.codes import Codes, CodesFile
 from engine.partitions.partition import Block, Partition
 
-# A sweep ago counts for so much of a sweep now.
+# The weight of the previous sweep relative to the current one.
 _USE_DECAY = 0.9
 
 
@@ -57,7 +57,7 @@ class Slot:
 
 
 class Residency:
-    """Slots and their use. Owned by whoever holds the store's sweep lock; only `budget_bytes` is set by anybody."""
+    """Slots and their use. Owned by the holder of the store's sweep lock; only `budget_bytes` is set on any thread."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -81,7 +81,7 @@ class Residency:
         return slot if slot is not None and slot.is_loaded and slot.is_of(partition) else None
 
     def note_use(self, partitions: Iterable[Partition]) -> None:
-        """A sweep will look at these."""
+        """Notes that a sweep will use these partitions."""
         self._use = {number: use * _USE_DECAY for number, use in self._use.items() if use > 1e-3}
         for partition in partitions:
             self._use[partition.number] = self.use_of(partition.number) + 1.0
@@ -90,7 +90,7 @@ class Residency:
         return self._use.get(number, 0.0)
 
     def make_room(self, partition: Partition, needed: Collection[Slot], *, at_any_cost: bool = False) -> Slot | None:
-        """A slot to read a partition into, or None while there is none to be had under the budget.
+        """A slot to read a partition into, or None while the budget allows none.
 
         Args:
             partition: What will be read.
@@ -113,17 +113,17 @@ class Residency:
         return self._occupy(partition, reusable)
 
     def drop(self, slot: Slot) -> None:
-        """Gives the memory of a slot back to the system."""
+        """Returns the memory of a slot to the system."""
         self._evict(slot)
 
     def keep_only(self, partitions: Collection[Partition]) -> None:
-        """Lets go of files that were replaced or removed, and of int8 rows that have codes by now."""
+        """Releases slots of replaced or removed files, and int8 rows that have codes by now."""
         for slot in tuple(self._slots.values()):
             if slot.partition not in partitions or not slot.is_of(slot.partition):
                 self._evict(slot)
 
     def fit(self) -> None:
-        """Gives memory back until the budget holds; what was used least goes first."""
+        """Releases memory until the budget is met; the least used slots go first."""
         while self._slots and self.num_bytes > self.budget_bytes:
             self._evict(min(self._slots.values(), key=lambda slot: self.use_of(slot.partition.number)))
 
@@ -150,7 +150,7 @@ class Residency:
 
 
 def _room(num_bytes: int, reusable: Buffer | None) -> Buffer:
-    """A buffer for so many bytes: the one that can be used again, if it is large enough."""
+    """A buffer of that size: the reusable one, if it is large enough."""
     if reusable is None or reusable.capacity_bytes < num_bytes:
         # Address space costs nothing: a slot can take the next partition too when that is a little larger.
         reusable = Buffer(num_bytes + num_bytes // 8)

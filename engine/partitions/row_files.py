@@ -1,4 +1,4 @@
-"""Files of rows: LanceDB joins small ones, and writes their rows anew for that. What it takes, and how to take less.
+"""Files of rows: LanceDB joins small ones by rewriting their rows; what that costs, and how to reduce it.
 
 It joins files that lie beside each other and are in the same indices. So rows come into the indices without any other
 being written, where all small files but one hold just these rows.
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from lancedb.table import Table
 
-# LanceDB's bounds: what is smaller is joined, and where more than that share was removed, a file is written anew.
+# LanceDB's bounds: what is smaller is joined, and where more than that share was removed, a file is rewritten.
 MOST_ROWS_OF_SMALL_FILES, MOST_REMOVED_SHARE = 2**20, 1 / 10
 # Beside what is written, what writing it needs while it is under way.
 _ROOM = 1.25
-# Indices are written anew for all rows; of a row's bytes they have about so much.
+# Indices are rewritten for all rows; of a row's bytes they have about so much.
 _INDEX_SHARE = 0.15
 _PLACE_BITS = 32
 _ROWS_PER_COMMIT = 2000
@@ -69,7 +69,7 @@ class RowFiles:
         return self._room(2 * sum(file.num_rows for file in self._others))
 
     def are_apart(self, num_unindexed: int) -> bool:
-        """Whether all small files but the largest have just the rows in no index, so that it is not written anew."""
+        """Whether all small files but the largest have just the rows in no index, so that it is not rewritten."""
         others = self._others
         are_new = all(file.number > self._largest.number for file in others)
         is_all = not others or sum(file.num_rows for file in others) == num_unindexed

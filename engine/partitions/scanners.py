@@ -22,7 +22,7 @@ _SHARES, _MORE = 2, 16
 
 
 class Scanners:
-    """Used by whoever sweeps. The threads start with the first scan."""
+    """Used by the thread that sweeps. The threads start with the first scan."""
 
     def __init__(self) -> None:
         self.num_threads = available_cores()

@@ -1,4 +1,4 @@
-"""The shape of the table `chunks`, in Arrow's words, and the road from our rows to Arrow and back."""
+"""The schema of the table `chunks`, and the conversion between our rows and Arrow."""
 
 from __future__ import annotations
 

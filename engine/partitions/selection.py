@@ -1,4 +1,4 @@
-"""The best of many scores, without sorting them: what is in a group whose maximum is low cannot be among the best.
+"""Top-k of many scores without sorting: a group whose maximum is low cannot contain any of the best.
 
 Ties go to the lower index, so a search gives one answer.
 """

@@ -1,8 +1,8 @@
-"""Shards: which rows are where just now, in sealed files, in memory, or in LanceDB alone; changed under one lock.
+"""Shards: which rows are where now, in sealed files, in memory, or in LanceDB alone; changed under one lock.
 
 Chunks are numbered as they arrive, and about fifty thousand share a shard number. The newest number's rows are open, in
 memory; the others are sealed. A document that is written again or removed leaves dead rows behind in sealed files,
-and when a fifth of a file is dead it is written anew. What is to be done to the files is decided here, from values
+and when a fifth of a file is dead it is rewritten. What is to be done to the files is decided here, from values
 alone, and carried out elsewhere.
 """
 
@@ -20,7 +20,7 @@ from engine.partitions.packed import Documents, Mask, Packed, empty
 from engine.partitions.partition import Partition
 from engine.partitions.snapshot import Sealed, Snapshot
 
-# Dead and late rows in a file before it is written anew.
+# Dead and late rows in a file before it is rewritten.
 REWRITE_SHARE = 0.2
 
 Chore = Literal["seal", "rewrite", "rebuild", "drop"]
@@ -207,7 +207,7 @@ class Shards:
             shard.open = taken or shard.open
 
     def mark_missing(self, partitions: Collection[Partition]) -> None:
-        """These files cannot be used; LanceDB answers for their rows until they are written anew."""
+        """These files cannot be used; LanceDB answers for their rows until they are rewritten."""
         with self._lock:
             for shard in self._shards.values():
                 if shard.partition in partitions:

@@ -1,4 +1,4 @@
-"""English words that say how something is asked rather than what about; kept out of the word index.
+"""English words that say how something is asked rather than what about; left out of the word index.
 
 Our own list, because LanceDB's `icu` tokenizer drops the stop words of all languages together, and with them
 "cat" and "dog". Words of other languages stay: BM25 gives frequent ones next to no weight.

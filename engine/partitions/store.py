@@ -1,13 +1,13 @@
-"""The partition store answers which rows are nearest to a question; every dense search of the application asks it.
+"""The partition store: finds the rows nearest to a question; every dense search of the application uses it.
 
 LanceDB has every row; the store keeps their vectors in a form that is searched some twenty times as fast: the newest
 rows in memory, the others in sealed partitions, as many of them resident as the budget allows. It follows the table, so
 whatever is written there is found here, and where something is missing or damaged LanceDB answers instead.
 
 Threads: `search` is the retrieval thread's. The table's changes arrive on the index thread (`Following`), the files
-are looked after on a thread of their own (`Caretaker`), budget and mode may come from anywhere. `Shards` is what they
-share, under its lock; a search works on a snapshot of it. What is resident belongs to whoever holds `_sweeping`; how
-much may be is for anybody to say, and a search heeds it whenever it comes to another partition.
+are maintained on a thread of their own (`Caretaker`), budget and mode may be set on any thread. `Shards` is what they
+share, under its lock; a search works on a snapshot of it. Residency belongs to the holder of `_sweeping`; its
+bound may be set on any thread, and a search applies it whenever it comes to another partition.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ IndexMode = Literal["resident", "on_disk"]
 
 
 class Table(Rows, Protocol):
-    """What the store asks of LanceDB (`engine.partitions.table.ChunkTable`)."""
+    """What the store needs of LanceDB (`engine.partitions.table.ChunkTable`)."""
 
     def follow(self, follower: Follower) -> None: ...
 
@@ -66,7 +66,7 @@ class Table(Rows, Protocol):
 
 
 class PartitionStore:
-    """The vectors of all chunks. Opening it reads what is needed to search; `close` gives everything back."""
+    """The vectors of all chunks. Opening it reads what a search needs; `close` releases everything."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class PartitionStore:
 
         Args:
             table: What the files are a cache of.
-            folder: Ours alone; made if it is not there.
-            origin: Of the table's rows.
+            folder: Used only by the store; created if missing.
+            origin: Identifies the table's rows.
             kernel: Scans rows.
-            quantize: Makes rows for it.
-            ledger: Knows of every byte.
-            budget_bytes: What the index may take in memory; the newest rows are there in any case.
+            quantize: Converts vectors to rows for it.
+            ledger: Records every byte.
+            budget_bytes: The most that the index takes in memory; the newest rows are there in any case.
             mode: Where the index lives.
 
         Raises:
@@ -97,9 +97,9 @@ class PartitionStore:
         self._table, self._folder, self._origin = table, folder, origin
         self._quantize = quantize
         self._budget_bytes, self._mode = budget_bytes, mode
-        # What partitions may take by the plan; None: by the budget.
+        # The bound of partitions by the plan; None: by the budget.
         self._partition_bytes: int | None = None
-        # The bounds that memory was given back for.
+        # The bounds for which memory was already released.
         self._heeded = self._bounds
         self._num_loads, self._is_closed = 0, False
         self.on_sweep: Callable[[Sweep], None] = lambda sweep: None
@@ -122,18 +122,18 @@ class PartitionStore:
         table.follow(self._following)
 
     def start(self) -> None:
-        """Starts to look after the files in the background."""
+        """Starts maintaining the files in the background."""
         self._prefetcher.start()
         self._caretaker.start()
         self._caretaker.wake()
 
     def close(self) -> None:
-        """Ends the upkeep, notes how things stand, and gives all memory back. A second call does nothing."""
+        """Ends the upkeep, saves the state for the next start, and releases all memory. A second call does nothing."""
         self._caretaker.stop()
         with self._looking_after, self._sweeping:
             if self._is_closed:
                 return
-            # From here on whoever gets one of the locks finds it closed, and leaves the ledger alone.
+            # From here on, a thread that gets one of the locks finds the store closed, and leaves the ledger alone.
             self._is_closed = True
             self._write_note()
             self._residency.clear()
@@ -159,12 +159,12 @@ class PartitionStore:
             vectors: float32; q = 0 gives an empty list.
             limit: At most this many rows for each.
             document_ids: Only rows of these documents; None means all.
-            max_loads: Reads at most so many partitions that are not in memory, the likeliest; None for all.
+            max_loads: The most partitions to read that are not in memory, the likeliest first; None for all.
             should_pause: Asked between partitions that have to be read.
 
         Raises:
             LibraryError: The index cannot be read.
-            SweepPaused: Others go first; the same search goes on where it was.
+            SweepPaused: Others go first; the same search continues where it was.
         """
         if not len(vectors) or limit < 1 or (document_ids is not None and not document_ids):
             return [[] for _ in vectors]
@@ -197,17 +197,17 @@ class PartitionStore:
             return [_merged(here, there, limit) for here, there in zip(swept.found, rest, strict=True)]
         num_sealed, is_bounded = len(snapshot.sealed), max_loads is not None
         if swept.is_resumed:
-            # What it took in all is not known.
+            # Its total time is not known.
             return swept.found
         self.on_sweep(Sweep(swept.num_loads, len(vectors), num_sealed, swept.num_skipped, seconds, is_bounded))
         return swept.found
 
     def _missing(self, snapshot: Snapshot, swept: Swept) -> set[int]:
-        """The shards that LanceDB must answer for; damaged ones are looked after."""
+        """The shards that LanceDB must answer for; damaged ones are queued for repair."""
         if swept.has_lost_codes:
             self._caretaker.wake()
         if swept.damaged:
-            log.warning("Damaged partitions are written anew: %s", [part.path.name for part in swept.damaged])
+            log.warning("Damaged partitions are rewritten: %s", [part.path.name for part in swept.damaged])
             self._shards.mark_missing(swept.damaged)
             self._caretaker.wake()
         return {*snapshot.missing, *(part.number for part in swept.damaged)}
@@ -215,14 +215,14 @@ class PartitionStore:
     # --- budget and mode, from any thread ---
 
     def set_budget_bytes(self, budget_bytes: int) -> None:
-        """What the index may take in memory. Waits for nobody, as `set_partition_bytes`."""
+        """What the index may take in memory. Never blocks, as `set_partition_bytes`."""
         self._budget_bytes = budget_bytes
         self._heed_bounds()
 
     def set_partition_bytes(self, num_bytes: int) -> None:
-        """What partitions may take from now on, beside what is there in any case, whatever the budget says.
+        """Sets what partitions may take in addition to what is always in memory; overrides the budget.
 
-        Waits for nobody: a smaller room gives memory back at once; while a sweep is under way, as it comes to another
+        Never blocks: a smaller room gives memory back at once; while a sweep is under way, as it comes to another
         partition, and all of it as soon as it has ended. Nothing once it is closed.
         """
         self._partition_bytes = num_bytes
@@ -233,7 +233,7 @@ class PartitionStore:
         return self._budget_bytes, self._partition_bytes
 
     def _heed_bounds(self) -> None:
-        """Gives back what partitions may not take any more; whoever holds `_sweeping` does so after letting go."""
+        """Releases what exceeds the bound of partitions; a holder of `_sweeping` does so after releasing it."""
         while not self._is_closed and self._heeded != self._bounds:
             if not self._sweeping.acquire(blocking=False):
                 # Who makes room for a partition looks at it.
@@ -249,7 +249,7 @@ class PartitionStore:
                 self._sweeping.release()
 
     def set_mode(self, mode: IndexMode) -> None:
-        """Where the index lives from now on; the change is made in the background, and searching goes on."""
+        """Sets where the index lives; the change happens in the background, while searches continue."""
         if mode != self._mode:
             self._mode = mode
             self._caretaker.wake()
@@ -282,7 +282,7 @@ class PartitionStore:
         }
 
     def _allot(self, snapshot: Snapshot) -> None:
-        """Gives the partitions what the budget leaves beside that which is there in any case."""
+        """Gives partitions the budget minus what is always in memory."""
         self._outline_lease.resize(snapshot.outline_bytes + self._coding.num_bytes)
         self._residency.budget_bytes = self._room_of_partitions(snapshot)
 
@@ -291,10 +291,10 @@ class PartitionStore:
         others = self._shards.open_bytes + snapshot.outline_bytes + self._coding.num_bytes
         return max(0, budget_bytes - others) if planned is None else planned
 
-    # --- looking after the files ---
+    # --- maintaining the files ---
 
     def maintain(self) -> None:
-        """Does everything that is due, now; nothing once it is closed.
+        """Does everything that is due, now; does nothing once the store is closed.
 
         Raises:
             OSError: A file cannot be written; nothing is lost, and it is tried again.

@@ -4,14 +4,14 @@ A partition is scanned by its codes where it has any, else exactly in int8; the 
 partitions are then scored again with their exact vectors, which are gathered from the disk. Loading a partition costs
 as much as many queries, so all queries of a batch share each load.
 
-A sweep of a library that memory is too small for takes seconds. Where one is interrupted, by an error or because others
-shall go first, what it has found stays: the same sweep goes on with the partitions that it has not seen.
+A sweep of a library larger than memory takes seconds. If it is interrupted, by an error or because others
+go first, its results are kept: the same sweep continues with the partitions that it has not seen.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,17 +31,17 @@ from engine.partitions.walk import Walk
 
 log = logging.getLogger(__name__)
 
-# Where so few rows are wanted they are looked at one by one: 3 MB of them, and 16 ms for a batch of 16 queries.
+# At most this many rows are looked at one by one: 3 MB of them, and 16 ms for a batch of 16 queries.
 _FEW_ROWS, _FEW_PAIRS = 4096, 65_536
-# Whoever was interrupted has not come again after so many others: what was found is let go.
+# An interrupted sweep that has not continued after this many others is forgotten.
 _MOST_BETWEEN = 64
-# A script lets a person by, whom the disk interrupts as well, while answers are looked for again beside both.
+# A script's sweep pauses for a user's, which the disk may interrupt as well, and looks for answers run alongside both.
 _MOST_INTERRUPTED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep found, and what it could not look at: damaged partitions' rows are not in `found`.
+    """The results of a sweep, and what it could not read: rows of damaged partitions are not in `found`.
 
     `is_resumed`: some of its loads were made before it was interrupted.
     """
@@ -55,16 +55,16 @@ class Swept:
 
 
 class SweepPaused(Exception):
-    """Others go first; the same sweep, begun again, goes on where it was."""
+    """Others go first; the same sweep, started again, continues where it was."""
 
 
 class SweepForsaken(SweepPaused):
-    """Nobody will begin it again: whoever is asked whether it should pause raises this."""
+    """Raised by `should_pause` when the sweep will not be started again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
-    """What a sweep is for: only the same can go on from what another has found."""
+    """The arguments of a sweep: only the same ones can continue from an interrupted sweep."""
 
     queries: Vectors
     limit: int
@@ -82,9 +82,9 @@ class _Asked:
 
 @dataclass(slots=True, eq=False)
 class _UnderWay:
-    """A sweep so far: what it looks at, what it has found, and the partitions that it has not seen.
+    """A sweep in progress: its snapshot, its results so far, and the partitions that it has not seen.
 
-    `num_since` others have come to their end since it was interrupted.
+    `num_since` other sweeps have ended since it was interrupted.
     """
 
     asked: _Asked
@@ -98,7 +98,7 @@ class _UnderWay:
     num_since: int = 0
 
     def suits(self, asked: _Asked, snapshot: Snapshot) -> bool:
-        """Whether it can go on for this: there are no other partitions than when it began."""
+        """Whether it can continue for this request: it is the same, and so are the partitions."""
         return self.is_of(snapshot) and self.asked.is_same(asked)
 
     def is_of(self, snapshot: Snapshot) -> bool:
@@ -107,7 +107,7 @@ class _UnderWay:
         return before.missing == now.missing and _files(before) == _files(now)
 
     def rest(self) -> None:
-        """Holds nothing of what changes meanwhile, until it goes on."""
+        """Releases everything that may change until it continues."""
         self.walk.forget_views()
         self.snapshot = replace(self.snapshot, open=())
         self.num_since = 0
@@ -121,12 +121,12 @@ def _files(snapshot: Snapshot) -> set[Partition]:
 
 
 class Sweeper:
-    """Carries sweeps out, one at a time; remembers the last ones that were interrupted."""
+    """Carries out sweeps, one at a time; remembers the last interrupted ones."""
 
     def __init__(self, kernel: NumpyKernel, prefetcher: Prefetcher, residency: Residency) -> None:
         self._kernel, self._prefetcher, self._residency = kernel, prefetcher, residency
         self._scanners = Scanners()
-        # The last one comes last.
+        # The latest one comes last.
         self._interrupted: list[_UnderWay] = []
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class Sweeper:
         self._scanners.close()
 
     def forget(self) -> None:
-        """No sweep goes on where one was interrupted."""
+        """Forgets interrupted sweeps."""
         self._interrupted.clear()
 
     def sweep(
@@ -149,7 +149,7 @@ class Sweeper:
     ) -> Swept:
         """The `limit` nearest rows for each of the (q, d) queries, best first.
 
-        A sweep that was interrupted goes on when the same is asked for and no partition has come or gone.
+        An interrupted sweep continues when it is requested again and the partitions are the same.
 
         Args:
             snapshot: Where to look.
@@ -161,8 +161,8 @@ class Sweeper:
                 None reads all. At 1 nothing is lost, and nothing is left out either: partitions in the order of
                 arrival are much alike. Measured on SQuAD's paragraphs, a quarter of 20 partitions resident: at 0.4
                 recall@10 is .995 and 2 % of the cold ones are left out, at 0.35 .96 and 7 %, at 0.3 .90 and 17 %.
-            max_loads: Reads at most so many cold partitions, the nearest to the queries; None for all.
-            should_pause: Asked after each partition that had to be read: one at least is, between two pauses.
+            max_loads: The most cold partitions to read, the nearest to the queries; None for all.
+            should_pause: Asked after each partition that was read: at least one is read between two pauses.
 
         Raises:
             SweepPaused: Others go first.
@@ -196,13 +196,13 @@ class Sweeper:
         )
 
     def _let_go_of_the_forsaken(self, snapshot: Snapshot) -> None:
-        """A sweep has come to its end: of those that were interrupted, not all come again, or can."""
+        """Forgets interrupted sweeps that cannot continue, or have not for long; called at the end of a sweep."""
         for one in self._interrupted:
             one.num_since += 1
         self._interrupted = [one for one in self._interrupted if one.num_since < _MOST_BETWEEN and one.is_of(snapshot)]
 
     def _begun(self, asked: _Asked, snapshot: Snapshot) -> _UnderWay:
-        """What it looks at; partitions of which few rows are wanted take no reading."""
+        """Starts a sweep; partitions of which few rows are wanted are not loaded."""
         queries, documents = asked.queries, asked.documents
         wanted = [part for sealed in snapshot.sealed if (part := sealed.wanted(documents)) is not None]
         self._residency.keep_only({sealed.partition for sealed in snapshot.sealed})
@@ -219,14 +219,14 @@ class Sweeper:
         return _UnderWay(asked, snapshot, walk, waiting, len(left_out))
 
     def _left_out(self, wanted: Sequence[Wanted], queries: Vectors, max_loads: int | None) -> list[Wanted]:
-        """The cold partitions beyond `max_loads`, those whose middle is nearest to a query first."""
+        """The cold partitions beyond `max_loads`, sorted by the distance of their centroids to the queries."""
         if max_loads is None:
             return []
         cold = [part for part in wanted if self._residency.slot_of(part.partition) is None]
         return sorted(cold, key=lambda part: -float((queries @ part.partition.centroid).max()))[max_loads:]
 
     def _found(self, sweep: _UnderWay, should_pause: Callable[[], bool]) -> list[list[Found]]:
-        """What is ranked. Damage that only shows then has those scanned again that were scanned beside it, no other."""
+        """The ranked results. If ranking finds damage, only the partitions affected by it are scanned again."""
         while True:
             self._walk_sealed(sweep, should_pause)
             found = sweep.walk.ranked()
@@ -236,45 +236,54 @@ class Sweeper:
 
     def _walk_sealed(self, sweep: _UnderWay, should_pause: Callable[[], bool]) -> None:
         """Scans resident partitions, then the others as they arrive."""
-        walk, wanted = sweep.walk, sweep.waiting
+        wanted = sweep.waiting
         slots = {part: slot for part in wanted if (slot := self._residency.slot_of(part.partition)) is not None}
-        # The least used first: its room is the first to be read into.
-        resident = sorted(slots, key=lambda part: self._residency.use_of(part.partition.number))
         cold = _Cold([part for part in wanted if part not in slots], self._residency, self._prefetcher)
         try:
-            cold.begin(needed=list(slots.values()))
-            _scan_codes(walk, [(part, slots[part]) for part in resident])
-            in_int8 = [part for part in resident if slots[part].codes is None]
-            sweep.has_seen([part for part in resident if part not in in_int8])
-            for place, part in enumerate(in_int8):
-                cold.begin(needed=[slots[other] for other in in_int8[place:]])
-                walk.scan_block(part, slots[part].block())
-                sweep.has_seen([part])
+            self._scan_resident(sweep, slots, cold)
             if not sweep.is_narrowed and len(sweep.asked.queries) == 1:
-                cold.pending = walk.likely(cold.pending, sweep.asked.cold_slack)
+                cold.pending = sweep.walk.likely(cold.pending, sweep.asked.cold_slack)
                 sweep.waiting, sweep.is_narrowed = cold.waiting, True
-            while (arrival := cold.next()) is not None:
-                part, slot = arrival
-                if slot is None:
-                    walk.damaged.append(part.partition)
-                else:
-                    cold.begin(needed=[slot])
-                    if slot.codes is None:
-                        walk.scan_block(part, slot.block())
-                    else:
-                        _scan_codes(walk, [(part, slot)])
-                sweep.has_seen([part])
-                if sweep.waiting and should_pause():
-                    raise SweepPaused
+            _scan_cold(sweep, cold, should_pause)
         finally:
             cold.cancel()
             self._residency.fit()
             sweep.num_loads += cold.num_loads
             sweep.has_lost_codes |= cold.has_lost_codes
 
+    def _scan_resident(self, sweep: _UnderWay, slots: Mapping[Wanted, Slot], cold: _Cold) -> None:
+        """Scans what is in memory, while the first cold partition is read as soon as there is room for it."""
+        # The least used first: its room is the first to be reused.
+        resident = sorted(slots, key=lambda part: self._residency.use_of(part.partition.number))
+        cold.begin(needed=list(slots.values()))
+        _scan_codes(sweep.walk, [(part, slots[part]) for part in resident])
+        in_int8 = [part for part in resident if slots[part].codes is None]
+        sweep.has_seen([part for part in resident if part not in in_int8])
+        for place, part in enumerate(in_int8):
+            cold.begin(needed=[slots[other] for other in in_int8[place:]])
+            sweep.walk.scan_block(part, slots[part].block())
+            sweep.has_seen([part])
+
+
+def _scan_cold(sweep: _UnderWay, cold: _Cold, should_pause: Callable[[], bool]) -> None:
+    """Scans partitions as they arrive, each while the next one is read. Raises SweepPaused."""
+    while (arrival := cold.next()) is not None:
+        part, slot = arrival
+        if slot is None:
+            sweep.walk.damaged.append(part.partition)
+        else:
+            cold.begin(needed=[slot])
+            if slot.codes is None:
+                sweep.walk.scan_block(part, slot.block())
+            else:
+                _scan_codes(sweep.walk, [(part, slot)])
+        sweep.has_seen([part])
+        if sweep.waiting and should_pause():
+            raise SweepPaused
+
 
 def _scan_codes(walk: Walk, resident: Sequence[tuple[Wanted, Slot]]) -> None:
-    """Scans those that have codes, all by one codebook at a time."""
+    """Scans the partitions that have codes, all of one codebook at a time."""
     by_book: dict[Codebook, list[tuple[Wanted, Codes]]] = {}
     for part, slot in resident:
         if slot.of_codes is not None and slot.codes is not None:
@@ -284,7 +293,7 @@ def _scan_codes(walk: Walk, resident: Sequence[tuple[Wanted, Slot]]) -> None:
 
 
 class _Cold:
-    """The partitions that are still to be read, of which one at most is being read."""
+    """The partitions that are still to be read, at most one of which is being read."""
 
     def __init__(self, pending: list[Wanted], residency: Residency, prefetcher: Prefetcher) -> None:
         self.pending, self.num_loads, self.has_lost_codes = pending, 0, False
@@ -293,11 +302,11 @@ class _Cold:
 
     @property
     def waiting(self) -> list[Wanted]:
-        """Those that have not arrived, the one that is being read as well; a list of the caller's own."""
+        """Those that have not arrived, including the one that is being read; a new list."""
         return [*([] if self._reading is None else self._reading[:1]), *self.pending]
 
     def begin(self, needed: Sequence[Slot], *, at_any_cost: bool = False) -> None:
-        """Begins to read the next one if there is room beside the slots that are `needed`."""
+        """Starts reading the next one if there is room in addition to the `needed` slots."""
         if self._reading is not None or not self.pending:
             return
         part = self.pending[0]
@@ -306,14 +315,14 @@ class _Cold:
         except (OSError, MemoryError):
             if at_any_cost:
                 raise
-            # What was read is scanned first, so that it need not be read again.
+            # The partition read before is scanned first, so that it need not be read again.
             return
         if slot is not None:
             del self.pending[0]
             self._reading = part, slot, self._prefetcher.read(slot.fill)
 
     def next(self) -> tuple[Wanted, Slot | None] | None:
-        """The next one, when it is there: with no slot where it could not be read. None when all have come."""
+        """Waits for the next one; its slot is None if it could not be read. None when all have arrived."""
         self.begin([], at_any_cost=True)
         if self._reading is None:
             return None
@@ -337,7 +346,7 @@ class _Cold:
         return self.next()
 
     def _read_rows_instead(self, part: Wanted, slot: Slot, error: CodesDamaged) -> None:
-        log.warning("Codes are made anew, and int8 rows searched until then: %s", error)
+        log.warning("Codes are rebuilt, and int8 rows searched until then: %s", error)
         self._residency.drop(slot)
         part.partition.codes, self.has_lost_codes = None, True
         self.pending.insert(0, part)

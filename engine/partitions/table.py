@@ -14,7 +14,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -39,25 +39,25 @@ __all__ = ["ChunkRow", "ChunkTable", "Hit"]
 log = logging.getLogger(__name__)
 
 # A row without an index costs each question about 0.1 ms, each commit costs the next one about 0.05 ms. Tidying up
-# writes all rows anew (3 KB and 45 µs each), so of a large table a fiftieth may be without an index, up to a bound.
+# rewrites all rows (3 KB and 45 µs each), so of a large table a fiftieth may be without an index, up to a bound.
 UNINDEXED_ROWS_LIMIT, MOST_UNINDEXED_ROWS, UNINDEXED_SHARE = 1000, 5000, 1 / 50
 COMMITS_LIMIT = 200
 # While a run goes on, which writes so much again and again, a table that grows to a million rows would be written
 # hundreds of times: then a tenth may be without an index, up to a bound of seconds, and commits may be smaller.
 MOST_UNINDEXED_ROWS_MEANWHILE, UNINDEXED_SHARE_MEANWHILE, LEAST_ROWS_OF_COMMITS = 20_000, 1 / 10, 20
 
-# What is dropped under a question's feet is read once more; each version may be a copy of all rows.
+# A query whose version is dropped is read once more; each version may be a copy of all rows.
 _KEEP_VERSIONS = timedelta(minutes=1)
 _KEEP_ALL_VERSIONS = timedelta(days=3650)
-# Files are written anew for what was removed, and again when the versions of before can be dropped; then not so soon,
+# Files are rewritten for what was removed, and again when the versions of before can be dropped; then not so soon,
 # and large ones once a day, for that writes gigabytes.
 _SECONDS_UNTIL_LET_GO = 600.0
 _SECONDS_BETWEEN_FORGETTING, _SECONDS_BETWEEN_FORGETTING_MANY, _MANY_ROWS = 3600.0, 24 * 3600.0, 200_000
-# Beside the table, while a person waits for what was removed to leave the disk; it outlives a kill.
+# A file next to the table while a user waits for removed text to leave the disk; it survives a kill.
 _SUFFIX_HURRIED = ".hurried"
-# What a version is made of.
+# The parts of a version.
 _FOLDERS = ("data", "_deletions", "_indices", "_versions")
-# Below, looking at every row takes no longer than asking an index.
+# Below this, scanning all rows is as fast as using an index.
 _MIN_ROWS_TO_INDEX = 10_000
 
 
@@ -65,14 +65,14 @@ T = TypeVar("T")
 
 
 class Follower(Protocol):
-    """Hears of every change once it is durable, on the thread that wrote, one after another; never raises."""
+    """Receives every change once it is durable, on the thread that wrote it, in order; must not raise."""
 
     def put(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None:
-        """The rows of each document are all there is of it."""
+        """The rows of these documents were replaced by the given ones."""
         ...
 
     def delete(self, document_ids: Collection[int]) -> None:
-        """These documents have no rows."""
+        """These documents have no rows any more."""
         ...
 
     def optimized(self) -> None:
@@ -81,7 +81,7 @@ class Follower(Protocol):
 
 
 class ChunkTable(TableReader):
-    """Chunks with their vectors and their word index. Made by `open`; `close` gives the memory back."""
+    """Chunks with their vectors and their word index. Created by `open`; `close` releases the memory."""
 
     def __init__(self, opened: OpenedTable, folder: Path, ledger: Ledger) -> None:
         cache_lease = ledger.take("index", "LanceDB's caches", "ram", 0)
@@ -100,7 +100,7 @@ class ChunkTable(TableReader):
         self._dead_rows = max(_dead_rows(self._table), int(self._has_files_of_before()))
         self._let_go_at: float | None = None
         self._clock, self._forgets_at = time.monotonic, -math.inf
-        # Of forgetting, the steps that a person waits for: files written anew, and old versions dropped.
+        # Of forgetting, the steps that a person waits for: files rewritten, and old versions dropped.
         self._hurried = self._files.with_suffix(_SUFFIX_HURRIED)
         self._steps_hurried = 2 if self._hurried.exists() else 0
         # When it was tidied up last.
@@ -110,7 +110,7 @@ class ChunkTable(TableReader):
 
     @classmethod
     def open(cls, folder: Path, dimensions: int, identity: str, settings: MemorySettings, ledger: Ledger) -> ChunkTable:
-        """The table in `folder`, made if it is not there.
+        """Opens the table in `folder`, which is created if it is missing.
 
         One of whose newest files some are lost is as it was before; `went_back_to_ns` says when that was. What cannot
         be opened at all is renamed, not deleted; `set_aside` lists it.
@@ -127,13 +127,13 @@ class ChunkTable(TableReader):
             return cls(open_table(folder, dimensions, identity, settings), folder, ledger)
 
     def close(self) -> None:
-        """Lets go of the table and its caches. A second call does nothing."""
+        """Closes the table and releases its caches. A second call does nothing."""
         super().close()
         with self._noting:
             self._disk_lease.release()
 
     def follow(self, follower: Follower) -> None:
-        """Tells `follower` of every change from now on."""
+        """Passes every change to `follower` from now on."""
         with self._writing:
             self._followers.append(follower)
 
@@ -143,11 +143,11 @@ class ChunkTable(TableReader):
     # --- writing ---------------------------------------------------------------------------------
 
     def put_document(self, document_id: int, rows: Sequence[ChunkRow]) -> None:
-        """Makes `rows` all there is of a document: one commit, so nobody ever sees half of it. Raises as below."""
+        """Replaces the rows of a document in one commit, so that no reader sees half of it. Raises as below."""
         self.put_documents({document_id: rows})
 
     def put_documents(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None:
-        """Makes the rows of each document all there is of it, all documents in one commit.
+        """Replaces the rows of several documents in one commit.
 
         Raises:
             DiskFull: Nothing was written.
@@ -173,7 +173,7 @@ class ChunkTable(TableReader):
                     follower.put(documents)
 
     def _committed(self, new: Any, of_documents: str) -> int:
-        """Makes these rows all there is of their documents; returns how many rows are dead by that.
+        """Replaces the rows of these documents; returns how many rows became dead.
 
         Replacing looks at every row of the table, so that what there is nothing of is added instead. That is asked at
         each try: who has heard of an error may have committed all the same, and nothing must be there twice.
@@ -191,7 +191,7 @@ class ChunkTable(TableReader):
         return int(result.num_deleted_rows + result.num_updated_rows)
 
     def delete_documents(self, document_ids: Collection[int]) -> None:
-        """Removes all rows of these documents, and looks that none is left.
+        """Removes all rows of these documents, and checks that none is left.
 
         Raises:
             DiskFull: Nothing was removed.
@@ -213,7 +213,7 @@ class ChunkTable(TableReader):
         if left:
             raise LibraryError(
                 f"{left} passages of removed documents are still in the index.",
-                "Please remove the documents again; if it happens again, restart Ragdoll.",
+                "Remove the documents again; if it happens again, restart Ragdoll.",
             )
 
     def _change(self, change: Callable[[], T]) -> T:
@@ -253,7 +253,7 @@ class ChunkTable(TableReader):
         self._tidy_up(is_thorough=False)
 
     def is_forgetting_due(self, can_spare: Callable[[], bool] = lambda: True) -> bool:
-        """Whether files hold what was removed, and it is time to write them anew, or to drop those of old versions.
+        """Whether files hold what was removed, and it is time to rewrite them, or to drop those of old versions.
 
         What no person waits for is not due where `can_spare` says that there is no power to spare.
         """
@@ -262,45 +262,49 @@ class ChunkTable(TableReader):
         return is_due and (self._steps_hurried > 0 or can_spare())
 
     def forget_soon(self) -> None:
-        """A person removes something: it leaves the disk as soon as there is time, whatever that costs."""
+        """Has removed rows deleted from the disk as soon as possible, at any cost, because a user removed them."""
         self._steps_hurried, self._forgets_at = 2, -math.inf
         try:
             write_durably(self._hurried, ())
         except OSError as error:
             log.info("that what is removed leaves the disk soon holds for this run only: %s", error)
 
-    def forget_removed(self) -> None:
+    def forget_removed(self) -> bool:
         """Tidies up so that no file holds removed rows, once the versions of the last minutes are dropped as well.
 
         For that it has to be called again, when it is due. Files of a million rows keep up to a tenth. Raises as
         `optimize`.
+
+        Returns:
+            Whether a person waited for it, and all steps that are hurried for that are done.
         """
-        has_let_go = self._let_go_at is not None
+        has_let_go, is_awaited = self._let_go_at is not None, self._steps_hurried > 0
         self._forgets_at = self._clock() + _SECONDS_UNTIL_LET_GO
         self._tidy_up(is_thorough=True)
         if self._is_closed:
-            return
+            return False
         self._hurry(max(0, self._steps_hurried - 1))
         if has_let_go and not self._steps_hurried:
             is_many = self._num_rows >= _MANY_ROWS
             seconds = _SECONDS_BETWEEN_FORGETTING_MANY if is_many else _SECONDS_BETWEEN_FORGETTING
             self._forgets_at = self._clock() + seconds
+        return is_awaited and not self._steps_hurried
 
     def _hurry(self, num_steps: int) -> None:
-        """So many steps more; without any, nobody waits at the next start either."""
+        """Notes how many steps are left; with none, the next start need not continue them."""
         self._steps_hurried = num_steps
         if not num_steps:
             with suppress(OSError):
                 self._hurried.unlink(missing_ok=True)
 
     def _has_files_of_before(self) -> bool:
-        """Whether there may be rows on the disk that only old versions have."""
+        """Whether there may be rows on the disk that only old versions contain."""
         statistics: Any = self._table.stats()
         num_files = sum(1 for _ in self._files.glob("data/*"))
         return num_files > statistics["fragment_stats"]["num_fragments"] or any(self._files.glob("_deletions/*"))
 
     def _are_versions_old(self, now: float) -> bool:
-        """Whether those that hold removed rows can be dropped."""
+        """Whether the versions with removed rows can be dropped."""
         return self._let_go_at is not None and now - self._let_go_at >= _KEEP_VERSIONS.total_seconds()
 
     def _tidy_up(self, *, is_thorough: bool) -> None:
@@ -341,7 +345,7 @@ class ChunkTable(TableReader):
             self._let_go_at = None
         self._num_rows, self._dead_rows = self._table.count_rows(), _dead_rows(self._table)
         if not self._dead_rows and self._let_go_at is None:
-            # Another clean-up than that which somebody waits for may have been the last that was needed.
+            # Another clean-up than that which a user waits for may have been the last that was needed.
             self._hurry(0)
 
     def _make_room_to_join(self) -> None:
@@ -401,20 +405,40 @@ class ChunkTable(TableReader):
 
     def forget_loss(self) -> None:
         """The catalogue misses now what was lost; until then each start tells of it. Raises LibraryError."""
-        from engine.partitions.mending import forget_loss
+        from engine.partitions.recovery import forget_loss
 
         if self.went_back_to_ns is not None:
             with reported("The index could not be written"):
                 forget_loss(self._files)
             self.went_back_to_ns = None
 
+    def rows_set_aside(self, wanted: Mapping[int, int]) -> Iterator[dict[int, list[ChunkRow]]]:
+        """Whole documents that can be read of tables that were set aside, some at a time, to be put here again.
+
+        `wanted` are those that are looked for, and how many rows each has.
+        """
+        from engine.partitions.salvage import salvaged
+        from engine.partitions.schema import IDENTITY_KEY, VECTOR_COLUMN
+
+        schema, left = self._table.schema, dict(wanted)
+        identity, dimensions = schema.metadata[IDENTITY_KEY].decode(), schema.field(VECTOR_COLUMN).type.list_size
+        # The newest first.
+        for folder in sorted(self._set_aside_folders(), key=lambda folder: folder.name, reverse=True):
+            for documents in salvaged(folder, dimensions, identity, left) if left else ():
+                for document_id in documents:
+                    del left[document_id]
+                yield documents
+
+    def _set_aside_folders(self) -> list[Path]:
+        return [*self._folder.glob(f"{self._table.name}.broken-*")]
+
     def drop_set_aside(self) -> None:
         """Deletes what was set aside, now or at an earlier start: what was in it has been written again."""
-        for folder in self._folder.glob(f"{self._table.name}.broken-*"):
+        for folder in self._set_aside_folders():
             shutil.rmtree(folder, ignore_errors=True)
 
     def index_vectors(self) -> None:
-        """Makes the vector index, unless it is there or the rows are so few that looking at each is as fast.
+        """Creates the vector index, unless it exists or there are so few rows that scanning all is as fast.
 
         Writing goes on meanwhile, for it takes about a minute for a million rows. From then on `optimize` keeps it.
 
@@ -437,7 +461,7 @@ class ChunkTable(TableReader):
                 self._new_files.sync()
 
     def drop_vector_index(self) -> None:
-        """Removes the vector index if there is one, so that nothing has to keep it. Raises LibraryError."""
+        """Removes the vector index if there is one, so that it need not be maintained. Raises LibraryError."""
         from engine.partitions.schema import VECTOR_COLUMN
 
         with self._writing, reported("The index of the vectors could not be removed"):

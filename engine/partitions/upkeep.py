@@ -28,18 +28,18 @@ _RETRY_SECONDS = 60.0
 
 
 class Upkeep:
-    """Does to the files what is due. One at a time: either its own thread, or whoever calls."""
+    """Carries out the due work on files. Used by one thread at a time: its own, or the caller's."""
 
     def __init__(
         self, shards: Shards, rows: Rows, folder: Path, origin: Origin, quantize: Quantize, ledger: Ledger
     ) -> None:
         self._shards, self._rows, self._folder, self._origin = shards, rows, folder, origin
         self._quantize, self._ledger = quantize, ledger
-        # Files that were replaced are still open somewhere, and the system keeps them until they are not.
+        # Replaced files that are still open, which the system keeps until they are closed.
         self.has_leftovers = False
 
     def carry_out(self, stop: threading.Event) -> int:
-        """Does all that is due, or as much as can be done before `stop`; returns how many files changed.
+        """Does all due work, or as much as possible before `stop`; returns how many files changed.
 
         Raises:
             OSError: A file cannot be written; all is as before, and what is done stays.
@@ -50,7 +50,7 @@ class Upkeep:
         return done
 
     def drop_unused(self) -> None:
-        """Deletes files that are of no shard. Raises OSError."""
+        """Deletes files that belong to no shard. Raises OSError."""
         kept = {sealed.partition.path for sealed in self._shards.snapshot().sealed}
         self.has_leftovers = not drop_others(self._folder, kept)
 
@@ -70,7 +70,7 @@ class Upkeep:
         try:
             partition = self._written(draft)
         except PartitionDamaged as error:
-            log.warning("A partition is written anew: %s", error)
+            log.warning("A partition is rewritten: %s", error)
             self._shards.abandon(draft)
             if draft.partition is not None:
                 self._shards.mark_missing([draft.partition])
@@ -82,7 +82,7 @@ class Upkeep:
         return 1
 
     def _written(self, draft: Draft) -> Partition | None:
-        """The new file of a shard; none when it has no rows any more."""
+        """Writes the new file of a shard; None if it has no rows any more."""
         number, version = draft.due.number, self._rows.version
         rows = self._gathered(draft)
         if not len(rows):
@@ -96,7 +96,7 @@ class Upkeep:
         return self._opened(path)
 
     def _opened(self, path: Path) -> Partition:
-        """A file just written. That it cannot be used is no reason to write it anew at once, and then again."""
+        """A file just written. That it cannot be used is no reason to rewrite it at once, and then again."""
         try:
             return Partition.open(path, self._origin)
         except (PartitionDamaged, OSError) as error:
@@ -117,7 +117,7 @@ class Upkeep:
 
 
 class Caretaker:
-    """The thread: wakes when told that something may be due, and now and then where something failed."""
+    """The thread: wakes when work may be due, and regularly after a failure."""
 
     def __init__(self, work: Callable[[threading.Event], bool]) -> None:
         """Prepares the thread.
@@ -133,11 +133,11 @@ class Caretaker:
         self._thread.start()
 
     def wake(self) -> None:
-        """Something may be due."""
+        """Wakes the thread, because work may be due."""
         self._woken.set()
 
     def stop(self) -> None:
-        """Ends the thread after the file it is at. A second call does nothing."""
+        """Ends the thread after the current file. A second call does nothing."""
         self._stopping.set()
         self._woken.set()
         if self._thread.is_alive():

@@ -1,4 +1,4 @@
-"""A walk: one sweep's queries on their way through rows of every kind, and what they have found so far."""
+"""A walk: the queries of one sweep, scanning rows of every kind, and the candidates found so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a partition: it is laid out in memory first, so that the CRC of each section can stand in the header."""
+"""Writing a partition: it is laid out in memory first, so that the header can contain each section's CRC."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What window and engine say to each other: every message, declared once, by subject.
+"""The protocol between window and engine: every message, declared once, by subject.
 
-Commands beside the window speak it, too. The engine opens with `Ready`; whoever reads another `protocol_version` there
-refuses to go on. How a message
-travels is told in `engine/wire.py`. Nothing heavy is imported here: both processes live on this package.
+Commands that run alongside the window use it as well. The engine's first message is `Ready`; a client that reads an
+unknown `protocol_version` there disconnects. `engine/wire.py` says how messages are encoded. Nothing heavy is imported
+here: both processes import this package.
 
 To add a request: declare its params and result as `Message`s and a `Method`, and name it in REQUESTS.
 To add a notification: declare a `Notice` subclass with its `method` in `notices.py`; it registers itself.
@@ -100,6 +100,11 @@ from engine.protocol.models import (
     MODELS_LOOK_UP,
     MODELS_UNLOAD,
     MODELS_USE,
+    RERANKERS,
+    RERANKERS_CANCEL_GETTING,
+    RERANKERS_DELETE,
+    RERANKERS_DISCARD_PART,
+    RERANKERS_GET,
     CatalogueEntry,
     CatalogueReply,
     Decision,
@@ -108,14 +113,17 @@ from engine.protocol.models import (
     EmbeddersReply,
     FoundModel,
     FoundModels,
-    HubEmbedder,
     HubFiles,
+    HubFolder,
+    HubFolderEntry,
     HubModel,
     MemoryReply,
     ModelEntry,
     ModelFile,
     ModelsReply,
     PressureLevel,
+    RerankerEntry,
+    RerankersReply,
     TierSnapshot,
 )
 from engine.protocol.notices import (
@@ -143,6 +151,7 @@ from engine.protocol.notices import (
     Phase,
     Problem,
     Ready,
+    RerankerDownloads,
     ServerChanged,
     SettingsChanged,
     Timings,
@@ -220,6 +229,11 @@ __all__ = [
     "REMOVE",
     "RENAME_COLLECTION",
     "REQUESTS",
+    "RERANKERS",
+    "RERANKERS_CANCEL_GETTING",
+    "RERANKERS_DELETE",
+    "RERANKERS_DISCARD_PART",
+    "RERANKERS_GET",
     "RESCAN",
     "RESCAN_AND_WAIT",
     "RESUME",
@@ -269,8 +283,9 @@ __all__ = [
     "Folder",
     "FoundModel",
     "FoundModels",
-    "HubEmbedder",
     "HubFiles",
+    "HubFolder",
+    "HubFolderEntry",
     "HubModel",
     "HubRepositories",
     "HubRepository",
@@ -319,6 +334,9 @@ __all__ = [
     "Refresh",
     "Removed",
     "RenameCollection",
+    "RerankerDownloads",
+    "RerankerEntry",
+    "RerankersReply",
     "SamplingParams",
     "Scope",
     "Search",
@@ -355,5 +373,6 @@ REQUESTS: dict[str, Method[Any, Any]] = {
         MODELS_GET, MODELS_CANCEL_GETTING, MODELS_DISCARD_PART,
         MEMORY,
         EMBEDDERS, EMBEDDERS_GET, EMBEDDERS_CANCEL_GETTING, EMBEDDERS_DISCARD_PART, EMBEDDERS_DELETE,
+        RERANKERS, RERANKERS_GET, RERANKERS_CANCEL_GETTING, RERANKERS_DISCARD_PART, RERANKERS_DELETE,
     )
 }  # fmt: skip

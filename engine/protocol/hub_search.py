@@ -1,4 +1,4 @@
-"""Requests that search the hub by words, which is done only when somebody says so."""
+"""Requests that search the hub by words, which happens only when the user asks for it."""
 
 from __future__ import annotations
 

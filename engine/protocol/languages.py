@@ -1,4 +1,4 @@
-"""The request that tells whether a library is found by its meaning, in the language that its texts are in."""
+"""The request that reports whether the embedding model knows the language of the library's texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests about the library: what is linked and read, how each document stands, and a page to look at."""
+"""Requests about the library: what is linked and indexed, the state of each document, and a page to view."""
 
 from __future__ import annotations
 

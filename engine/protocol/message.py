@@ -1,4 +1,4 @@
-"""What every message is: frozen, lenient towards fields of a newer version; and what a request is made of."""
+"""The base of all messages: frozen, and tolerant of fields of a newer version; and what a request consists of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests about models and memory: what can answer, what does, and who holds which bytes."""
+"""Requests about models and memory: which can answer, which does, and who holds which bytes."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ class HubModel(Message):
     source: str
 
 
-class EmbedderEntry(Message):
-    """An embedding model that can be got, or was: it will be in the folder `path`, which the settings name to use it.
+class HubFolderEntry(Message):
+    """A model of a whole folder that can be got, or was: it will be in the folder `path`, by which settings name it.
 
-    Of one that is in no catalogue little is known: texts are "", figures 0, and `is_multilingual` is None.
-    `num_bytes` is about what is fetched. `deletable_bytes` come free if it is deleted, which one in use cannot be, nor
-    one that lies elsewhere: of those it is 0.
+    Of one that is in no catalogue little is known: texts are "", figures 0. `num_bytes` is about what is fetched.
+    `deletable_bytes` come free if it is deleted, which one in use cannot be, nor one that lies elsewhere: of those it
+    is 0.
     """
 
     source: str
@@ -112,11 +112,16 @@ class EmbedderEntry(Message):
     path: PathText
     good_for: str = ""
     licence: str = ""
-    dimensions: int = 0
     num_bytes: int = 0
-    is_multilingual: bool | None = None
     download: Download
     deletable_bytes: int = 0
+
+
+class EmbedderEntry(HubFolderEntry):
+    """An embedding model. `is_multilingual` is None where that is not known."""
+
+    dimensions: int = 0
+    is_multilingual: bool | None = None
 
 
 class EmbeddersReply(Message):
@@ -125,7 +130,26 @@ class EmbeddersReply(Message):
     embedders: tuple[EmbedderEntry, ...]
 
 
-class HubEmbedder(Message):
+class RerankerEntry(HubFolderEntry):
+    """A reranker: it reads the best passages beside the question. `languages` are those that it reads, in words."""
+
+    languages: str = ""
+
+
+class RerankersReply(Message):
+    """Those of the catalogue, and behind them others that are here or on their way.
+
+    `num_read` passages of a search are read with the one in use. Of that one, `seconds` tells how long the last of them
+    took (0: none was read yet), and `problem` why passages come as they were found; "" where they do not.
+    """
+
+    rerankers: tuple[RerankerEntry, ...]
+    num_read: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+
+
+class HubFolder(Message):
     """A repository of the hub: OWNER/NAME, its link, or a name of the catalogue."""
 
     source: str
@@ -222,8 +246,13 @@ MODELS_GET = Method("models.get", HubModel, Nothing, is_repeatable=True)
 MODELS_DISCARD_PART = Method("models.discard_part", HubModel, Nothing, is_repeatable=True)
 MODELS_CANCEL_GETTING = Method("models.cancel_getting", HubModel, Nothing)
 EMBEDDERS = Method("embedders.list", Nothing, EmbeddersReply)
-EMBEDDERS_GET = Method("embedders.get", HubEmbedder, Nothing, is_repeatable=True)
-EMBEDDERS_DELETE = Method("embedders.delete", HubEmbedder, Nothing)
-EMBEDDERS_DISCARD_PART = Method("embedders.discard_part", HubEmbedder, Nothing, is_repeatable=True)
-EMBEDDERS_CANCEL_GETTING = Method("embedders.cancel_getting", HubEmbedder, Nothing)
+EMBEDDERS_GET = Method("embedders.get", HubFolder, Nothing, is_repeatable=True)
+EMBEDDERS_DELETE = Method("embedders.delete", HubFolder, Nothing)
+EMBEDDERS_DISCARD_PART = Method("embedders.discard_part", HubFolder, Nothing, is_repeatable=True)
+EMBEDDERS_CANCEL_GETTING = Method("embedders.cancel_getting", HubFolder, Nothing)
+RERANKERS = Method("rerankers.list", Nothing, RerankersReply)
+RERANKERS_GET = Method("rerankers.get", HubFolder, Nothing, is_repeatable=True)
+RERANKERS_DELETE = Method("rerankers.delete", HubFolder, Nothing)
+RERANKERS_DISCARD_PART = Method("rerankers.discard_part", HubFolder, Nothing, is_repeatable=True)
+RERANKERS_CANCEL_GETTING = Method("rerankers.cancel_getting", HubFolder, Nothing)
 MEMORY = Method("memory.get", Nothing, MemoryReply)

@@ -1,4 +1,4 @@
-"""Notifications: what the engine says unasked. A subclass of `Notice` with a `method` registers itself."""
+"""Notifications: messages that the engine sends unrequested. A `Notice` subclass with a `method` registers itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.protocol.models import MemoryReply
 
 
 class Notice(Message):
-    """Base of notifications; `coalesces` marks the ones of which only the newest matters."""
+    """Base of notifications; `coalesces`: only the newest one matters."""
 
     method: ClassVar[str]
     coalesces: ClassVar[bool] = False
@@ -34,7 +34,7 @@ class Phase(Notice):
 
 
 class Measuring(Notice):
-    """The loaded model is being measured while nobody asks: so many points are done; 0 of 0 ends it."""
+    """The loaded model is being measured while the engine is idle: `done` of `total` points; 0 of 0 ends it."""
 
     method: ClassVar[str] = "measuring"
     coalesces: ClassVar[bool] = True
@@ -49,21 +49,21 @@ class Log(Notice):
 
 
 class Problem(Notice):
-    """Something that people had better know, in a sentence; the engine works on."""
+    """A problem that the user should know about, in a sentence; the engine continues."""
 
     method: ClassVar[str] = "problem"
     sentence: str
 
 
 class SettingsChanged(Notice):
-    """The settings are others than before, as where a command beside the window changed them."""
+    """The settings were changed, for example by a command while the window is open."""
 
     method: ClassVar[str] = "settings.changed"
     coalesces: ClassVar[bool] = True
 
 
 class ServerChanged(Notice):
-    """Other applications can ask at another address from now on, or at none; fields as in `ServerState`."""
+    """The address of the HTTP API changed, or the API is off; fields as in `ServerState`."""
 
     method: ClassVar[str] = "server"
     coalesces: ClassVar[bool] = True
@@ -74,7 +74,7 @@ class ServerChanged(Notice):
 class IndexProgress(Notice):
     """Where the indexing job stands. ETA and rate are None until they are known.
 
-    `gives_way`: it is slow because somebody waits for an answer.
+    `gives_way`: it is slowed down because a user waits for an answer.
     """
 
     method: ClassVar[str] = "index.progress"
@@ -88,14 +88,13 @@ class IndexProgress(Notice):
     is_paused: bool = False
     bytes_done: int = 0
     bytes_total: int = 0
-    documents_per_second: float | None = None
     gives_way: bool = False
 
 
 class IndexFinished(Notice):
-    """The job is over (also when it was cancelled); what it did in figures.
+    """The job has ended (or was cancelled); what it did, in figures.
 
-    `skipped` and `failed` name the first files by path; `num_more` are those that they leave out.
+    `skipped` and `failed` list the first files by path; `num_more` counts the files that they omit.
     """
 
     method: ClassVar[str] = "index.finished"
@@ -120,7 +119,7 @@ class IndexFailed(Notice):
 
 
 class LibraryChanged(Notice):
-    """Documents were added, changed or removed: lists should be asked for again."""
+    """Documents were added, changed or removed: lists should be requested again."""
 
     method: ClassVar[str] = "library.changed"
     coalesces: ClassVar[bool] = True
@@ -136,7 +135,7 @@ class AnswerState(Notice):
 
 
 class AnswerFound(Notice):
-    """The passages and the reader's quotes, before the model has said a word."""
+    """The passages and the reader's quotes, before the model has written anything."""
 
     method: ClassVar[str] = "answer.found"
     question_id: str
@@ -154,7 +153,7 @@ class AnswerTokens(Notice):
 
 
 class AnswerThoughts(Notice):
-    """The next piece of what a model thinks before it answers: none of its text, and told before that."""
+    """The next piece of a model's reasoning, which precedes the answer and is not part of it."""
 
     method: ClassVar[str] = "answer.thoughts"
     question_id: str
@@ -162,10 +161,10 @@ class AnswerThoughts(Notice):
 
 
 class AnswerRefreshed(Notice):
-    """The answer goes on from more passages: the ones of `answer.found`, those that came since, and now these.
+    """The answer continues with more passages: those of `answer.found`, those added since, and now these.
 
-    It comes between two `answer.tokens`, where `refresh.offset` characters were told; the finished answer says it
-    again in `refreshes`. `retrieval_s` is what finding them took, of which `hidden_s` did not hold up the text.
+    It is sent between two `answer.tokens`, after `refresh.offset` characters; the finished answer repeats it in
+    `refreshes`. Finding the passages took `retrieval_s`, of which `hidden_s` did not delay the text.
     """
 
     method: ClassVar[str] = "answer.refreshed"
@@ -177,9 +176,9 @@ class AnswerRefreshed(Notice):
 
 
 class AnswerRecalled(Notice):
-    """The answer cites passages of earlier turns that were not found for it again: they go behind those told before.
+    """The answer cites passages of earlier turns that were not found for it: they follow those sent before.
 
-    It comes before the `answer.tokens` in which they are cited.
+    It is sent before the `answer.tokens` that cite them.
     """
 
     method: ClassVar[str] = "answer.recalled"
@@ -188,7 +187,7 @@ class AnswerRecalled(Notice):
 
 
 class Timings(Message):
-    """A question's life in seconds since it was asked, and its tokens (see engine/metrics.py)."""
+    """When a question reached each stage, in seconds since it was asked, and its tokens (see engine/metrics.py)."""
 
     queued_s: float
     retrieval_s: float
@@ -216,7 +215,7 @@ class AnswerFinished(Notice):
 
 
 class AnswerCancelled(Notice):
-    """`segments` are for the next transcript, as those of a finished answer; none where nothing was written."""
+    """`segments` are for the next transcript, like those of a finished answer; () if nothing was written."""
 
     method: ClassVar[str] = "answer.cancelled"
     question_id: str
@@ -232,7 +231,7 @@ class AnswerFailed(Notice):
 
 
 class ModelState(Notice):
-    """The model picker's truth: at most one model is loaded."""
+    """The state of the chosen model, as the model picker shows it: at most one is loaded."""
 
     method: ClassVar[str] = "model.state"
     state: Literal["none", "loading", "loaded", "failed"]
@@ -243,7 +242,7 @@ class ModelState(Notice):
 
 
 class ModelDownloads(Notice):
-    """How all models stand that were to be got since the engine's start; only the newest matters."""
+    """The state of all model downloads since the engine started."""
 
     method: ClassVar[str] = "models.downloads"
     coalesces: ClassVar[bool] = True
@@ -251,15 +250,23 @@ class ModelDownloads(Notice):
 
 
 class EmbedderDownloads(Notice):
-    """How all embedding models stand that were to be got since the engine's start; only the newest matters."""
+    """The state of all downloads of embedding models since the engine started."""
 
     method: ClassVar[str] = "embedders.downloads"
     coalesces: ClassVar[bool] = True
     downloads: tuple[Download, ...]
 
 
+class RerankerDownloads(Notice):
+    """The state of all downloads of rerankers since the engine started."""
+
+    method: ClassVar[str] = "rerankers.downloads"
+    coalesces: ClassVar[bool] = True
+    downloads: tuple[Download, ...]
+
+
 class MemorySnapshot(Notice):
-    """At most ten a second; only the newest matters."""
+    """The memory plan and who holds what; sent at most ten times a second."""
 
     method: ClassVar[str] = "memory.snapshot"
     coalesces: ClassVar[bool] = True

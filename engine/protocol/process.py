@@ -1,4 +1,4 @@
-"""Requests to the engine as a process: is it there, what are its settings, and that it end."""
+"""Requests to the engine as a process: ping, settings, and shutdown."""
 
 from __future__ import annotations
 

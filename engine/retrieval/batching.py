@@ -13,7 +13,7 @@ FELT_SECONDS = 0.25
 
 
 class SweepCosts:
-    """What sweeps cost; told by the index on the thread that searches, read by whoever shows it."""
+    """What sweeps cost; told by the index on the thread that searches, read by the thread that shows it."""
 
     def __init__(self, known: CostModel | None = None) -> None:
         """`known` is what was learnt before the last restart."""

@@ -1,4 +1,4 @@
-"""Confining: which documents a query may find, by what the user chose and by what the question itself says."""
+"""Filtering: which documents a query may find, by the user's filters and by the question's own words."""
 
 from __future__ import annotations
 
@@ -12,30 +12,34 @@ from typing import Protocol
 from engine.catalog.scopes import Extent, Located, Named
 from engine.core import Filters
 from engine.retrieval.names import MAX_FILES
-from engine.retrieval.query import NOWHERE_SAID, Place, Query
+from engine.retrieval.query import ANYWHERE, NOWHERE_SAID, Place, Query
 from engine.retrieval.recognise import Recognised, recognise
 
 
 class KnownDocuments(Protocol):
-    """What search asks of the catalogue."""
+    """What search needs of the catalogue."""
 
     def located(self, document_ids: Iterable[int]) -> Mapping[int, Located]:
-        """Where documents lie, by id; ids it does not know are left out."""
+        """The paths of documents by id; unknown ids are left out."""
         ...
 
     def ids_in_scope(self, collection: str | None, filters: Filters) -> frozenset[int] | None:
-        """The documents that these leave, None for all. Raises NothingThere when there is no such collection."""
+        """The documents that match, None for all. Raises NothingThere when there is no such collection."""
         ...
 
     def extent(self, collection: str | None, filters: Filters) -> Extent:
-        """How many files and chunks these leave."""
+        """How many files and chunks match."""
         ...
 
     def only_document(self, collection: str | None, filters: Filters) -> int | None:
-        """The one document that these leave; None where they leave more, or none."""
+        """The only document that matches; None if there are several, or none."""
         ...
 
     def collection_names(self) -> tuple[str, ...]: ...
+
+    def require_collection(self, name: str) -> str:
+        """The present name of a collection by its present or former name. Raises NothingThere when there is none."""
+        ...
 
     def paths_named(self, names: Collection[str]) -> Named:
         """Files and folders called one of `names`."""
@@ -44,7 +48,7 @@ class KnownDocuments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What a query is confined to: `document_ids` None means nothing. `text` is what is left to search for.
+    """The filters of a query: `document_ids` None means no limit. `text` is what is left to search for.
 
     `together` is that of a follow-up with the questions before it, "" where there are none.
     `recognised` says for people what was read out of the question's own words and is in force, `given_up` what was
@@ -65,12 +69,12 @@ class Confinement:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What people are told of the filters in the question's own words."""
+        """The description for users of the filters found in the question's own words."""
         without = searched_without(self.given_up) if self.given_up else ""
         return (*self.recognised, *filter(None, (without, self.outside)))
 
     def wider(self, query: Query, documents: KnownDocuments) -> Confinement:
-        """The same without what may have been misread, or else without all that was: nothing was found there."""
+        """The same without filters that may have been misread, or without all of them, because nothing was found."""
         place = self.surely if self.surely.recognised != self.recognised else Place(query.collection, query.filters)
         lost = (told for told in self.recognised if told not in place.recognised)
         confinement = _looked_up(query.text, place.collection, place.filters, documents)
@@ -85,18 +89,18 @@ class Confinement:
 
 
 def searched_without(recognised: Sequence[str]) -> str:
-    """Tells people that what was read out of the question had nothing to say to it."""
+    """A sentence for users: nothing was found with the filters of the question's words."""
     return f"nothing was found with “{', '.join(recognised)}”, so it was searched without that"
 
 
 def confined(query: Query, documents: KnownDocuments, reads_filters: bool) -> Confinement:
-    """What a query is confined to; its own words are read when `reads_filters` and the query itself allow it.
+    """The filters of a query; those in its own words are used if `reads_filters` and the query itself allow it.
 
-    A follow-up that names nothing itself may stay in what the questions before it named, unless nothing is found there.
+    A follow-up that names no files may keep those that earlier questions named, unless nothing is found there.
 
     Raises:
         NothingThere: There is no such collection.
-        BadRequest: A date is none.
+        BadRequest: A date is invalid.
     """
     if not query.together:
         return _confined(query, query.text, documents, reads_filters, query.questions)
@@ -111,16 +115,18 @@ def confined(query: Query, documents: KnownDocuments, reads_filters: bool) -> Co
 def _confined(
     query: Query, words: str, documents: KnownDocuments, reads_filters: bool, questions: str = ""
 ) -> Confinement:
-    """Confined by `words`, or by the `questions` in them alone."""
+    """The filters found in `words`, or only in the `questions` of them."""
     if not (reads_filters and query.filters.reads_question):
         return _looked_up(words, query.collection, query.filters, documents)
     read = partial(recognise, collections=documents.collection_names(), today=date.today())
     within: Callable[[Collection[str]], Named] = partial(_named_within, query, documents)
     found, outside = read(questions or words, find_paths=within), ""
+    if not _narrows(query, found.collection, documents):
+        found = replace(found, collection=None)
     if query.filters.paths:
         outside = _outside(read(questions or words, find_paths=documents.paths_named), found, query.filters.paths)
     if outside:
-        # Half of what was named would answer another question.
+        # With only some of the named files, another question would be answered.
         found = replace(found, paths=())
     place = _combined(query, found)
     text = (read(words, find_paths=within) if questions else found).text if place.recognised else words
@@ -129,13 +135,14 @@ def _confined(
 
 
 def _named_within(query: Query, documents: KnownDocuments, names: Collection[str]) -> Named:
-    """Files and folders called so: of what the user chose, where that has any."""
+    """Files and folders of that name: within the user's filters, if there are any."""
     named = documents.paths_named(names)
     if query.filters.paths:
         lies_within = partial(_lies_within, chosen=query.filters.paths)
         return Named(frozenset(filter(lies_within, named.files)), frozenset(filter(lies_within, named.folders)))
-    if query.collection is not None and 1 < len(named.files) <= MAX_FILES:
-        ids = documents.ids_in_scope(query.collection, Filters(paths=tuple(named.files)))
+    collection, several = query.collection, query.filters.collections
+    if (collection is not None or several) and 1 < len(named.files) <= MAX_FILES:
+        ids = documents.ids_in_scope(collection, Filters(paths=tuple(named.files), collections=several))
         files = named.files.intersection(one.path for one in documents.located(ids or ()).values())
         return replace(named, files=files or named.files)
     return named
@@ -161,7 +168,8 @@ def _stem(path: str) -> str:
 
 def _looked_up(text: str, collection: str | None, filters: Filters, documents: KnownDocuments) -> Confinement:
     ids = documents.ids_in_scope(collection, filters)
-    collection = collection if ids is not None else None
+    if ids is None:
+        collection, filters = None, ANYWHERE
     extent = documents.extent(collection, filters)
     only = documents.only_document(collection, filters) if extent.files == 1 else None
     return Confinement(text, ids, extent, only_document=only)
@@ -170,12 +178,12 @@ def _looked_up(text: str, collection: str | None, filters: Filters, documents: K
 def _combined(query: Query, found: Recognised) -> Place:
     """What the user chose goes before what the question says; fields that the user left open take that.
 
-    Of several files that were chosen a question may name some.
+    Of several files that were chosen a question may name some, and of several collections one.
     """
     filters, told = query.filters, list[str]()
     collection = query.collection
     if found.collection is not None and collection is None:
-        collection = found.collection
+        collection, filters = found.collection, replace(filters, collections=())
         told.append(f"only the collection “{collection}”")
     if found.paths and set(found.paths) != set(filters.paths):
         filters = replace(filters, paths=found.paths)
@@ -189,6 +197,14 @@ def _combined(query: Query, found: Recognised) -> Place:
     return Place(collection, filters, tuple(told))
 
 
+def _narrows(query: Query, named: str | None, documents: KnownDocuments) -> bool:
+    """Whether a collection that the question names is less than what the user chose, and lies in it."""
+    if named is None or query.collection is not None:
+        return False
+    chosen = set(map(documents.require_collection, query.filters.collections))
+    return not chosen or (named in chosen and len(chosen) > 1)
+
+
 def _lies_within(path: str, chosen: Sequence[str]) -> bool:
-    """Whether it is or lies in what was chosen."""
+    """Whether a path is, or is below, one of the chosen paths."""
     return path in chosen or path.startswith(tuple(one.rstrip("/") + "/" for one in chosen))

@@ -1,4 +1,4 @@
-"""What a sweep of the index costs, learnt while it runs: seconds = fixed + load · partitions read + query · queries.
+"""The cost of a sweep of the index, learnt while running: seconds = fixed + load · partitions read + query · queries.
 
 One partition read from disk costs as much as many queries, so queries that wait gain from going together; how much,
 this model says for the machine it runs on. Recursive least squares with forgetting; pure.

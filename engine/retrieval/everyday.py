@@ -1,4 +1,4 @@
-"""Everyday words: what stands after "file", "document" or "folder" without being anybody's name.
+"""Everyday words: what follows "file", "document" or "folder" without being a name.
 
 A file may well be called "format.pdf" or "System.md", but who asks for "the file format" does not mean it. Small on
 purpose: words that make a compound with those, in English, German and Spanish, and words that say how a sentence

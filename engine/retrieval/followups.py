@@ -1,10 +1,10 @@
-"""Follow-ups: whether a question says itself what it is about, or goes on with what was asked before it.
+"""Follow-ups: whether a question stands alone, or depends on what was asked before it.
 
 "And in case of fire?" is searched for together with the question that it follows, "When did she write it?" with the
 answer to that as well, which may say who she is. "Shorter, please" is not searched for at all: it works on the answer
-above, whose passages it rests on. Careful on purpose, for topics change: a question that says what it is about stands
-alone, and in what seems to follow, its own words count as much as all of them together (rank.py). A model that told
-them apart would have people wait before each search. Of 186 questions of SQuAD that point back, with one of the same
+above, with its passages. Deliberately cautious, because topics change: a question that says what it is about stands
+alone, and in an apparent follow-up its own words count as much as all of them together (rank.py). A model that told
+them apart would delay each search. Of 186 questions of SQuAD that point back, with one of the same
 page before them, the right page is among the first five for 80 of 100 by themselves, for 95 with the question before
 and for 99 with its answer; of all its questions 2 of 100 are taken for follow-ups, nearly all of which are. Pure.
 """
@@ -41,17 +41,17 @@ Kind = Literal["alone", "follows", "on the answer"]
 ABOUT_THE_ANSWER = "about the answer above, so nothing new was searched"
 AS_BEFORE = "as the question before"
 
-# Who writes more says what it is about.
+# A longer question says what it is about.
 _MAX_CHARACTERS = 200
 _MAX_ON_ANSWER_WORDS = 14
-# With so few words that can be found, a question that begins like this goes on with another.
+# With at most this many searchable words, a question that begins like this continues another.
 _MAX_AFTER_AND, _MAX_AFTER_ABOUT = 4, 6
-# And with so few it stays in the files that the other one named.
+# And with at most this many it keeps the files that the other one named.
 _MAX_INHERITING = 2
-# Pieces of sentences, in words and in those that can be found: "The deposit?", "Who pays?", "For students under 12?".
+# Sentence fragments, in words and in searchable ones: "The deposit?", "Who pays?", "For students under 12?".
 _MOST_OF_NOUNS, _MOST_ASKED, _MOST_PREPOSITIONAL = (5, 2), (3, 1), (8, 3)
 _MAX_CHINESE_PIECE = 6
-# Of an answer what it begins with names what it is about; in more of it that is lost.
+# The beginning of an answer names its subject; more of it would dilute that.
 _MIN_SENTENCE, _MAX_SENTENCE, _MAX_BEGINNING = 20, 120, 1000
 
 _WORD = re.compile(r"[^\W_]+")
@@ -83,12 +83,12 @@ _IS_SENTENCE_CHINESE = re.compile(r"[是有会會能在]|可以")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a question is to be searched for: `text`, and `together`, which is it with the questions before, "" without.
+    """What to search for: `text`, and `together`, which is `text` with the questions before, "" if it stands alone.
 
-    Where an answer is in one of them, `questions` is the same without it: only people say where to look.
-    `inherits`: where it names no files itself, it is about those that they name. `above` are passages of earlier turns
-    that it rests on instead of a search. `told` says for people what of that its words were taken for. `own` is the
-    question as it was asked, where `text` is one before it.
+    If `together` contains an answer, `questions` is the same without it: only questions set filters.
+    `inherits`: if it names no files itself, those of the earlier questions apply. `above` are passages of earlier turns
+    that are used instead of a search. `told` describes for users how the question was understood. `own` is the
+    question as it was asked, if `text` is an earlier one.
     """
 
     text: str
@@ -102,10 +102,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """How a question hangs on those before it; `rest` is it without an "and", of which `num_own` words can be found.
+    """How a question depends on earlier ones; `rest` is it without a leading "and", and has `num_own` searchable words.
 
-    `points`: a word of it stands for what was named before, perhaps in the answer. `is_noun`: only its being so short
-    says that it hangs on them.
+    `points`: a word of it refers to something named before, perhaps in the answer. `is_noun`: only its shortness
+    suggests that it depends on them.
     """
 
     kind: Kind
@@ -116,12 +116,12 @@ class _Reading:
 
 
 def subject_of(question: Question) -> Subject:
-    """What the question is about, by its words and by the questions before it."""
+    """What to search for, by the question's words and the questions before it."""
     asked = questions_of(question.transcript) if question.filters.reads_question else []
     if not asked or _read(question.text).kind != "on the answer":
         return _subject(question.text, asked, _beginning_of_answer(question.transcript))
     if not _was_searched(list(filter(_begins_turn, question.transcript))[-1]):
-        # What the model said by itself rests on no file.
+        # What the model said without a search is not based on files.
         return Subject(question.text)
     while len(asked) > 1 and _read(asked[-1]).kind == "on the answer":
         asked.pop()
@@ -146,17 +146,17 @@ def _subject(text: str, asked: Sequence[str], answer: str = "") -> Subject:
 
 
 def kind_of(text: str) -> Kind:
-    """How a question hangs on those before it, if there are any."""
+    """How a question depends on those before it, if there are any."""
     return _read(text).kind
 
 
 def questions_of(transcript: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The earlier questions of a conversation, as far as files were searched; what is no transcript has none."""
+    """The earlier questions of a conversation for which files were searched; none for an invalid transcript."""
     return [piece["question"] for piece in transcript if _was_searched(piece)]
 
 
 def passages_above(transcript: Sequence[Mapping[str, Any]]) -> tuple[Passage, ...]:
-    """What the last answer rests on: what was found for its question, and what of earlier turns was found again."""
+    """What the last answer is based on: passages found for its question, and those of earlier turns found again."""
     numbered, last, number = dict[int, Mapping[str, Any]](), list[int](), 1
     try:
         for piece in filter(_is_question, transcript):
@@ -168,7 +168,7 @@ def passages_above(transcript: Sequence[Mapping[str, Any]]) -> tuple[Passage, ..
                 number += 1
         return tuple(_passage(numbered[one]) for one in last if "stands" in numbered.get(one, ()))
     except (AttributeError, KeyError, TypeError, ValueError):
-        # Whoever makes a prompt of it says so.
+        # The prompt reports an invalid transcript.
         return ()
 
 
@@ -216,7 +216,7 @@ def _gone_on_with(asked: Sequence[str]) -> list[str]:
 
 
 def _joined(texts: Sequence[str]) -> str:
-    """In one line; a capital that only begins a sentence would be taken for that of a name."""
+    """The texts in one line; capitals of sentence beginnings are lowered, because they would be taken for names."""
     first, *others = (text.strip() for text in texts)
     return " ".join([first, *(_begun_small(text) for text in others if _WORD.search(text))])
 
@@ -235,39 +235,75 @@ def _read(text: str) -> _Reading:
 
 
 def _read_words(text: str) -> _Reading:
-    small = text.lower()
-    asking = FURTHER.sub(_blank, small)
-    # "In Italien" is no language then.
-    said = PHRASES_ON_ANSWER.sub(_blank, asking) if asking == small else asking
-    words = [(match.start(), folded(match[0])) for match in _WORD.finditer(said)]
-    on_answer = [start for start, word in words if word in WORDS_ON_ANSWER]
-    is_on_answer = said != asking or bool(on_answer)
-    numbers = {match.start(match.lastgroup or 0) for match in NUMBERED.finditer(small)}
-    names = _names(text, [start for start, word in words if word in ENGLISH_EMPTY_WORDS], is_on_answer)
-    own = [
-        start
-        for start, word in words
-        if not _is_empty(word) or start in numbers or start in names or _is_letter(text, start, word)
-    ]
-    if not own and _DEFINES.match(small):
+    words = _Words.of(text)
+    if words.defines:
         return _Reading("alone", text, 0)
-    about = _ABOUT.match(small)
-    opening = about or _AND.match(small)
+    about = _ABOUT.match(words.small)
+    opening = about or _AND.match(words.small)
     rest = text[opening.end() :] if opening else text
-    seeks = not own and is_on_answer and SEEKS.match(rest.lower()) is not None
-    if seeks:
-        own = on_answer
-    elif not own and is_on_answer and len(words) <= _MAX_ON_ANSWER_WORDS:
+    seeks = words.works_on_answer and SEEKS.match(rest.lower()) is not None
+    if words.works_on_answer and not seeks and words.num_words <= _MAX_ON_ANSWER_WORDS:
         return _Reading("on the answer", text, 0)
+    own = words.on_answer if seeks else words.own
     goes_on = opening is not None and len(own) <= (_MAX_AFTER_ABOUT if about else _MAX_AFTER_AND)
     points = points_back(text, own)
-    # A number says where to look, and not in what.
-    if seeks or goes_on or points or asking != small or numbers.issuperset(own):
+    if seeks or goes_on or points or words.asks_further or words.numbers.issuperset(own):
         return _Reading("follows", rest, len(own), points)
-    all_words = [folded(match[0]) for match in _WORD.finditer(small) if match.start() not in names]
+    all_words = words.without_names()
     if _is_piece(text, all_words, len(own)):
         return _Reading("follows", rest, len(own), is_noun=all_words[0] not in PREPOSITIONS | INTERROGATIVES)
     return _Reading("alone", rest, len(own))
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The words of a question, by where they begin in `text`.
+
+    `own` can be searched for; `on_answer` name what is to be done with the answer above, as a phrase may do as well
+    (`is_on_answer`). `numbers` belong to a word such as "page": they say where to look, and not in what.
+    `asks_further`: it asks for more of the same, as "what else" does.
+    """
+
+    text: str
+    small: str
+    num_words: int
+    own: list[int]
+    on_answer: list[int]
+    numbers: set[int]
+    names: frozenset[int]
+    is_on_answer: bool
+    asks_further: bool
+
+    @classmethod
+    def of(cls, text: str) -> _Words:
+        small = text.lower()
+        asking = FURTHER.sub(_blank, small)
+        # "In Italien" does not name a language then.
+        said = PHRASES_ON_ANSWER.sub(_blank, asking) if asking == small else asking
+        words = [(match.start(), folded(match[0])) for match in _WORD.finditer(said)]
+        on_answer = [start for start, word in words if word in WORDS_ON_ANSWER]
+        is_on_answer = said != asking or bool(on_answer)
+        numbers = {match.start(match.lastgroup or 0) for match in NUMBERED.finditer(small)}
+        names = _names(text, [start for start, word in words if word in ENGLISH_EMPTY_WORDS], is_on_answer)
+        own = [
+            start
+            for start, word in words
+            if not _is_empty(word) or start in numbers or start in names or _is_letter(text, start, word)
+        ]
+        return cls(text, small, len(words), own, on_answer, numbers, names, is_on_answer, asking != small)
+
+    @property
+    def defines(self) -> bool:
+        """Whether it asks what something is in general, with no word that can be searched for."""
+        return not self.own and _DEFINES.match(self.small) is not None
+
+    @property
+    def works_on_answer(self) -> bool:
+        """Whether it says what to do with the answer above, and nothing that can be searched for."""
+        return not self.own and self.is_on_answer
+
+    def without_names(self) -> list[str]:
+        return [folded(match[0]) for match in _WORD.finditer(self.small) if match.start() not in self.names]
 
 
 def _blank(found: re.Match[str]) -> str:
@@ -280,9 +316,9 @@ def _is_empty(word: str) -> bool:
 
 
 def _names(text: str, starts: Sequence[int], is_on_answer: bool) -> frozenset[int]:
-    """Where words that say nothing else are names by their capitals, as "May", "Will" and "WHO" are.
+    """The positions of empty words that are names by their capitals, such as "May", "Will" and "WHO".
 
-    In what works on the answer a word in capitals is one that counts.
+    In a question that works on the answer, words in capitals are only emphasised, so they are no names.
     """
     if not any(word[0].islower() for word in _WORD.findall(text)):
         return frozenset()
@@ -297,7 +333,7 @@ def _names(text: str, starts: Sequence[int], is_on_answer: bool) -> frozenset[in
 
 
 def _is_letter(text: str, start: int, word: str) -> bool:
-    """Whether a letter by itself is called so, as the language R is, and none that lost its vowel ("L'école")."""
+    """Whether a single letter is a name, such as the language R, and not an elided article ("L'école")."""
     return (
         len(word) == 1
         and word not in EMPTY_WORDS
@@ -307,7 +343,7 @@ def _is_letter(text: str, start: int, word: str) -> bool:
 
 
 def _is_piece(text: str, words: Sequence[str], num_own: int) -> bool:
-    """Whether it is no sentence by itself."""
+    """Whether it is only a fragment of a sentence."""
     if any(word in AUXILIARIES for word in words):
         return False
     asks = any(word in INTERROGATIVES for word in words)

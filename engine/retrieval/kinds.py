@@ -80,8 +80,8 @@ def _formats(word: str, family_of_ending: Mapping[str, str]) -> tuple[str, ...]:
     if word in _FORMATS:
         return (word,)
     raise BadRequest(
-        f"No type of files is called {word!r}.",
-        f"There are {', '.join(FORMATS_OF_KIND)}, {', '.join(_OTHER_FORMATS)}, and the endings of files' names.",
+        f"There is no file type {word!r}.",
+        f"There are {', '.join(FORMATS_OF_KIND)}, {', '.join(_OTHER_FORMATS)}, and the endings of file names.",
     )
 
 

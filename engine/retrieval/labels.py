@@ -1,4 +1,4 @@
-"""Labels: what files and the folders around them are called, as words that a question may share with them.
+"""Labels: the names of files and of the folders around them, as words that a question may contain.
 
 A scan is often told by its name alone ("telekom-2024-03.pdf"). A word counts by how rare it is among the library's
 names; those that say how something is asked, or that half of the names have, count nothing. Numbers only add to words:

@@ -1,4 +1,4 @@
-"""Languages: which one the texts of a library are mostly in, by their letters and by the words that every text has.
+"""Languages: which one most texts of a library are in, by their letters and by the words that every text has.
 
 Good for an offer that may be turned down, and for nothing else. Pure.
 """

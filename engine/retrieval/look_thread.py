@@ -1,4 +1,4 @@
-"""The thread of looks: searches for answers that are being written, beside all else and behind all else.
+"""The thread of looks: searches for answers that are being written, with the lowest priority.
 
 PipeRAG hides retrieval behind generation on processors of their own. Here both want the same cores, and the step loop
 waits for its slowest thread: whatever a search takes from one core, the answer loses. So this thread gets what others
@@ -42,7 +42,7 @@ class LookThread:
         self._is_closed = False
 
     def put(self, look: LookAgain) -> None:
-        """Queues a look; once the thread was stopped, nobody waits for it any more."""
+        """Queues a look; once the thread was stopped, no caller waits for it any more."""
         with self._changing:
             if self._is_closed:
                 return

@@ -2,7 +2,7 @@
 
 PipeRAG (https://arxiv.org/abs/2403.05676): the text has grown by the time they are back, and the passages that fitted
 it still fit. Whatever becomes of a look, whoever asked hears of it, and an answer that ended meanwhile is let be. One
-search at a time reads the index, so a look is given up where somebody waits for a search: the next one comes soon.
+search at a time reads the index, so a look is given up where a user waits for a search: the next one comes soon.
 """
 
 from __future__ import annotations

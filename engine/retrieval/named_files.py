@@ -1,4 +1,4 @@
-"""Named files: which documents a question may mean by words of their names, as the catalogue has these now.
+"""Named files: which documents a question may refer to by name, kept in step with the catalogue.
 
 Made of all paths when it is first asked (of very many on a thread of its own, while questions do without), and kept up
 by those that change: these lie in a small table of their own until they are so many that both become one.
@@ -61,7 +61,7 @@ class NamedFiles:
 
     def _now(self) -> tuple[LabelTable, LabelTable, frozenset[int]]:
         with self._lock:
-            # Until all are labelled anew, names are as they were.
+            # Until all are labelled again, names are as they were.
             if self._is_labelling:
                 return self._table, self._recent, self._changed
             news = self._known.changed_paths(self._mark)

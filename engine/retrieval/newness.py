@@ -1,4 +1,4 @@
-"""What of a second search is new to an answer: neither in evidence already nor beside the point.
+"""What a second search adds to an answer: passages that are neither in evidence already nor off the subject.
 
 A passage that is in evidence says that its text is still what the answer is about, so the chunk that follows it in the
 document is taken along instead (the continuation that RETRO's neighbours carry). Pure.

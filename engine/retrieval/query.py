@@ -1,4 +1,4 @@
-"""What is searched for, where, and what is found: the values between a search and whoever wants it."""
+"""The input and output of a search: queries, filters and results."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NO_STRENGTH = Strength()
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search for `text` in one collection, or in all; `limit` None means as many passages as the settings say.
+    """A search for `text` in one collection, or in all; `limit` None means the number of passages of the settings.
 
-    `asked` is the text whose words confine the search, where that is another one. `breadth` None is the broadest.
+    `asked` is the text whose words filter the search, if that is another one. `breadth` None is the broadest.
     `together`, `inherits`, `above`, `told`, `own` and `questions` as in `followups.Subject`.
     """
 
@@ -36,7 +36,7 @@ class Query:
 
     @property
     def by_itself(self) -> Query:
-        """As if nothing stood above."""
+        """The same query as if there were no answer above it."""
         if not self.own:
             return replace(self, above=())
         return Query(self.own, self.collection, self.limit, self.filters, breadth=self.breadth)
@@ -44,7 +44,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A collection and filters, and for people what of them was read out of the question's own words."""
+    """A collection and filters, and a description for users of those found in the question's own words."""
 
     collection: str | None = None
     filters: Filters = ANYWHERE
@@ -56,7 +56,7 @@ NOWHERE_SAID = Place()
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Passages best first, how much of the library they are, and how well the best of each ranking fits.
+    """Passages best first, how much of the library they come from, and how well the best of each ranking fits.
 
     Where one document is read through (`Scope.reads_through`), they come in the order of its text.
     `recognised`: the filters in force that were read out of the query's own words, as in `Scope`; `surely` what is
@@ -75,13 +75,13 @@ class SearchResult:
 
     @property
     def told(self) -> Scope:
-        """The scope as people are told of it."""
+        """The scope as it is shown to users."""
         follows = (self.follows,) if self.follows else ()
         return replace(self.scope, recognised=(*follows, *self.scope.recognised))
 
     @property
     def has_given_up(self) -> bool:
-        """Whether the query's own words said where to look, and it was looked elsewhere."""
+        """Whether the query's own words set filters, and the search ran without them."""
         return bool(self.scope.recognised) and not self.recognised
 
     @property
@@ -91,9 +91,9 @@ class SearchResult:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether some words may have meant something else: a type, a date and "notes.txt" may, other names hardly.
+        """Whether some filter words may have another meaning: a type, a date or "notes.txt" may, other names hardly.
 
-        Whoever asks for all of a document has meant one.
+        A question that asks for all of a document has meant it.
         """
         return bool(self.doubtful) and not self.asks_whole
 

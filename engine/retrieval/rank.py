@@ -1,4 +1,4 @@
-"""Ranking as pure functions: how rankings are joined, which hits only say the same again, and which add most.
+"""Ranking as pure functions: how rankings are merged, which hits are near-duplicates, and which add most.
 
 The words (BM25) and the meaning (cosine) of a question are joined by a weighted sum. Measured on the sets of
 tests/bench/retrieval_quality.py, that puts the right passage first more often than reciprocal rank fusion, which

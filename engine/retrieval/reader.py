@@ -1,6 +1,6 @@
-"""The reader: quotes the sentences that answer a question, from the passages found, in their own words.
+"""The reader: quotes the sentences that answer a question, verbatim from the passages found.
 
-It is always there: without a model its quotes are the answer, with one they appear before the first word. A
+It always runs: without a model its quotes are the answer, with one they appear before the first word. A
 sentence scores by how close it is in meaning (cosine), how much of what was asked it names (word overlap, rare words
 counting more), how well its passage was found, and whether it has a number or name where one is asked for. Whether
 the best one is quoted at all is a calibrated decision (calibration.py): below it, the answer is "not found".
@@ -36,8 +36,8 @@ LACK_PENALTY = 0.09
 
 # A second quote must be nearly as good as the first.
 _MIN_SHARE_OF_BEST = 0.75
-# Sentences whose meaning is looked at: half of them the best by words, the rest as they stand in the best passages.
-# More of them find the gold answer no more often (SQuAD, COVID-QA), and each takes its milliseconds.
+# How many sentences are embedded: half of them the best by words, the rest in the order of the best passages.
+# More of them do not find the gold answer more often (SQuAD, COVID-QA), and each takes milliseconds.
 _MAX_EMBEDDED = 8
 _DEFINITION_BONUS = 0.3
 
@@ -82,7 +82,7 @@ class Reader:
             question: What was asked.
             passages: What was found.
             strength: How well.
-            listed: What `listed` gave for them, where that was asked before.
+            listed: The result of `listed` for them, if it was called before.
 
         Raises:
             EmbedderUnavailable: The embedding model cannot be loaded.
@@ -110,9 +110,9 @@ class Reader:
         return shortlist(by_words) if self._knows_language_of(question) else by_words
 
     def embedded_ahead(self, questions: Sequence[tuple[str, Sequence[Candidate]]]) -> Iterator[None]:
-        """Has embedded what is to be read for questions with what is listed for them: together that takes less.
+        """Embeds the texts needed for several questions together, which is faster.
 
-        Each yield is a place to let others by. Raises as `read` does.
+        Each yield is a place to let other searches go first. Raises as `read` does.
         """
         readable = [(question, listed) for question, listed in questions if self._knows_language_of(question)]
         self._embedder.embed_questions([question for question, _ in readable])
@@ -133,7 +133,7 @@ class Reader:
 
 
 def signs(question: str, best: Candidate, passages: Sequence[Passage], strength: Strength) -> Signs:
-    """What speaks for the best sentence."""
+    """The signals for the best sentence, as input of the calibration."""
     names = share_of_names(names_of(question), passages[best.passage].text)
     return Signs(best.cosine, best.overlap, names, strength)
 
@@ -177,7 +177,7 @@ def defines(question: str, sentence: str) -> bool:
 
 @lru_cache(maxsize=16)
 def _subject_asked(question: str) -> frozenset[str] | None:
-    """The X of "What is X?", looked for once for hundreds of sentences; None where that is not what is asked."""
+    """The X of "What is X?", determined once for hundreds of sentences; None for other questions."""
     asked = _WHAT_IS.fullmatch(question.strip())
     return terms(asked["subject"]) if asked is not None else None
 
@@ -197,7 +197,7 @@ def choose(ranked: Sequence[Candidate]) -> list[Candidate]:
 
 
 def extractive_answer(quotes: Sequence[Quote]) -> tuple[str, tuple[Citation, ...]]:
-    """The answer that quotes make by themselves: each in quotation marks with its marker, and where the markers are."""
+    """The extractive answer: each quote in quotation marks with its marker, and the positions of the markers."""
     text, citations = "", []
     for quote in quotes:
         text += f"{chr(10) * 2 if text else ''}“{_flat(quote.text)}” "
@@ -220,5 +220,5 @@ def _quote(candidate: Candidate, passage: Passage) -> Quote:
 
 
 def _flat(text: str) -> str:
-    """On one line; the marks that Markdown and mail put before each quoted line go."""
+    """A text in one line, without the marks that Markdown and mail put before each quoted line."""
     return " ".join(_LINE_BREAK.sub(" ", text).split())

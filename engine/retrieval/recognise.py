@@ -1,4 +1,4 @@
-"""Recognising: what a question says in its own words about where to look, in English, German and Spanish.
+"""Recognising filters in a question's own words, in English, German and Spanish.
 
 "What do the PDFs changed in 2024 say about rent?" is confined to what was changed then. Careful on purpose: a wrong
 filter hides the answer. So a type needs its article ("in PDFs" may ask about PDFs as such), a date must be one of

@@ -1,4 +1,4 @@
-"""Rehearsal: questions of nobody, searched for and read as all others are, and timed while nobody asks anything.
+"""Rehearsal: artificial questions, searched for and read as all others are, and timed while no question is open.
 
 The offline profiler has sweeps measured by it, alone and beside steps of the model (rehearsing.py); what a sweep costs
 is learnt from them as from any other (cost.py).

@@ -1,4 +1,4 @@
-"""What a search raised, as people are told of it."""
+"""An error of a search, as it is shown to users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search: a batch of queries in, for each the best passages of the library out.
+"""Search: takes a batch of queries, and returns the best passages of the library for each.
 
 Two rankings, words (BM25) and meaning (cosine), are joined before any text is read; files whose names fit come a little
 higher, and a scan that says nothing to the question is found by its name at all. What the catalogue no longer knows is
@@ -38,13 +38,13 @@ from engine.retrieval.standing import standing
 from engine.retrieval.whole import MAX_CHUNKS, Reading, is_looked_into, reading_of, steps_of
 from engine.retrieval.words import is_mostly_latin, terms
 
-# Texts are read of so many times the passages that are wanted: some repeat others, and neighbours become one.
+# How many more texts are read than passages are wanted: some repeat others, and neighbours are joined.
 _READ_PER_PASSAGE = 3
 _MIN_READ = 24
-# For so many queries texts are read together: one by one that is a fifth of the search.
+# For how many queries texts are read together: one by one that takes a fifth of the search.
 _READ_AT_ONCE = 32
-# Reading pairs with a cross-encoder takes its time, so only the best so far get that.
-_MAX_RERANKED = 24
+# Reading pairs with a cross-encoder is slow, so only the best so far are read.
+MAX_RERANKED = 24
 # A passage is a few chunks at most, of which its ordinal may be the first; the next one is among so many.
 _CHUNKS_AHEAD = 5
 # Of so many files that only names speak for, the best rows are looked for; of so many, the first where there are none.
@@ -52,7 +52,7 @@ _MOST_BY_NAME, _MOST_OPENED = 16, 4
 
 
 class Texts(Protocol):
-    """What search asks of the table: which rows fit some words, and what rows say."""
+    """What search needs of the table: which rows match some words, and their texts."""
 
     def matching(self, query: str, limit: int, document_ids: Collection[int] | None = None) -> list[Found]: ...
 
@@ -64,7 +64,7 @@ class Texts(Protocol):
 
 
 class Index(Protocol):
-    """What search asks of the partition store."""
+    """What search needs of the partition store."""
 
     @property
     def num_cold(self) -> int: ...
@@ -80,7 +80,7 @@ class Index(Protocol):
 
 
 class Names(Protocol):
-    """What search asks of the names of files."""
+    """What search needs of the names of files."""
 
     def load(self) -> None: ...
 
@@ -88,14 +88,17 @@ class Names(Protocol):
 
 
 class Reranker(Protocol):
-    """Scores how well texts answer a question by reading both together; higher is better."""
+    """Scores how well texts answer a question by reading both together; higher is better.
 
-    def scores(self, question: str, texts: Sequence[str]) -> list[float]: ...
+    None if it cannot do so now: then they stay in the order in which they were found.
+    """
+
+    def scores(self, question: str, texts: Sequence[str]) -> list[float] | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """What both rankings of a query say together: `scores` of the rows that are to be read, the best first.
+    """The merged rankings of a query: `scores` of the rows whose texts are to be read, the best first.
 
     `best` are the highest scores by words and by meaning, for each text that was searched for with its number of terms,
     of the `num_found` rows that they name. `named` are the documents that the query surely says the names of.
@@ -116,7 +119,7 @@ class _Ranked:
 
 
 class Searcher:
-    """Searches one library with one embedder. Used by the retrieval thread and by that of the looks."""
+    """Searches one library with one embedder. Used by the retrieval thread and the thread of the looks."""
 
     def __init__(
         self,
@@ -130,9 +133,9 @@ class Searcher:
         kept: object = None,
         names: Names | None = None,
     ) -> None:
-        """`kept` is held for as long as the searcher is: whoever owns the stores sees by it that they are in use.
+        """`kept` is referenced as long as the searcher lives: it shows the owner of the stores that they are in use.
 
-        Without `names`, what files are called counts only where a question names one in full.
+        Without `names`, names of files count only if a question contains one in full.
         """
         self.embedder, self._kept = embedder, kept
         self._table, self._index, self._documents = table, index, documents
@@ -140,7 +143,7 @@ class Searcher:
         self._names = names
 
     def load(self) -> None:
-        """Loads what the first question would wait for. Raises EmbedderUnavailable."""
+        """Loads what the first question would otherwise wait for. Raises EmbedderUnavailable."""
         if self._names is not None:
             self._names.load()
         self.embedder.load()
@@ -148,14 +151,14 @@ class Searcher:
     def search(self, queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
         """Answers all queries of a batch together, in their order.
 
-        What a query's own words confine it to is given up where nothing is found there; its scope says so.
-        One about the answer above is searched for by itself where nothing of that is left or it wants all of a file.
-        A search that was paused goes on where it was when the same queries come with the same `pauses`.
+        Filters from a query's own words are dropped if nothing is found with them; its scope says so.
+        A query about the answer above is searched for by itself if no passages of that are left, or it asks for a file.
+        A paused search continues where it was when the same queries come with the same `pauses`.
 
         Raises:
-            SweepPaused: It was told to.
+            SweepPaused: Other searches go first.
             NothingThere: A query names a collection that does not exist.
-            BadRequest: A date of a filter is none.
+            BadRequest: A date of a filter is invalid.
             EmbedderUnavailable: The embedding model cannot be loaded.
             LibraryError: The index cannot be read.
         """
@@ -193,11 +196,11 @@ class Searcher:
         return results
 
     def breadths(self) -> tuple[Breadth, ...]:
-        """How broad a search can be just now, from the narrowest."""
+        """The breadths at which a search can run now, from the narrowest."""
         return breadths(self._settings.candidates, self._index.num_cold, self._reranker is not None)
 
     def following(self, passage: Passage) -> tuple[Passage, ...]:
-        """The chunks that come next in a passage's document, in their order; none once it has left the library."""
+        """The chunks that follow a passage in its document, in order; none once it has left the library."""
         hits = self._table.hits_at(passage.document_id, passage.ordinal + 1, _CHUNKS_AHEAD)
         documents = self._documents.located({passage.document_id})
         return tuple(_passage(hit, documents[hit.document_id]) for hit in hits if hit.document_id in documents)
@@ -273,7 +276,7 @@ class Searcher:
     def _by_meaning(
         self, queries: Sequence[Query], confinements: Sequence[Confinement], pauses: Pauses
     ) -> list[list[Found]]:
-        """The dense ranking of each query; empty where the embedder cannot read the query's language."""
+        """The dense ranking of each query; empty if the embedder does not know the query's language."""
         ranked: list[list[Found]] = [[] for _ in queries]
         readable = [index for index, query in enumerate(queries) if self._can_embed(query.text)]
         texts = tuple(confinements[index].text for index in readable)
@@ -370,13 +373,13 @@ class Searcher:
         return wanted, reading_of(scored, document.num_chunks, wanted, self._room)
 
     def _chunks(self, document_id: int, num_chunks: int) -> list[Hit]:
-        """All of a document, or what stands for it where that is too much."""
+        """All of a document, or a selection that represents it where it is too long."""
         if num_chunks <= MAX_CHUNKS:
             return self._table.hits_of((document_id,))
         return [hit for step in steps_of(num_chunks) for hit in self._table.hits_at(document_id, step, 1)]
 
     def _chosen(self, ranked: _Ranked, texts: Mapping[str, Hit], pauses: Pauses) -> list[Hit]:
-        """The passages to hand out: read, without repetitions, joined with their neighbours."""
+        """The resulting passages: with texts, without repetitions, joined with their neighbours."""
         query, scores = ranked.query, ranked.scores
         limit = self._limit(query)
         hits = distinct(replace(texts[id_], score=scores[id_]) for id_ in scores if id_ in texts)
@@ -392,12 +395,13 @@ class Searcher:
     def _reranked(self, question: str, hits: Sequence[Hit], pauses: Pauses) -> list[Hit]:
         if self._reranker is None or len(hits) < 2:
             return list(hits)
-        best, rest = hits[:_MAX_RERANKED], hits[_MAX_RERANKED:]
+        best, rest = hits[:MAX_RERANKED], hits[MAX_RERANKED:]
         read = question, tuple(hit.row_id for hit in best)
         if read not in pauses.reranked:
             pauses.reranked[read] = self._reranker.scores(question, [hit.text for hit in best])
             pauses.let_by()
-        scores = pauses.reranked[read]
+        if (scores := pauses.reranked[read]) is None:
+            return list(hits)
         order = sorted(range(len(best)), key=lambda index: -scores[index])
         # The fused scores stay in their places, so that they fall from the first passage to the last.
         return [replace(best[index], score=place.score) for index, place in zip(order, best, strict=True)] + list(rest)
@@ -414,14 +418,14 @@ class Searcher:
         return self._settings.passages if query.limit is None else max(0, query.limit)
 
     def _candidates(self, query: Query) -> int:
-        """At least as many as are wanted in the end, however few are asked for."""
+        """At least as many as are wanted in the end, however few were requested."""
         candidates = self._settings.candidates if query.breadth is None else query.breadth.candidates
         return max(candidates, self._limit(query))
 
 
 def _each(query: Query, confinement: Confinement) -> list[tuple[Query, Confinement]]:
-    """What is searched for: the query, and a follow-up with the questions before it as well."""
-    # A look searches for what was written of an answer; the questions only confine it.
+    """The texts to search for: the query, and for a follow-up also the query with the questions before it."""
+    # A look searches for the written text of an answer; the questions only filter it.
     if not confinement.together or query.asked:
         return [(query, confinement)]
     together = replace(query, text=query.together), replace(confinement, text=confinement.together)

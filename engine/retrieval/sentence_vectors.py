@@ -1,4 +1,4 @@
-"""Sentence vectors: what the reader has embedded stays for a while; questions come back to the same passages."""
+"""Sentence vectors: what the reader has embedded is cached for a while, as questions return to the same passages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands above: who asks about the answer before gets its passages again, and nothing is searched for."""
+"""A question about the answer above gets the passages of that answer again; nothing is searched for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sample of a library's texts: a few passages of documents all over it, to see what they are like."""
+"""A sample of a library's texts: a few passages of documents from all over it, to see what they are like."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What waits to be searched, and in which order: somebody at the window before scripts, and no more than is of use.
+"""The queue of searches and its order: users at the window before scripts, and no more at once than helps.
 
 RAGDoll's retrieval worker takes all questions that wait, since a sweep costs little more than one query. With a backlog
-that would be thousands of questions with their passages in memory, hours before a model gets to them, and somebody at
+that would be thousands of questions with their passages in memory, hours before a model gets to them, and a user at
 the window behind all of them. So scripts' questions are searched only a bounded number ahead of the answers (the
 bounded queue between the two pipelines), and others overtake them.
 """
@@ -20,16 +20,16 @@ from engine.retrieval.batching import MAX_BATCH
 
 Other = TypeVar("Other")
 
-# As many as are ever written at once, and as many again, so that the model never waits for a search.
+# Twice the number of answers that are ever written at once, so that the model never waits for a search.
 MOST_AHEAD = 128
-# A question that is cancelled raises a flag and wakes nobody: so often scripts' are looked through that have no room.
+# Cancelling a question sets a flag and wakes no thread: waiting questions of scripts are checked this often.
 _LOOK_SECONDS = 0.5
 
 
 class WaitingRoom(Generic[Other]):
-    """Questions and other work, put in from any thread and taken out by one.
+    """Questions and other work, added from any thread and taken by one.
 
-    Questions of people come first, but never twice in a row while others can go; other work and scripts' questions take
+    Questions of users come first, but never twice in a row while others can go; other work and scripts' questions take
     turns. `num_at_once`: the most questions that are taken together; `most_ahead`: so many questions of scripts at most
     are searched and not yet answered.
     """
@@ -53,15 +53,15 @@ class WaitingRoom(Generic[Other]):
 
     @property
     def has_people(self) -> bool:
-        """Whether somebody at the window waits, and will be let by."""
+        """Whether a user at the window waits and goes first."""
         return bool(self._people) and not self.is_closed
 
     def num_before(self, item: QuestionInFlight) -> int:
-        """How much waits that goes before a question which comes now."""
+        """How many items go before a question that comes now."""
         return len(self._people) if _is_of_people(item) else len(self)
 
     def put(self, item: QuestionInFlight | Other) -> bool:
-        """Whether it was taken in; not once it is closed."""
+        """Adds an item; False once the queue is closed."""
         with self._changed:
             if not self.is_closed:
                 if not isinstance(item, QuestionInFlight):
@@ -89,19 +89,19 @@ class WaitingRoom(Generic[Other]):
             return None
 
     def take_people(self) -> list[QuestionInFlight]:
-        """Questions of people that wait by now, for who is busy with those of scripts; never waits."""
+        """Takes the waiting questions of users while those of scripts are being worked on; never waits."""
         with self._changed:
             return [] if self.is_closed else self._first_people()
 
     def note(self, event: Event) -> None:
-        """Hears of questions that have ended, which makes room for others."""
+        """Notes that a question has ended, which makes room for others."""
         if isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed):
             with self._changed:
                 self._ahead.discard(event.question_id)
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """From now on nothing is taken in, and nothing more comes out but by `drain`."""
+        """Closes the queue: nothing more is accepted, and only `drain` takes what is left."""
         with self._changed:
             self.is_closed = True
             self._changed.notify_all()
@@ -136,7 +136,7 @@ class WaitingRoom(Generic[Other]):
         return batch
 
     def _without_cancelled(self) -> list[QuestionInFlight]:
-        """Takes out whom nobody wants any more: those need no room."""
+        """Takes out cancelled questions, which need no room."""
         unwanted = [in_flight for in_flight in self._scripts if in_flight.cancelled.is_set()]
         if unwanted:
             gone = set(map(id, unwanted))

@@ -1,4 +1,4 @@
-"""Whole documents: what is read where the one document that is meant is small, or a question asks for all of it.
+"""Whole documents: what is read when the document in question is small, or a question asks for all of it.
 
 What fits is read in full, page by page. Of what does not, passages spread evenly over the text are read, or those that
 rank best where all of a kind is wanted; always in the order of the text, as people would. A pointed question to a long

@@ -1,6 +1,6 @@
-"""The retrieval thread: takes all questions that wait as one batch, and hands each on as soon as it is ready.
+"""The retrieval thread: takes all waiting questions as one batch, and hands on each as soon as it is ready.
 
-While the writer is busy with one question, the next ones are searched here; those of people first, also where the
+While the writer is busy with one question, the next ones are searched here; those of users first, also where the
 passages of scripts' questions are just being read (waiting_room.py). Every question that comes in goes out exactly
 once: handed over, cancelled, or failed. Answers that are being written get more to go on from by a thread beside it
 (look_thread.py).
@@ -48,7 +48,7 @@ Failed = Callable[[QuestionInFlight, RagdollError], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lookup:
-    """Queries of a search page or a script: wanted as passages only."""
+    """Queries of a search page or a script, which want passages only."""
 
     queries: Sequence[Query]
     results: Future[list[SearchResult]] = field(default_factory=Future)
@@ -56,7 +56,7 @@ class _Lookup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rehearse:
-    """Questions of nobody are to be searched for, by so many threads beside steps, if nobody asks anything."""
+    """Artificial questions to be searched for and timed, by at most `scan_threads` threads, if no question is open."""
 
     num_questions: int
     least_seconds: float
@@ -65,7 +65,7 @@ class _Rehearse:
 
 
 class _WarmUp:
-    """Load everything now, so that the first question does not have to wait for it."""
+    """A request to load everything now, so that the first question does not have to wait for it."""
 
 
 class RetrievalWorker:
@@ -89,20 +89,20 @@ class RetrievalWorker:
         """Prepares the thread.
 
         Args:
-            open_searcher: Gives the searcher in force, loading libraries the first time; called once a batch, and
-                again for each question of a batch that failed; also on the thread of the looks.
-            hand_over: Takes a question with its evidence to whoever writes the answer.
+            open_searcher: Returns the current searcher, loading libraries the first time; called once per batch, and
+                again for each question of a failed batch; also on the thread of the looks.
+            hand_over: Takes a question with its evidence to the thread that writes the answer.
             publish: Where events go.
             on_cancelled: Ends a question that was cancelled while it was here.
             on_failed: Ends a question that could not be searched.
             sentence_vectors: What the reader has embedded before; closed with the worker.
             lookup_size: How many texts of a long lookup to search at once.
-            expect: Is told the passages that a question will probably be handed over with, before they are read, and
-                for how many seconds the search goes on.
-            reads_ahead: Whether anything is done with that so long before the end, so that a search had better be in
+            expect: Receives the passages that a question will probably be handed over with, before they are read, and
+                for how many seconds the search will continue.
+            reads_ahead: Whether `expect` makes use of them so long before the end, so that a search should run in
                 stages.
             look_costs: Learns what looks take.
-            found_again: Is told what each look found.
+            found_again: Receives what each look found.
             cores: What searches share with steps of the model.
         """
         self._cores = cores or Cores()
@@ -111,7 +111,7 @@ class RetrievalWorker:
         self._sentence_vectors, self._lookup_size = sentence_vectors, lookup_size
         self._expect, self._reads_ahead = expect, reads_ahead
         self._costs = look_costs or LookCosts(CostModel().predict)
-        # Whether somebody at the window waits for the search that is under way.
+        # Whether a user at the window waits for the search that is under way.
         self._do_people_wait = False
         self._looks = LookThread(
             open_searcher, self._costs, found_again, lambda: self._do_people_wait or self._waiting.has_people
@@ -129,7 +129,7 @@ class RetrievalWorker:
             self._on_cancelled(in_flight)
 
     def look_again(self, look: LookAgain) -> None:
-        """Has a look carried out; `found_again` is told of it, unless its answer has ended before."""
+        """Queues a look; `found_again` receives the result, unless its answer has ended before."""
         self._looks.put(look)
 
     def search(
@@ -152,7 +152,7 @@ class RetrievalWorker:
     def rehearse(
         self, num_questions: int, least_seconds: float, scan_threads: int | None = None
     ) -> Future[Searched | None]:
-        """Has questions of nobody searched for and timed, unless somebody asks something; None where nothing was.
+        """Searches for artificial questions and times that, unless a question comes; None if nothing was timed.
 
         Args:
             num_questions: Searched for together.
@@ -165,11 +165,11 @@ class RetrievalWorker:
         return wish.reply
 
     def warm_up(self) -> None:
-        """Loads the libraries and the embedder in the background; a failure is told to the first question."""
+        """Loads the libraries and the embedder in the background; a failure is reported to the first question."""
         self._waiting.put(_WarmUp())
 
     def note(self, event: Event) -> None:
-        """Hears how questions end: only so many of scripts' are searched ahead of their answers."""
+        """Receives the ends of questions: only some of scripts' questions are searched ahead of their answers."""
         self._waiting.note(event)
 
     def stop(self) -> None:
@@ -210,22 +210,22 @@ class RetrievalWorker:
                     self._open_searcher(), wish.num_questions, wish.least_seconds, lambda: not len(self._waiting)
                 )
             wish.reply.set_result(searched)
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; reported to the waiting caller
             wish.reply.set_exception(reported(error))
 
     def _look_up(self, lookup: _Lookup) -> None:
         try:
             searcher = self._open_searcher()
             found = zip(lookup.queries, self._looked_up(searcher, lookup.queries), strict=True)
-            # Only where the words may have been misread is it worth the while to read what was found.
+            # Reading what was found is only worthwhile if words of the question may have been misread as filters.
             lookup.results.set_result(
                 [self._widened(searcher, *one) if one[1].is_doubtful else one[1] for one in found]
             )
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; reported to the waiting caller
             lookup.results.set_exception(reported(error))
 
     def _looked_up(self, searcher: Searcher, queries: Sequence[Query]) -> list[SearchResult]:
-        """Searches for a page of results; whoever has asked a question at the window meanwhile goes first."""
+        """Searches for a page of results; questions from the window go first."""
         pauses = Pauses(lambda: self._waiting.has_people)
         while True:
             try:
@@ -235,7 +235,7 @@ class RetrievalWorker:
                     self._answer_people()
 
     def _widened(self, searcher: Searcher, query: Query, result: SearchResult) -> SearchResult:
-        """What was found elsewhere, where the passages that the words confined it to do not tell."""
+        """The result of a search without the question's filters, if the filtered passages do not answer it."""
         try:
             return self._quoted(searcher, query, result, partial(self._looked_up, searcher))[0]
         except Exception as error:  # noqa: BLE001 - the edge of the thread; what was found is found
@@ -260,7 +260,7 @@ class RetrievalWorker:
                 self._read(one, in_flight, result, listed.get(in_flight.question.question_id))
 
     def _let_people_by(self, in_flight: QuestionInFlight) -> None:
-        """Reading the passages of a whole batch takes a while, and nobody sits in front of a script."""
+        """Answers users' questions before the next one of a script, whose batch takes a while to read."""
         if in_flight.question.priority != "interactive":
             self._answer_people()
 
@@ -271,7 +271,7 @@ class RetrievalWorker:
     def _searched(
         self, searcher: Searcher, batch: Sequence[QuestionInFlight]
     ) -> list[tuple[Searcher, QuestionInFlight, SearchResult]]:
-        """The results of those whose search went well; where the batch fails, each is tried alone."""
+        """The results of the searches that succeeded; if the batch fails, each question is tried alone."""
         try:
             self._expect_early(searcher, batch)
             results = self._swept(searcher, batch, [_query(in_flight) for in_flight in batch])
@@ -288,7 +288,7 @@ class RetrievalWorker:
     def _swept(
         self, searcher: Searcher, batch: Sequence[QuestionInFlight], queries: Sequence[Query]
     ) -> list[SearchResult]:
-        """Searches for a batch; scripts let people by, and a second try goes on with what is not read yet.
+        """Searches for a batch; scripts' searches pause for users, and continue with the unread partitions.
 
         Raises:
             SweepForsaken: All of them were cancelled.
@@ -318,7 +318,7 @@ class RetrievalWorker:
                 self._do_people_wait = False
 
     def _expect_early(self, searcher: Searcher, batch: Sequence[QuestionInFlight]) -> None:
-        """What memory alone has for a question that nobody waits behind, while the rest of the index is being read."""
+        """Passes on what a first, narrower search finds, while the whole search is still to come."""
         stage = first_stage(searcher.breadths(), self._costs.predict) if len(batch) == 1 else None
         if stage is None:
             return
@@ -334,7 +334,7 @@ class RetrievalWorker:
                 self._expect(batch[0], result.passages, left_seconds)
 
     def _searched_alone(self, in_flight: QuestionInFlight) -> list[tuple[Searcher, QuestionInFlight, SearchResult]]:
-        """With a searcher of its own: the one that failed may be that of a library that has been closed meanwhile."""
+        """Searches with a new searcher: the one that failed may be that of a library that was closed meanwhile."""
         try:
             searcher = self._open_searcher()
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
@@ -345,9 +345,9 @@ class RetrievalWorker:
     def _embedded_ahead(
         self, found: Sequence[tuple[Searcher, QuestionInFlight, SearchResult]]
     ) -> dict[str, list[Candidate]]:
-        """The sentences worth reading by question, embedded together for all of a batch of scripts.
+        """The sentences worth reading by question, embedded together for a batch of scripts.
 
-        People are each read for at once: the first of them would wait for the sentences of all.
+        For users each question is read separately: the first of them would wait for the sentences of all.
         """
         if len(found) < 2 or found[0][1].question.priority == "interactive":
             return {}
@@ -399,7 +399,7 @@ class RetrievalWorker:
         search: Callable[[Sequence[Query]], list[SearchResult]],
         listed: Sequence[Candidate] | None = None,
     ) -> tuple[SearchResult, tuple[Quote, ...]]:
-        """The quotes; where what the question's words confined it to answers nothing, but all else does, from there.
+        """The quotes; if the passages within the question's filters do not answer it, but those outside do, from those.
 
         Where neither answers ("Summarise the PDFs" has no one sentence that does), the words are believed. So are those
         that name a file, of which tables answer as well, and all where `search`, which looks elsewhere, fails.
@@ -409,7 +409,7 @@ class RetrievalWorker:
         if not quotes and result.is_doubtful and (elsewhere := self._elsewhere(reader, query, result, search)):
             return elsewhere
         if not quotes and query.together:
-            # What a follow-up says by itself may be too little for a sentence to answer it.
+            # A follow-up alone may say too little for a sentence to answer it.
             quotes = reader.read(query.together, result.passages, result.strength)
         return result, quotes
 
@@ -420,7 +420,7 @@ class RetrievalWorker:
         result: SearchResult,
         search: Callable[[Sequence[Query]], list[SearchResult]],
     ) -> tuple[SearchResult, tuple[Quote, ...]] | None:
-        """What answers without what may have been misread, None where nothing does."""
+        """The result without filters that may have been misread, if that answers the question; otherwise None."""
         try:
             filters = replace(result.surely.filters, reads_question=False)
             [wider] = search([replace(query, collection=result.surely.collection, filters=filters)])
@@ -438,10 +438,10 @@ class RetrievalWorker:
         return replace(wider, scope=scope, recognised=names, surely=result.surely), wider_quotes
 
     def _live(self, batch: Sequence[QuestionInFlight]) -> list[QuestionInFlight]:
-        """Those not cancelled; the others end here."""
+        """The questions that are not cancelled; the others end here."""
         live = []
         for in_flight in batch:
-            # Looked at once: the flag may rise at any moment.
+            # Read once: the flag may be set at any moment.
             if in_flight.cancelled.is_set():
                 self._on_cancelled(in_flight)
             else:
@@ -464,7 +464,7 @@ class RetrievalWorker:
 
 
 def _query(in_flight: QuestionInFlight, result: SearchResult | None = None) -> Query:
-    """What is to be searched for, or what the result was searched for."""
+    """The query of a question, or that of its result."""
     question, subject = in_flight.question, subject_of(in_flight.question)
     query = Query(
         subject.text,

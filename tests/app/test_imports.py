@@ -32,7 +32,7 @@ from app.single_instance import SingleInstance
 application = main.make_application(["test"])
 home = AppHome.find()
 home.create()
-instance = SingleInstance(home.lock_file)
+instance = SingleInstance(home.lock_file, home.socket_file)
 assert instance.claim()
 session = main.Session(home, instance, (), (sys.executable, sys.argv[1]))
 before_paint = []

@@ -34,7 +34,7 @@ def open_session(qtbot) -> Iterator[Open]:
     def open_one(*paths: str, script: tuple[str, ...] = ()) -> main.Session:
         home = AppHome.find()
         home.create()
-        instance = SingleInstance(home.lock_file)
+        instance = SingleInstance(home.lock_file, home.socket_file)
         assert instance.claim()
         session = main.Session(home, instance, paths, (sys.executable, str(SCRIPTED), *script))
         opened.append(session)
@@ -163,6 +163,29 @@ def test_chats_that_cannot_be_opened_are_chats_of_this_session_only(tmp_path, qa
 
 
 @pytest.mark.expects_warnings
+def test_chats_on_a_disk_that_is_read_only_are_shown_beside_those_of_this_session(tmp_path, qapp, monkeypatch):
+    file = tmp_path / "chats.sqlite"
+    chats = main.open_chats(file)
+    chats.create_conversation("kept")
+    chats.close()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    monkeypatch.setattr("app.chats.schema._open", refuse)
+    chats = main.open_chats(file)
+    chats.create_conversation("new")
+    assert {chat.title for chat in chats.conversations()} == {"kept", "new"}
+    assert not chats.is_kept
+    assert "will not be kept. The chats are write-protected" in chats.problem
+    chats.close()
+    monkeypatch.undo()
+    chats = main.open_chats(file)
+    assert [chat.title for chat in chats.conversations()] == ["kept"]
+    chats.close()
+
+
+@pytest.mark.expects_warnings
 def test_an_older_ragdoll_says_that_the_chats_are_a_newer_ones_and_keeps_them(tmp_path, qapp):
     file = tmp_path / "chats.sqlite"
     chats = main.open_chats(file)
@@ -202,7 +225,7 @@ def held_lock() -> Iterator[SingleInstance]:
     """The lock of a window that hears nothing."""
     home = AppHome.find()
     home.create()
-    first = SingleInstance(home.lock_file)
+    first = SingleInstance(home.lock_file, home.socket_file)
     assert first.claim()
     yield first
     first.release()

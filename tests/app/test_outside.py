@@ -96,7 +96,8 @@ def test_of_a_file_that_is_gone_a_sentence_tells(desktop: Desktop, file: Path) -
     desktop.outside.open_file(str(file))
     desktop.wait()
     assert desktop.opened == []
-    assert desktop.told == [("warning", "“lease.pdf” is not there: it was deleted or moved, or its drive is away.")]
+    words = "“lease.pdf” was not found: it was deleted or moved, or its drive is disconnected."
+    assert desktop.told == [("warning", words)]
 
 
 def test_the_folder_of_a_file_that_is_gone_is_shown(desktop: Desktop, file: Path) -> None:
@@ -104,7 +105,7 @@ def test_the_folder_of_a_file_that_is_gone_is_shown(desktop: Desktop, file: Path
     desktop.outside.show_in_folder(str(file))
     desktop.wait()
     assert desktop.opened == [str(file.parent)]
-    assert desktop.told == [("notice", "“lease.pdf” is not there any more; this is the folder that it was in.")]
+    assert desktop.told == [("notice", "“lease.pdf” no longer exists; this is the folder that it was in.")]
 
 
 @pytest.mark.parametrize("verb", ["open_file", "show_in_folder"])
@@ -130,7 +131,7 @@ def test_what_the_desktop_would_run_is_shown_instead(desktop: Desktop, tmp_path:
     desktop.wait()
     assert (desktop.opened, desktop.shown) == ([], [str(starter)])
     assert desktop.told == [
-        ("notice", "“Game.DESKTOP” may be run as a program, so it is shown in its folder instead.")
+        ("notice", "“Game.DESKTOP” might be run as a program, so it is shown in its folder instead.")
     ]  # fmt: skip
 
 
@@ -157,7 +158,7 @@ def test_a_drive_that_does_not_answer_holds_up_nobody(desktop: Desktop, file: Pa
     qtbot.wait_until(lambda: bool(desktop.told))
     assert looks == [str(file)]
     assert desktop.told[0][0] == "notice"
-    assert "does not answer yet" in desktop.told[0][1]
+    assert "is not responding yet" in desktop.told[0][1]
     answers.set()
     desktop.wait()
     assert desktop.opened == [str(file)]
@@ -169,7 +170,7 @@ def test_names_of_whatever_bytes_stay_what_they_are(tmp_path: Path, desktop: Des
     assert url_of("/docs/café 50%#?.txt").toLocalFile() == "/docs/café 50%#?.txt"
     desktop.outside.open_file(f"/nowhere/{name}")
     desktop.wait()
-    assert desktop.told[0][1].startswith("“caf\ufffd 50%#?.txt” is not there")
+    assert desktop.told[0][1].startswith("“caf\ufffd 50%#?.txt” was not found")
 
 
 def test_there_is_one_for_the_application(qapp) -> None:

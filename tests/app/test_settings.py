@@ -85,15 +85,27 @@ def of_a_session_that_is_over(_: object) -> Path:
 
 
 @pytest.mark.parametrize("found", [unsafe, of_a_session_that_is_over])
-def test_without_a_runtime_folder_the_lock_is_among_our_data(tmp_path, monkeypatch, found):
+def test_without_a_runtime_folder_the_socket_is_among_our_data(tmp_path, monkeypatch, found):
     monkeypatch.delenv("RAGDOLL_HOME")
     for name in ("DATA", "CONFIG", "STATE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     monkeypatch.setattr(platformdirs.PlatformDirs, "user_runtime_path", property(found))
     home = AppHome.find()
     home.create()
-    assert home.lock_file == tmp_path / "data" / "ragdoll" / "run" / "window.lock"
-    assert home.lock_file.parent.is_dir()
+    assert home.socket_file == tmp_path / "data" / "ragdoll" / "run" / "window.socket"
+    assert home.socket_file.parent.is_dir()
+
+
+def test_the_lock_lies_beside_the_chats_whatever_becomes_of_the_runtime_folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("RAGDOLL_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    homes = []
+    for name in ("one", "two"):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / name))
+        homes.append(AppHome.find())
+    assert homes[0].socket_file != homes[1].socket_file
+    assert {home.lock_file.parent for home in homes} == {home.chats_file.parent for home in homes}
+    assert homes[0].lock_file == homes[1].lock_file
 
 
 def test_without_a_file_the_defaults_hold_and_none_is_written(tmp_path):

@@ -180,10 +180,77 @@ def test_a_disk_that_fails_is_an_error(qapp, disk_without_locks):
         SingleInstance(lock_file).claim()
 
 
+def test_windows_of_one_data_folder_are_one_though_their_runtime_folders_are_two(qapp, tmp_path):
+    lock_file = tmp_path / "window.lock"
+    first, second = (SingleInstance(lock_file, tmp_path / name / "window.socket") for name in ("one", "two"))
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    assert first.claim()
+    assert not second.claim()
+    first.release()
+    assert second.claim()
+    second.release()
+
+
+def test_the_socket_is_where_it_is_said_to_be(qtbot, tmp_path):
+    (tmp_path / "run").mkdir()
+    one, other = (SingleInstance(tmp_path / "window.lock", tmp_path / "run" / "window.socket") for _ in range(2))
+    assert one.claim()
+    one.listen()
+    assert (tmp_path / "run" / "window.socket").exists()
+    assert not (tmp_path / "window.socket").exists()
+    assert not other.claim()
+    one.release()
+
+
+def test_a_window_of_an_earlier_version_is_found_open(qapp, tmp_path):
+    (tmp_path / "run").mkdir()
+    earlier = SingleInstance(tmp_path / "run" / "window.lock")
+    assert earlier.claim()
+    later = SingleInstance(tmp_path / "window.lock", tmp_path / "run" / "window.socket")
+    assert not later.claim()
+    # What it had taken it has given back.
+    another = SingleInstance(tmp_path / "window.lock")
+    assert another.claim()
+    another.release()
+    earlier.release()
+
+
+def test_an_earlier_version_finds_the_window_open(qapp, tmp_path):
+    (tmp_path / "run").mkdir()
+    later = SingleInstance(tmp_path / "window.lock", tmp_path / "run" / "window.socket")
+    assert later.claim()
+    earlier = SingleInstance(tmp_path / "run" / "window.lock")
+    assert not earlier.claim()
+    later.release()
+    assert earlier.claim()
+    earlier.release()
+
+
+@pytest.mark.parametrize("reason", ["EROFS", "EACCES"])
+def test_where_nothing_can_be_written_beside_the_chats_there_is_one_window_all_the_same(
+    qapp, tmp_path, monkeypatch, reason
+):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    number, real = getattr(errno, reason), os.open
+
+    def refuse(path, *arguments, **options):
+        if path == tmp_path / "window.lock":
+            raise OSError(number, os.strerror(number))
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    first, second = (SingleInstance(tmp_path / "window.lock") for _ in range(2))
+    assert first.claim()
+    assert not second.claim()
+    first.release()
+
+
 def test_a_caller_who_talks_nonsense_is_hung_up_on(qtbot, first, tmp_path):
     first.listen()
     socket = QLocalSocket()
-    socket.connectToServer(socket_address(tmp_path / "window.lock"))
+    socket.connectToServer(socket_address(tmp_path / "window.socket"))
     with qtbot.assert_not_emitted(first.called), qtbot.wait_signal(socket.disconnected):
         socket.write(b'{"paths": [1, 2]}\n')
 
@@ -194,6 +261,6 @@ def test_only_a_list_of_texts_is_a_message(line):
 
 
 def test_a_path_too_long_for_a_socket_gets_a_short_name_of_its_own():
-    one, other = (socket_address(Path("/" + "x" * 200) / name / "window.lock") for name in ("a", "b"))
+    one, other = (socket_address(Path("/" + "x" * 200) / name / "window.socket") for name in ("a", "b"))
     assert len(one.encode()) < 100
     assert one != other

@@ -15,7 +15,7 @@ from tests.helpers.model_hub import ModelHub
 from tests.helpers.tiny_embedder import write_tiny_embedder
 
 REPO = "owner/tiny"
-WANTED = protocol.HubEmbedder(source=REPO)
+WANTED = protocol.HubFolder(source=REPO)
 
 
 @pytest.fixture
@@ -61,6 +61,6 @@ def test_a_model_comes_the_library_moves_to_it_and_what_was_found_is_found_again
         assert has_moved(engine)
         [found] = engine.result(protocol.SEARCH, search).passages
         assert found.document.endswith("lease.txt")
-        refused = engine.request(protocol.EMBEDDERS_GET, protocol.HubEmbedder(source="a nice one"))
+        refused = engine.request(protocol.EMBEDDERS_GET, protocol.HubFolder(source="a nice one"))
         assert refused.error is not None
         assert refused.error.kind == "BadRequest"

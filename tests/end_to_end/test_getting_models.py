@@ -155,6 +155,6 @@ def test_a_command_that_is_interrupted_says_that_it_can_go_on(home: Path, hub: S
     hub.go_on.set()
     _, error = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 130
-    assert "what was fetched is kept" in error
+    assert "what was downloaded is kept" in error
     ragdoll.json("models", "get", SOURCE)
     assert hub.asked_for_files[-1].startswith("bytes=")

@@ -79,7 +79,7 @@ def person(qtbot, ragdoll_home: Path, new_home: NewHome) -> Iterator[Person]:
     new_home(ragdoll_home)
     home = AppHome.find()
     home.create()
-    instance = SingleInstance(home.lock_file)
+    instance = SingleInstance(home.lock_file, home.socket_file)
     assert instance.claim()
     session = Session(home, instance, ())
     session.show()
@@ -234,7 +234,7 @@ def test_a_chat_is_answered_as_its_own_instructions_and_settings_say(person: Per
         return person.last_turn.timings
 
     usual = timings()
-    person.window.new_chat()
+    person.window.chat_actions.new_chat()
     dialog = person.window.chat.manner_choice.open()
     person.waits_until(lambda: dialog.own_box("max_tokens").isEnabled())
     dialog.own_box("max_tokens").click()

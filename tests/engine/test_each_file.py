@@ -232,6 +232,8 @@ def test_what_cannot_be_asked_is_refused_at_once(tmp_path: Path) -> None:
             engine.ask_each_file(" ")
         with pytest.raises(NothingThere):
             engine.ask_each_file("What?", "No such collection")
+        with pytest.raises(NothingThere, match="No such"):
+            engine.ask_each_file("What?", filters=Filters(collections=("No such", "Nor this")))
         with pytest.raises(RagdollError, match="no file to ask"):
             engine.ask_each_file("What?")
 

@@ -192,7 +192,7 @@ def test_what_is_no_model_that_answers_is_said(engine: Engine, hub: ModelHub, tm
 
 def test_what_is_called_like_no_model_is_refused(engine: Engine):
     for get in (engine.start_getting_model, engine.cancel_getting_model, lambda name: got(engine, name)):
-        with pytest.raises(BadRequest, match="names no model"):
+        with pytest.raises(BadRequest, match="does not name a model"):
             get("a nice one")
     with pytest.raises(DownloadFailed, match="or it is not there"):
         got(engine, "nobody/nothing/m.gguf")
@@ -218,7 +218,7 @@ def test_a_repository_tells_what_can_be_got_of_it(engine: Engine, hub: ModelHub)
     assert [(one.model.name, one.download.state) for one in found.files] == [("other", "there"), ("large", "absent")]
     assert found.files[1].model.file_bytes == 3_000_000
     assert (found.files[1].is_estimate, found.files[1].model.fit) == (False, "")
-    with pytest.raises(BadRequest, match="owner/name is no single model"):
+    with pytest.raises(BadRequest, match="owner/name is not a single model"):
         engine.start_getting_model("owner/name")
 
 
@@ -394,7 +394,7 @@ def test_what_came_whole_stays_though_it_cannot_be_read_just_now(
         without_device.setattr(gguf, "mmap", SimpleNamespace(mmap=refuse, ACCESS_READ=mmap.ACCESS_READ))
         with pytest.raises(ModelUnreadable, match="cannot be read: No such device") as error:
             got(engine, "owner/name/other.gguf")
-    assert "not fetched twice" in error.value.way_out
+    assert "what was downloaded is kept" in error.value.way_out
     hub.asked.clear()
     got(engine, "owner/name/other.gguf")
     assert ([Path(one.path).name for one in engine.models()], hub.asked) == (["other.gguf"], [])
@@ -464,7 +464,7 @@ def test_a_file_of_ones_own_is_forgotten_and_not_deleted(engine: Engine, tmp_pat
     engine.add_model(mine)
     with pytest.raises(BadRequest, match="not in the folder of models") as error:
         engine.delete_model("mine")
-    assert "Forget it" in error.value.way_out
+    assert "Remove it from the list" in error.value.way_out
     assert mine.exists()
     assert len(engine.models()) == 1
 

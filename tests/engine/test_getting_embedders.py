@@ -309,7 +309,7 @@ def test_one_that_may_not_be_deleted_says_so(engine: Engine, monkeypatch: pytest
             raise PermissionError(13, "Permission denied")
         replace(source, target)
 
-    monkeypatch.setattr("engine.getting_embedders.os.replace", refuse)
+    monkeypatch.setattr("engine.getting_folders.os.replace", refuse)
     with pytest.raises(ModelError, match="owner/name could not be deleted: Permission denied"):
         engine.delete_embedder(OTHER)
     assert entry(engine, OTHER).download.state == "there"
@@ -324,7 +324,7 @@ def test_what_is_left_of_one_that_was_deleted_in_part_can_be_removed(engine: Eng
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr("engine.getting_embedders.shutil.rmtree", refuse)
+        patch.setattr("engine.getting_folders.shutil.rmtree", refuse)
         with pytest.raises(ModelError, match="could not be deleted"):
             engine.delete_embedder(OTHER)
     assert entry(engine, OTHER).download.state == "part"
@@ -372,7 +372,7 @@ def put_changed(hub: ModelHub, tiny: Path, file: str, **changes: object) -> None
 
 def test_a_repository_of_another_kind_is_told_by_its_list_of_files(engine: Engine, hub: ModelHub):
     hub.take_away(OTHER, "modules.json")
-    with pytest.raises(EmbedderUnavailable, match=r"owner/name is no embedding model .*modules\.json"):
+    with pytest.raises(EmbedderUnavailable, match=r"owner/name is not an embedding model .*modules\.json"):
         got(engine, OTHER)
     assert hub.asked_for_files == []
     assert engine.settings.embedder.model == ""
@@ -385,7 +385,7 @@ def test_a_repository_of_another_kind_is_told_by_its_list_of_files(engine: Engin
 )  # fmt: skip
 def test_modules_of_another_kind_are_told(engine: Engine, hub: ModelHub, modules: bytes):
     hub.put_small(OTHER, "modules.json", modules)
-    with pytest.raises(EmbedderUnavailable, match="no embedding model that Ragdoll can use"):
+    with pytest.raises(EmbedderUnavailable, match="not an embedding model that Ragdoll can use"):
         got(engine, OTHER)
     assert not any("safetensors" in path for path, _ in hub.asked)
 
@@ -399,7 +399,7 @@ def test_a_model_with_a_program_of_its_own_is_told_before_its_weights_come(engin
 
 def test_a_model_that_cannot_be_loaded_is_told_and_removed(engine: Engine, hub: ModelHub, tiny: Path):
     put_changed(hub, tiny, "config.json", model_type="of the future", architectures=["Future"])
-    with pytest.raises(EmbedderUnavailable, match="name came and cannot be used: "):
+    with pytest.raises(EmbedderUnavailable, match="name was downloaded, but cannot be used: "):
         got(engine, OTHER)
     assert engine.settings.embedder.model == ""
     assert OTHER not in [one.source for one in engine.getting_embedders.entries()]
@@ -536,7 +536,7 @@ def test_what_is_no_embedding_model_stands_at_it(engine: Engine, hub: ModelHub):
     engine.getting_embedders.start(OTHER)
     while not told.get(timeout=PATIENCE_S).problem:
         pass
-    assert "no embedding model" in entry(engine, OTHER).download.problem
+    assert "not an embedding model" in entry(engine, OTHER).download.problem
     engine.getting_embedders.discard(OTHER)
     assert OTHER not in [one.source for one in engine.getting_embedders.entries()]
 

@@ -245,7 +245,7 @@ def test_what_would_be_too_long_a_line_is_an_error(host: Host, engine: SlowPages
     monkeypatch.setattr("engine.session.MAX_LINE_BYTES", 400)
     asked(host, (protocol.SETTINGS_GET, Nothing()))
     lines.wait_for(1)
-    assert lines.replies[1].error.sentence == "There is too much of this to be shown at once."
+    assert lines.replies[1].error.sentence == "This is too large to be shown at once."
 
 
 def test_where_questions_are_left_open_nothing_is_said_of_their_ends(host: Host, lines: Lines) -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.catalog.catalog import CATALOG_NAME
+from engine.config import Home
 from engine.engine import Engine
-from engine.events import Event, LibraryChanged
+from engine.events import Event, LibraryChanged, ProblemFound
 from engine.generation.load_trials import LoadTrials
 from engine.generation.worker import GenerationWorker
 from tests.helpers.tiny_gguf import write_tiny_model
@@ -74,3 +76,18 @@ def _interrupted() -> None:
 
 def _failing_listener(event: Event) -> None:
     raise RuntimeError("this listener is broken")
+
+
+@pytest.mark.expects_warnings
+def test_a_damaged_catalogue_is_told_and_keeps_no_engine_from_opening(tmp_path: Path):
+    with Engine.open(tmp_path / "home") as engine:
+        file = engine.home.library / CATALOG_NAME
+    file.write_bytes(b"no catalogue at all " * 300)
+    told: list[Event] = []
+
+    with Engine(Home.under(tmp_path / "home"), told.append) as engine:
+        assert engine.collections() == ()
+
+    (problem,) = (event for event in told if isinstance(event, ProblemFound))
+    (kept,) = file.parent.glob("*.set-aside-*.sqlite")
+    assert str(kept) in problem.sentence

@@ -35,6 +35,7 @@ EXAMPLES: list[events.Event] = [
     events.MeasuringProgressed(3, 12),
     events.DownloadsChanged((Download("o/n/m.gguf", "fetching", 1, 2, 0.5, 2.0),)),
     events.EmbedderDownloadsChanged((Download("o/n", "fetching", 1, 2, 0.5, 2.0),)),
+    events.RerankerDownloadsChanged((Download("o/n", "fetching", 1, 2, 0.5, 2.0),)),
     events.PlacementSettled(True, "All layers in memory.", 0.2),
     events.ModelSwitched("/m.gguf", "m", "/n.gguf", 0.1, 0.2, 5),
     events.MemoryShort("gpu", "The card is full: keys and values move to main memory."),

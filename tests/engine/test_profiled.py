@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from engine.memory.demand import Backlog
+from engine.core import Span
+from engine.memory.demand import BOUND_TO_COME, Backlog, Budgets, Demand, Wishes
 from engine.memory.measured import Measured, Point, Split, table_key
 from engine.memory.profile import PassObserved, Profile, ReadsObserved, refined
 from engine.memory.work import Work
 from engine.profiled import NOTABLE_SHARE, ProfiledPlanner
-from tests.helpers.machines import DESKTOP, MODELS, machine, wanted
+from tests.helpers.machines import DESKTOP, GIB, MIB, MODELS, machine, wanted
 from tests.helpers.scripted_machine import NO_SHAPE
 
 SHAPE = MODELS[1]
@@ -105,3 +106,56 @@ def test_a_pass_like_all_others_and_reads_as_fast_as_ever_are_no_news():
         assert not known.is_news(lambda profile, seen=seen: refined(profile, seen))
         reads = ReadsObserved(10**9, 10**9 / DESKTOP.stream_bytes_per_s * 0.98)
         assert not known.is_news(lambda profile, reads=reads: refined(profile, reads))
+
+
+# --- a reranker that is not there yet ---
+
+HARDWARE = machine(0, 16)
+
+
+def beside_reranker(num_bytes: int, **changes: object) -> Demand:
+    demand = wanted(MODELS[0], **changes)
+    return replace(demand, fixed=(*demand.fixed, Span("reranker", BOUND_TO_COME, "ram", num_bytes)))
+
+
+@pytest.mark.parametrize("may_lose", [False, True])
+@pytest.mark.parametrize("is_streamable", [False, True])
+@pytest.mark.parametrize("budget_bytes", [1200 * MIB, 1500 * MIB, 3 * GIB, 4 * GIB])
+def test_no_model_runs_badly_for_a_reranker_that_has_no_room_beside_it(
+    budget_bytes: int, is_streamable: bool, may_lose: bool
+):
+    changes = {
+        "budgets": Budgets(None, budget_bytes),
+        "is_streamable": is_streamable,
+        "wishes": Wishes(may_lose=may_lose),
+    }
+    planner = ProfiledPlanner(lambda: DESKTOP)
+    without = planner.placed(HARDWARE, Backlog(), wanted(MODELS[0], **changes))
+    for num_bytes in (budget_bytes // 2, budget_bytes, 100 * GIB):
+        placement = planner.placed(HARDWARE, Backlog(), beside_reranker(num_bytes, **changes))
+        is_left_out = not any(span.owner == "reranker" for span in placement.spans)
+        if is_left_out:
+            assert placement == without
+        else:
+            assert not placement.is_starved
+            assert not placement.num_concessions
+        assert is_left_out or num_bytes < budget_bytes
+        # Whether it changes is judged by the same.
+        assert planner.plan(HARDWARE, Backlog(), beside_reranker(num_bytes, **changes)) == placement
+
+
+def test_a_reranker_that_has_room_beside_the_model_finds_it():
+    placement = ProfiledPlanner(lambda: DESKTOP).placed(HARDWARE, Backlog(), beside_reranker(500 * MIB))
+    assert [span.num_bytes for span in placement.spans if span.owner == "reranker"] == [500 * MIB]
+    assert placement.fits
+
+
+def test_an_index_without_a_model_keeps_what_it_can_where_a_reranker_has_no_room():
+    planner = ProfiledPlanner(lambda: DESKTOP)
+
+    def index_bytes(reranker_bytes: int) -> int:
+        demand = beside_reranker(reranker_bytes, budgets=Budgets(None, 2 * GIB))
+        return planner.placed(HARDWARE, Backlog(), replace(demand, shape=NO_SHAPE)).index_bytes
+
+    assert index_bytes(GIB) == index_bytes(0) - GIB > 0
+    assert index_bytes(3 * GIB) == index_bytes(0)

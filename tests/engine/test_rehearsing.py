@@ -19,6 +19,7 @@ from engine.memory.measured import Beside, Kind, Measured, Point, Split, table_k
 from engine.memory.placement import Placement
 from engine.memory.profile import Profile
 from engine.memory.profile_file import save_profile
+from engine.memory_interfaces import InForce
 from engine.rehearsing import (
     MOST_IN_VAIN,
     MOST_SECONDS,
@@ -31,7 +32,6 @@ from engine.rehearsing import (
     wishes,
 )
 from engine.retrieval.rehearsal import Searched
-from engine.sight import InForce
 from tests.engine.memory.test_ladder import DEMAND, PLACEMENT, SHAPE
 
 RESIDENT = replace(PLACEMENT, n_gpu_layers=0, streamed_layers=(), ring_slots=0, is_repacked=True, n_ubatch=512)

@@ -11,6 +11,7 @@ import pytest
 
 from engine import tables
 from engine.catalog import Catalog, VectorTable
+from engine.catalog.catalog import CATALOG_NAME
 from engine.config import EmbedderSettings, Settings
 from engine.core import Chunk, FoundFile, ReadDocument
 from engine.embedder import EmbedderSpec, spec
@@ -92,6 +93,32 @@ def test_what_was_embedded_without_prompts_is_searched_so_until_it_has_moved(
         # Also where the settings name another one by then.
         machine.wanted = ""
         assert machine.tables.active() == (table, bare)
+
+
+def test_what_a_lost_catalogue_answered_from_is_no_stray_until_its_folders_are_read_again(machine: Machine) -> None:
+    machine.index_something("minilm@1")
+    machine.tables.active()
+    machine.wanted = "two"
+    following = machine.tables.following()
+    assert following is not None
+    rows = machine.tables.folders(following[0])[0]
+    rows.mkdir()
+    (machine.library / "lancedb-other").mkdir()
+    machine.catalog.close()
+    (machine.library / CATALOG_NAME).unlink()
+
+    machine.catalog = Catalog.open(machine.library)
+    machine.tables = Tables(
+        machine.library, machine.catalog, lambda: Settings(embedder=EmbedderSettings(model=machine.wanted))
+    )
+
+    assert machine.tables.folders(machine.tables.active()[0])[0] == rows
+    assert machine.tables.set_strays_aside() == []
+    assert (machine.library / "lancedb-other").is_dir()
+    machine.catalog.end_beginning()
+    assert len(machine.tables.set_strays_aside()) == 1
+    assert rows.is_dir()
+    machine.catalog.close()
 
 
 def test_a_library_from_before_is_recognised_by_its_identity(machine: Machine) -> None:

@@ -34,7 +34,7 @@ from PySide6.QtWidgets import QAbstractButton
 application = make_application(["ragdoll-gui"])
 home = AppHome.find()
 home.create()
-instance = SingleInstance(home.lock_file)
+instance = SingleInstance(home.lock_file, home.socket_file)
 assert instance.claim()
 session = Session(home, instance, (), engine_command=[sys.executable, "-c", "input()"])
 seen = {}

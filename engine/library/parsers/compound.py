@@ -1,4 +1,4 @@
-"""Compound files: the containers in which Office kept documents before 2007, and Outlook still keeps messages."""
+"""Compound files: the containers of Office documents before 2007, which Outlook still uses for messages."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from engine.core import BlockKind, ParsedDocument
+from engine.core import ParsedDocument
 from engine.errors import DocumentUnreadable
 from engine.library.parsers import remarks
 from engine.library.parsers.archive import Package, opened
@@ -26,7 +26,7 @@ from engine.library.parsers.elements import attribute, child, descendants, eleme
 from engine.library.parsers.embedded import EmbeddedPictures
 from engine.library.parsers.graphics import REFERENCES, write_graphics
 from engine.library.parsers.limits import Limits
-from engine.library.parsers.markup import PageBuilder, row
+from engine.library.parsers.markup import MAX_HEADING_CHARACTERS, ListingBuilder, is_layout, row
 
 _REMOVED = {"del", "moveFrom", "delText", "instrText", "pPr", "rPr", "Fallback"}
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
@@ -35,9 +35,6 @@ _NOTE_REFERENCES = {"footnoteReference", "endnoteReference", "commentReference"}
 _OLD_SHAPES = {"shape", "rect", "roundrect", "oval", "group"}
 # What names a picture's part, today and before 2007.
 _PICTURES = {"blip", "imagedata"}
-# Beyond this, a "heading" is text that someone wanted to look big, and a "cell" is a part of the page's layout.
-_MAX_HEADING_CHARACTERS = 300
-_LAYOUT_CHARACTERS = 600
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
@@ -53,7 +50,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
         walk = _Walk(package, main, styles, _notes(package), pictures)
         walk.margins()
         walk.blocks(body)
-        walk.end_code()
+        walk.builder.end_code()
         return pictures.told(ParsedDocument("docx", package.title(), (walk.builder.page(),)))
 
 
@@ -68,13 +65,11 @@ class _Walk:
         notes: dict[tuple[str, str], _Note],
         pictures: EmbeddedPictures,
     ) -> None:
-        self.builder = PageBuilder()
+        self.builder = ListingBuilder()
         self._package, self._part = package, part
         self._styles = styles
         self._notes = notes
         self._pictures = pictures
-        self._code: list[str] = []
-        self._on_code: list[str] = []
         self._has_title = False
 
     def margins(self) -> None:
@@ -84,7 +79,7 @@ class _Walk:
         for text in dict.fromkeys(texts):
             # A number of the page is none of the document.
             if any(map(str.isalpha, text)):
-                self._add("paragraph", text)
+                self.builder.add("paragraph", text)
 
     def blocks(self, container: etree._Element) -> None:
         for element in elements(container):
@@ -107,75 +102,57 @@ class _Walk:
     def _beside(self, inline: _Inline) -> None:
         """What is anchored in a text, but for its text boxes."""
         for graphic in inline.graphics:
-            self.end_code()
+            self.builder.end_code()
             write_graphics(self.builder, self._package, self._part, graphic)
         for picture in inline.pictures:
             self._picture(picture)
         for kind, note_id in inline.notes:
             note = self._notes.get((kind, note_id))
             if note is not None and kind == "comment":
-                self._comment(remarks.comment(attribute(note.content, "author"), _cell_text(note.content)))
+                said = remarks.comment(attribute(note.content, "author"), _cell_text(note.content))
+                self.builder.add_comment(said)
             elif note is not None:
                 self._note(note)
 
     def _picture(self, picture: str | etree._Element) -> None:
         """What a picture's author says that it shows, or what is written in it."""
         if isinstance(picture, str):
-            self._add("paragraph", picture)
+            self.builder.add("paragraph", picture)
             return
         name = self._package.related(self._part, "image").get(_picture_id(picture), "")
         for kind, text in self._pictures.blocks(name):
-            self._add(kind, text)
+            self.builder.add(kind, text)
 
     def _note(self, note: _Note) -> None:
         outer, self._part = self._part, note.part
         self.blocks(note.content)
         self._part = outer
 
-    def _comment(self, said: str) -> None:
-        """One on a line of a listing waits for the listing's end."""
-        if self._code:
-            self._on_code.append(said)
-        else:
-            self._add("paragraph", said)
-
     def _styled(self, element: etree._Element, text: str) -> None:
         properties = child(element, "pPr")
         style = self._styles.get(attribute(child(properties, "pStyle")), Style())
         level = level_of(properties) or style.level
         if style.is_code:
-            self._code.append(text)
+            self.builder.add_code_line(text)
         elif style.is_contents:
             return
         elif style.is_title:
             self._has_title = True
-            self._add("heading", text, level=1)
-        elif level and len(text) <= _MAX_HEADING_CHARACTERS:
-            self._add("heading", text, level + self._has_title)
+            self.builder.add("heading", text, level=1)
+        elif level and len(text) <= MAX_HEADING_CHARACTERS:
+            self.builder.add("heading", text, level + self._has_title)
         else:
-            self._add("list_item" if is_item(properties, style) else "paragraph", text)
-
-    def _add(self, kind: BlockKind, text: str, level: int = 0) -> None:
-        self.end_code()
-        self.builder.add(kind, text, level)
-
-    def end_code(self) -> None:
-        """Paragraphs in a code style are the lines of one listing, which ends here."""
-        self.builder.add("code", "\n".join(self._code))
-        self._code.clear()
-        for said in self._on_code:
-            self.builder.add("paragraph", said)
-        self._on_code.clear()
+            self.builder.add("list_item" if is_item(properties, style) else "paragraph", text)
 
     def _table(self, table: etree._Element) -> None:
         rows = [list(_cells(element)) for element in _rows(table)]
-        if _is_layout(rows):
+        if is_layout(rows, _cell_text):
             for cells in rows:
                 for cell in cells:
                     self.blocks(cell)
             return
         for cells in rows:
-            self._add("table_row", row([_cell_text(cell) for cell in cells]))
+            self.builder.add("table_row", row([_cell_text(cell) for cell in cells]))
         inline = _Inline()
         inline.gather(table)
         self._beside(inline)
@@ -264,13 +241,6 @@ def _nested(container: etree._Element, name: str) -> Iterator[etree._Element]:
             yield element
         elif local(element) not in _REMOVED | {"tbl", "p"}:
             yield from _nested(element, name)
-
-
-def _is_layout(rows: list[list[etree._Element]]) -> bool:
-    """A frame around text rather than a table: one column, or whole columns of prose."""
-    if all(len(cells) <= 1 for cells in rows):
-        return True
-    return any(len(_cell_text(cell)) > _LAYOUT_CHARACTERS for cells in rows for cell in cells)
 
 
 def _cell_text(cell: etree._Element) -> str:

@@ -28,7 +28,7 @@ _MAX_LETTERS = 26 * 9
 class _Level:
     """How one level of a list is numbered: "%1.%2" and the like, each number in its level's form.
 
-    It begins anew after each of the first `num_above` levels.
+    It starts again after each of the first `num_above` levels.
     """
 
     pattern: str
@@ -41,7 +41,7 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """A list of the document: several may count on in one `count`; `starts` are where this one begins anew."""
+    """A list of the document: several may count on in one `count`; `starts` are where this one starts again."""
 
     count: str
     levels: Mapping[int, _Level]
@@ -87,7 +87,7 @@ def _place(paragraph: etree._Element, styles: Mapping[str, Style], lists: Mappin
 
 
 def _advance(count: dict[int, int], level: int, numbering: _List) -> None:
-    """The next number of a level; those above it have begun, those below it begin anew where they are said to."""
+    """The next number of a level; those above it have begun, those below it start again where they are said to."""
     for above in range(level):
         count.setdefault(above, _start(above, numbering))
     count[level] = count[level] + 1 if level in count else _start(level, numbering)

@@ -1,4 +1,4 @@
-"""XML elements by their local names: the strict and the transitional form of an office format share nothing else."""
+"""XML elements by local name: the strict and transitional forms of an office format differ only in namespaces."""
 
 from __future__ import annotations
 

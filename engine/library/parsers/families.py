@@ -1,4 +1,4 @@
-"""The register of families: which module reads what `sniff` recognises, and what to say about all the rest."""
+"""The register of families: which module reads what `sniff` recognises, and what to report for other files."""
 
 from __future__ import annotations
 

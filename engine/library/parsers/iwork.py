@@ -17,7 +17,7 @@ from engine.library.parsers.limits import Limits
 
 _PREVIEW = "QuickLook/Preview.pdf"
 _WAY_OUT = "Export it as PDF, or from Pages as Word, from Numbers as Excel, from Keynote as PowerPoint, and add that."
-_REMARK = "Read is the preview that was saved with it, which may end before the document does."
+_REMARK = "Only the preview that was saved with it was read, which may be shorter than the document."
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:

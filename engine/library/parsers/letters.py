@@ -1,4 +1,4 @@
-"""Letters: what a mail says, whatever file it came in, becomes a page, and each readable attachment more of them."""
+"""Letters: the content of a mail, whatever file it came in, becomes a page, and so does each readable attachment."""
 
 from __future__ import annotations
 

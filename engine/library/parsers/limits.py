@@ -1,4 +1,4 @@
-"""What a parser may take and what it is given to work with, and the sentence for a file that wants more."""
+"""Limits of a parser and the settings it works with, and the sentence for a file that exceeds them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIB = 2**20
 GIB = 2**30
 # Office files shrink to a tenth, tables of zeros to a hundredth; a thousandth is a trap.
 MAX_RATIO = 500
-# A page takes a second or two. The limit of a file's time begins anew with each page that is recognised.
+# A page takes a second or two. The limit of a file's time starts again with each page that is recognised.
 OCR_PAGE_SECONDS = 60.0
 MAX_OCR_PAGES = 2000
 # A file that takes longer is read as far as it came, so that it does not keep the others from being read for days.
@@ -77,8 +77,8 @@ def check_chunks(num_chunks: int, max_chunks: int) -> None:
 def needs_password(what: str, limits: Limits) -> DocumentEncrypted:
     """The refusal of what none of the known passwords opens; `what` begins the sentence ("The PDF")."""
     if limits.passwords:
-        return DocumentEncrypted("The password does not open it.", "Check the password, and give it once more.")
-    return DocumentEncrypted(f"{what} needs a password.", "Give its password, and it will be read.")
+        return DocumentEncrypted("The password does not open it.", "Check the password, and enter it again.")
+    return DocumentEncrypted(f"{what} needs a password.", "Enter its password, and it will be read.")
 
 
 def size(num_bytes: int) -> str:

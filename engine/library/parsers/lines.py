@@ -1,4 +1,4 @@
-"""Texts of records, one a line (logs, tables that are none): no record is torn apart."""
+"""Texts of one record per line (logs, unparsable tables): no record is split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a web page is about, without what its site puts around it: menus, bars, banners, notes on cookies.
+"""The main text of a web page, without what the site puts around it: menus, bars, banners, cookie notices.
 
 Told by how much of an element's text is links, and by what its author called it; if little would be left, nothing is
 taken away. (trafilatura would bring a dozen packages for this.)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from engine.core import Block, BlockKind, ParsedPage
 from engine.library.parsers.encoding import clean
 
 CELL_SEPARATOR = " | "
+# Beyond this, a "heading" is text that an author wanted to look big, and a "cell" is a part of the page's layout.
+MAX_HEADING_CHARACTERS = 300
+_LAYOUT_CHARACTERS = 600
 # What programs write into a title property when nobody else did.
 _PROGRAM_TITLE = re.compile(
     r"(?:microsoft (?:word|powerpoint|excel)\b.*|untitled.*|no title|title|document\d*|slide \d+|print(?:out)?"
@@ -15,6 +20,9 @@ _PROGRAM_TITLE = re.compile(
     r"|.*\.(?:docx?|pdf|pptx?|xlsx?|indd|qxd|tex|dvi|ps|odt|rtf|html?|fm|p65|cdr|ai))",
     re.I,
 )
+
+
+T = TypeVar("T")
 
 
 class PageBuilder:
@@ -46,6 +54,44 @@ class PageBuilder:
         if not self._blocks:
             return ""
         return "\n" if kind == self._blocks[-1].kind and kind in ("list_item", "table_row") else "\n\n"
+
+
+class ListingBuilder(PageBuilder):
+    """A builder for formats in which each line of a listing is a paragraph: they become one block of code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._code: list[str] = []
+        self._comments: list[str] = []
+
+    def add(self, kind: BlockKind, text: str, level: int = 0, line: int = 0) -> None:
+        self.end_code()
+        super().add(kind, text, level, line)
+
+    def add_code_line(self, text: str) -> None:
+        self._code.append(text)
+
+    def add_comment(self, text: str) -> None:
+        """One on a line of a listing waits for the listing's end."""
+        if self._code:
+            self._comments.append(text)
+        else:
+            self.add("paragraph", text)
+
+    def end_code(self) -> None:
+        """Adds the listing that has been gathered, if there is one, and the comments on it."""
+        super().add("code", "\n".join(self._code))
+        self._code.clear()
+        for comment in self._comments:
+            super().add("paragraph", comment)
+        self._comments.clear()
+
+
+def is_layout(rows: Sequence[Sequence[T]], text_of: Callable[[T], str]) -> bool:
+    """Whether a table is a frame around text: it has one column, or a cell with more text than a table's cells have."""
+    if all(len(cells) <= 1 for cells in rows):
+        return True
+    return any(len(text_of(cell)) > _LAYOUT_CHARACTERS for cells in rows for cell in cells)
 
 
 def row(cells: list[str]) -> str:

@@ -14,7 +14,7 @@ from engine.library.parsers.archive import Package, opened
 from engine.library.parsers.elements import attribute, child, children, descendants, elements, local, whole_number
 from engine.library.parsers.embedded import EmbeddedPictures
 from engine.library.parsers.limits import MIB, Limits
-from engine.library.parsers.markup import PageBuilder, sane_title
+from engine.library.parsers.markup import ListingBuilder, sane_title
 from engine.library.parsers.opendocument_locks import is_locked, unlocked
 from engine.library.parsers.opendocument_text import Flow, comment, flat, picture_name, styles
 from engine.library.parsers.sheets import Row, Sheets
@@ -49,9 +49,9 @@ def _read(package: Package, title: str, limits: Limits) -> ParsedDocument:
             return ParsedDocument("ods", title, _sheets(body, limits), "row")
         if local(body) in ("presentation", "drawing"):
             return pictures.told(ParsedDocument("odp", title, tuple(_slides(body, styles(package), pictures))))
-        flow = Flow(PageBuilder(), styles(package), pictures)
+        flow = Flow(ListingBuilder(), styles(package), pictures)
         flow.blocks(body)
-        flow.end_code()
+        flow.builder.end_code()
         return pictures.told(ParsedDocument("odt", title, (flow.builder.page(),)))
     raise DocumentUnreadable("The document is damaged: its text is missing.")
 
@@ -63,7 +63,7 @@ def _title(package: Package) -> str:
 
 def _slides(body: etree._Element, named: dict[str, str], pictures: EmbeddedPictures) -> Iterator[ParsedPage]:
     for number, slide in enumerate(children(body, "page"), start=1):
-        flow = Flow(PageBuilder(), named, pictures)
+        flow = Flow(ListingBuilder(), named, pictures)
         frames = list(_shapes(slide))
         for frame in sorted(frames, key=lambda frame: attribute(frame, "class") != "title"):
             _shape(flow, frame)
@@ -86,7 +86,7 @@ def _shape(flow: Flow, shape: etree._Element) -> None:
         flow.builder.add("paragraph", comment(shape))
     else:
         flow.blocks(shape)
-        flow.end_code()
+        flow.builder.end_code()
 
 
 def _notes(flow: Flow, notes: etree._Element | None) -> None:

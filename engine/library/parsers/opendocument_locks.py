@@ -29,7 +29,6 @@ from engine.library.parsers.limits import Limits, check_unpacked, needs_password
 
 _WHOLE_PACKAGE = "encrypted-package"
 _CONTENT = "content.xml"
-_GCM_TAG_BYTES = 16
 # More than any office program asks for, and less than a parser may have.
 _MAX_ITERATIONS = 10_000_000
 _MAX_ARGON2_KIB = 2**20

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator
 
 from lxml import etree
 
-from engine.core import BlockKind
 from engine.library.parsers import remarks
 from engine.library.parsers.archive import Package
 from engine.library.parsers.elements import attribute, child, children, descendants, elements, local, whole_number
 from engine.library.parsers.embedded import EmbeddedPictures
-from engine.library.parsers.markup import PageBuilder, row
+from engine.library.parsers.markup import MAX_HEADING_CHARACTERS, ListingBuilder, is_layout, row
 
 _TITLES = {"Title"}
 _CODE = {"Preformatted_20_Text"}
@@ -27,8 +26,6 @@ _UNSHOWN = {
     "notes", "note-citation", "ruby-text", "event-listeners", "script", "title", "desc",
 }  # fmt: skip
 _SPACES = {"tab": "\t", "line-break": "\n"}
-_MAX_HEADING_CHARACTERS = 300
-_LAYOUT_CHARACTERS = 600
 _MAX_SPACES = 1000
 
 
@@ -69,13 +66,10 @@ def picture_name(image: etree._Element) -> str:
 class Flow:
     """One pass over a text in reading order; `styles` as from `styles`."""
 
-    def __init__(self, builder: PageBuilder, styles: dict[str, str], pictures: EmbeddedPictures) -> None:
+    def __init__(self, builder: ListingBuilder, styles: dict[str, str], pictures: EmbeddedPictures) -> None:
         self.builder = builder
         self._styles = styles
         self._pictures = pictures
-        self._code: list[str] = []
-        # Comments on lines of a listing, which wait for its end.
-        self._on_code: list[str] = []
         self._has_title = False
 
     def blocks(self, container: etree._Element, *, is_list: bool = False) -> None:
@@ -86,19 +80,11 @@ class Flow:
             elif name == "table":
                 self._table(element)
             elif name == "desc":
-                self._add("paragraph", remarks.shown(element.text or ""))
+                self.builder.add("paragraph", remarks.shown(element.text or ""))
             elif name == "image":
                 self._picture(element)
             elif name not in _UNSHOWN:
                 self.blocks(element, is_list=is_list or name == "list")
-
-    def end_code(self) -> None:
-        """Preformatted paragraphs are the lines of one listing, which ends here."""
-        self.builder.add("code", "\n".join(self._code))
-        self._code.clear()
-        for said in self._on_code:
-            self.builder.add("paragraph", said)
-        self._on_code.clear()
 
     def _paragraph(self, element: etree._Element, *, is_list: bool) -> None:
         inline = _Inline()
@@ -110,42 +96,35 @@ class Flow:
 
     def _picture(self, image: etree._Element) -> None:
         for kind, text in self._pictures.blocks(picture_name(image)):
-            self._add(kind, text)
+            self.builder.add(kind, text)
 
     def _comments(self, annotations: Iterable[etree._Element]) -> None:
         for said in map(comment, annotations):
-            if self._code:
-                self._on_code.append(said)
-            else:
-                self._add("paragraph", said)
+            self.builder.add_comment(said)
 
     def _styled(self, element: etree._Element, text: str, *, is_list: bool) -> None:
         style = attribute(element, "style-name")
         names = {style, self._styles.get(style, "")}
         level = attribute(element, "outline-level")
         if names & _CODE:
-            self._code.append(text)
+            self.builder.add_code_line(text)
         elif names & _TITLES:
             self._has_title = True
-            self._add("heading", text, 1)
-        elif local(element) == "h" and len(text) <= _MAX_HEADING_CHARACTERS:
-            self._add("heading", text, max(1, whole_number(level, 1)) + self._has_title)
+            self.builder.add("heading", text, 1)
+        elif local(element) == "h" and len(text) <= MAX_HEADING_CHARACTERS:
+            self.builder.add("heading", text, max(1, whole_number(level, 1)) + self._has_title)
         else:
-            self._add("list_item" if is_list else "paragraph", text)
-
-    def _add(self, kind: BlockKind, text: str, level: int = 0) -> None:
-        self.end_code()
-        self.builder.add(kind, text, level)
+            self.builder.add("list_item" if is_list else "paragraph", text)
 
     def _table(self, table: etree._Element) -> None:
         rows = [list(_cells(line)) for line in _rows(table)]
-        if _is_layout(rows):
+        if is_layout(rows, flat):
             for cells in rows:
                 for cell in cells:
                     self.blocks(cell)
             return
         for cells in rows:
-            self._add("table_row", row([flat(cell) for cell in cells]))
+            self.builder.add("table_row", row([flat(cell) for cell in cells]))
         for image in table.iter("{*}image"):
             self._picture(image)
         self._comments(table.iter("{*}annotation"))
@@ -203,10 +182,3 @@ def _rows(table: etree._Element) -> Iterator[etree._Element]:
 
 def _cells(line: etree._Element) -> Iterator[etree._Element]:
     yield from children(line, "table-cell")
-
-
-def _is_layout(rows: list[list[etree._Element]]) -> bool:
-    """A frame around text rather than a table: one column, or whole columns of prose."""
-    if all(len(cells) <= 1 for cells in rows):
-        return True
-    return any(len(flat(cell)) > _LAYOUT_CHARACTERS for cells in rows for cell in cells)

@@ -41,7 +41,7 @@ def blocks(text: str) -> Iterator[Block]:
     """The structure of an Org text; what lies between its marked parts are paragraphs."""
     start, at, ends = 0, 0, _ends(text)
     while (part := _PART.search(text, at)) is not None:
-        # What is open has its end looked up: looking for each anew would take as long as there are such lines.
+        # What is open has its end looked up: looking for each again would take as long as there are such lines.
         kind = part["what"].lower() if part["what"] else _DRAWER if part["drawer"] else ""
         of_kind = ends.get(kind, [])
         place = bisect_left(of_kind, (part.end(), 0))
@@ -51,7 +51,7 @@ def blocks(text: str) -> Iterator[Block]:
             continue
         yield from paragraphs(text, start, part.start())
         if end is None:
-            yield from () if kind else _marked(text, part)
+            yield from () if kind else _marked(part)
             start = at = part.end() - bool(kind)
         else:
             if part["what"] and (code := trimmed(text, part.end(), end[0])):
@@ -68,7 +68,7 @@ def _ends(text: str) -> dict[str, list[tuple[int, int]]]:
     return ends
 
 
-def _marked(text: str, part: re.Match[str]) -> Iterator[Block]:
+def _marked(part: re.Match[str]) -> Iterator[Block]:
     """A headline or a row of a table; settings and dates are nothing to read."""
     if part["stars"] and part["label"].strip():
         level = min(len(part["stars"]), _MAX_LEVEL)

@@ -1,4 +1,4 @@
-"""Patience: how long a process may take, hardly counting the time in which others had the processor.
+"""Patience: how long a process may take, hardly counting the time in which other processes used the processor.
 
 Reading stands back behind the embedder and everything else that runs, so on a busy machine a second's work may take
 half a minute: that is no fault of the file.

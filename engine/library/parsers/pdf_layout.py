@@ -1,6 +1,6 @@
 """From the characters of a PDF page to text in paragraphs; pure, and the same each time for the same page.
 
-The text of a page must not depend on other pages: a citation is marked by laying its page out anew and asking
+The text of a page must not depend on other pages: a citation is marked by laying its page out again and asking
 for the characters behind a span (`PageLayout.characters`).
 """
 

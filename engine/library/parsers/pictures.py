@@ -38,7 +38,7 @@ _MIN_EMBEDDED_PX = (200, 60)
 _FORMATS = ("PNG", "JPEG", "TIFF", "GIF", "WEBP", "BMP", "AVIF", "JPEG2000")
 # The others' frames are moments of one picture.
 _PAGED_FORMATS = ("TIFF", "MPO")
-_PILLOW = "A part of Ragdoll is missing: install it anew."
+_PILLOW = "A part of Ragdoll is missing: install it again."
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:

@@ -34,7 +34,7 @@ from engine.errors import (
 )
 from engine.library.parsers.frames import Head, unpack_chunk
 from engine.library.parsers.process import ParserCrashed, ParserProcess, Part
-from engine.library.parsers.tesseract import Tesseract
+from engine.library.parsers.tesseract import Tesseract, forget_all
 
 _TICK_SECONDS = 0.1
 _HEAD_BYTES = 1024
@@ -58,7 +58,7 @@ _ERRORS: dict[str, type[RagdollError]] = {
 class PoolLimits:
     """`processes` files are read at once, by children of which each may have `memory_bytes` of address space.
 
-    One file may take `seconds`, which begin anew with each page that is recognised.
+    One file may take `seconds`, which start again with each page that is recognised.
     """
 
     processes: int
@@ -197,6 +197,11 @@ class ParserPool:
             children = list(self._children)
         return sum(child.own_bytes() for child in children)
 
+    def forget_recognised(self) -> None:
+        """Drops what is kept of pages that were recognised: it is text of files, be they removed."""
+        if self._ocr_cache is not None:
+            forget_all(self._ocr_cache)
+
     def close(self) -> None:
         """Ends all children; calls under way raise `Cancelled`. Closing twice is harmless."""
         with self._lock:
@@ -280,7 +285,7 @@ class ParserPool:
                 # It says nothing of the file that was to be read.
                 raise LibraryError(
                     f"The program that reads files cannot be started: {error.strerror or error}.",
-                    "Restart Ragdoll; if it happens again, install it anew.",
+                    "Restart Ragdoll; if it happens again, reinstall it.",
                 ) from error
             self._children.add(child)
             return child

@@ -1,4 +1,4 @@
-"""reStructuredText: the source stays as it is; titles are told by the lines of signs under (and over) them."""
+"""reStructuredText: the source stays as it is; titles are recognised by their underlines (and overlines)."""
 
 from __future__ import annotations
 

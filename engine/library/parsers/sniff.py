@@ -1,4 +1,4 @@
-"""Tells by its first and last bytes what a file is; its name only decides between texts that look alike.
+"""Recognises a file by its first and last bytes; the name only decides between texts that look alike.
 
 Pure: no file is opened here. `sniff` knows more formats than we read, so that a file we skip can be named.
 """

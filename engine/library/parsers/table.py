@@ -1,4 +1,4 @@
-"""Tables in text (CSV, TSV): each row with the names of its columns, so that it says by itself what it is about."""
+"""Tables in text (CSV, TSV): each row is written with its column names, so that it can be understood alone."""
 
 from __future__ import annotations
 

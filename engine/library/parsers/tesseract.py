@@ -1,4 +1,4 @@
-"""Tesseract, run as the program it is: a picture goes in by a pipe, a table of words comes out.
+"""Tesseract, run as a program: a picture goes in through a pipe, a table of words comes out.
 
 The program is called by itself, for the Python packages around it can neither end it with us nor keep it to one
 thread. What was recognised once is kept in a folder, so that a scan of many pages that was interrupted goes on where
@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
@@ -57,7 +58,7 @@ _LANGUAGES = {
 
 
 class Tesseract:
-    """Reads pictures in the languages that are wanted and installed; made anew for each file."""
+    """Reads pictures in the languages that are wanted and installed; created for each file."""
 
     def __init__(
         self, languages: Sequence[str] = (), cache: Path | None = None, begin_page: Callable[[], None] = lambda: None
@@ -241,6 +242,21 @@ def _keep(folder: Path | None, key: str, words: Sequence[Word]) -> None:
         os.replace(name, folder / f"{key}.gz")
     except OSError:
         return
+
+
+def forget_all(folder: Path) -> None:
+    """Drops every page that was kept, as nobody can tell which of them are of a file that was removed.
+
+    What is needed again is recognised again.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            paths = [entry.path for entry in entries if entry.is_file(follow_symlinks=False)]
+    except OSError:
+        return
+    for path in paths:
+        with suppress(OSError):
+            os.unlink(path)
 
 
 @functools.lru_cache(maxsize=1)

@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Path:
         for turn in (first, second):
             text = " ".join("".join(words.choices("abcdefghij", k=6)) for _ in range(150))
             store.record(turn.turn_id, Outcome(state="finished", text=f"{text} lemon{number}x"))
-    store.runs.create("Who pays?", None, [(number, f"/docs/{number}.pdf") for number in range(3)])
+    store.runs.create("Who pays?", (), [(number, f"/docs/{number}.pdf") for number in range(3)])
     store.presets.create("Poet", {"temperature": 0.9})
     store.close()
     return file

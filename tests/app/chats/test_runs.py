@@ -23,7 +23,7 @@ def _rows(store: ChatStore, table: str) -> int:
 
 
 def test_a_run_comes_back_with_what_its_files_answered(store: ChatStore, tmp_path: Path) -> None:
-    run = store.runs.create("When does it end?", "Contracts", FILES)
+    run = store.runs.create("When does it end?", ("Contracts",), FILES)
     first, second = store.runs.files(run.run_id)
     assert [(file.document_id, file.path) for file in (first, second)] == FILES
     store.runs.record(first.file_id, EVIDENT, ["page 3"])
@@ -39,8 +39,8 @@ def test_a_run_comes_back_with_what_its_files_answered(store: ChatStore, tmp_pat
 
 
 def test_the_newest_run_comes_first_and_a_deleted_one_leaves_nothing(store: ChatStore) -> None:
-    old = store.runs.create("Old?", None, FILES)
-    new = store.runs.create("New?", None, FILES)
+    old = store.runs.create("Old?", (), FILES)
+    new = store.runs.create("New?", (), FILES)
     assert store.runs.runs() == (new, old)
     store.runs.delete(old.run_id)
     assert store.runs.runs() == (new,)
@@ -55,7 +55,7 @@ def test_the_newest_run_comes_first_and_a_deleted_one_leaves_nothing(store: Chat
 def test_a_deleted_run_leaves_the_file_in_steps_which_the_next_start_goes_on_with(
     store: ChatStore, tmp_path: Path
 ) -> None:
-    run = store.runs.create("When?", None, [(number, f"/docs/{number}.pdf") for number in range(150)])
+    run = store.runs.create("When?", (), [(number, f"/docs/{number}.pdf") for number in range(150)])
     files = store.runs.files(run.run_id)
     for file in files:
         store.runs.record(file.file_id, EVIDENT)
@@ -74,7 +74,7 @@ def test_a_deleted_run_leaves_the_file_in_steps_which_the_next_start_goes_on_wit
 
 
 def test_an_answer_that_comes_after_its_run_has_left_is_kept_by_nobody(store: ChatStore) -> None:
-    run = store.runs.create("When?", None, FILES)
+    run = store.runs.create("When?", (), FILES)
     file, _ = store.runs.files(run.run_id)
     store.runs.delete(run.run_id)
     while store.tidy_some():
@@ -84,7 +84,7 @@ def test_an_answer_that_comes_after_its_run_has_left_is_kept_by_nobody(store: Ch
 
 
 def test_a_run_is_shown_without_reading_what_its_answers_rest_on(store: ChatStore) -> None:
-    run = store.runs.create("When?", None, FILES)
+    run = store.runs.create("When?", (), FILES)
     file, _ = store.runs.files(run.run_id)
     store.runs.record(file.file_id, EVIDENT)
     read: set[tuple[str | None, str | None]] = set()
@@ -105,7 +105,7 @@ def test_a_run_is_shown_without_reading_what_its_answers_rest_on(store: ChatStor
 
 
 def test_what_an_earlier_version_kept_beside_an_answer_is_still_there(store: ChatStore) -> None:
-    run = store.runs.create("When?", None, FILES)
+    run = store.runs.create("When?", (), FILES)
     file, _ = store.runs.files(run.run_id)
     store._connection.execute(
         "UPDATE run_files SET state = 'finished', passages = ?, thoughts = 'Hm.' WHERE file_id = ?",
@@ -119,7 +119,7 @@ def test_what_an_earlier_version_kept_beside_an_answer_is_still_there(store: Cha
 
 
 def test_a_run_is_unfinished_until_each_of_its_files_has_answered_or_failed(store: ChatStore) -> None:
-    run, other = (store.runs.create(question, None, FILES) for question in ("When?", "Who?"))
+    run, other = (store.runs.create(question, (), FILES) for question in ("When?", "Who?"))
     first, second = store.runs.files(run.run_id)
     assert store.runs.unfinished() == {run.run_id: (0, 2), other.run_id: (0, 2)}
     store.runs.record(second.file_id, Outcome(state="failed"))
@@ -143,14 +143,14 @@ def test_how_far_runs_are_is_seen_without_their_answers(store: ChatStore) -> Non
 
 
 def test_a_file_that_came_back_is_another_document(store: ChatStore) -> None:
-    run = store.runs.create("When?", None, FILES)
+    run = store.runs.create("When?", (), FILES)
     first, second = store.runs.files(run.run_id)
     store.runs.move([(second.file_id, 9), ("gone", 3)])
     assert [file.document_id for file in store.runs.files(run.run_id)] == [first.document_id, 9]
 
 
 def test_a_full_disk_is_told_of_the_question_and_not_of_a_chat(store: ChatStore) -> None:
-    run = store.runs.create("When does it end?", None, FILES)
+    run = store.runs.create("When does it end?", (), FILES)
     (file, _) = store.runs.files(run.run_id)
     (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
     store._connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -159,13 +159,13 @@ def test_a_full_disk_is_told_of_the_question_and_not_of_a_chat(store: ChatStore)
     assert raised.value.sentence == "The disk is full, so what the files answer to this question cannot be saved."
     assert raised.value.way_out == "Free some space; what is shown stays."
     with pytest.raises(ChatsUnusable) as raised:
-        store.runs.create("Who? " * 100_000, None, FILES)
+        store.runs.create("Who? " * 100_000, (), FILES)
     assert raised.value.sentence == "The disk is full, so this question cannot be put to every file."
     assert store.runs.runs() == (run,)
 
 
 def test_what_is_write_protected_is_told_of_the_question_that_stays(store: ChatStore) -> None:
-    run = store.runs.create("When does it end?", None, FILES)
+    run = store.runs.create("When does it end?", (), FILES)
     store._connection.execute("PRAGMA query_only = ON")
     with pytest.raises(ChatsUnusable) as raised:
         store.runs.delete(run.run_id)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.chats import INTERRUPTED, ChatStore, schema
-from app.chats.errors import ChatsUnusable
+from app.chats.errors import ChatGone, ChatsUnusable
 from app.chats.records import Outcome
 from tests.helpers.searched_chats import chats_with
 
@@ -31,12 +33,12 @@ def reopened(store: ChatStore, file: Path) -> ChatStore:
 
 
 def test_a_turn_comes_back_as_it_was_recorded(store, tmp_path):
-    chat = store.create_conversation("Lease", collection="Flat")
+    chat = store.create_conversation("Lease", collections=("Flat",))
     turn = store.add_turn(chat.conversation_id, None, "What notice applies?")
     store.record(turn.turn_id, FINISHED)
     again = reopened(store, tmp_path / "chats.sqlite")
     assert again.turns(chat.conversation_id) == (replace(turn, outcome=FINISHED),)
-    assert again.conversation(chat.conversation_id).collection == "Flat"
+    assert again.conversation(chat.conversation_id).collections == ("Flat",)
     assert again.conversation(chat.conversation_id).leaf_id == turn.turn_id
     again.close()
 
@@ -72,7 +74,8 @@ def test_a_deleted_chat_can_be_restored_until_the_store_is_opened_again(store, t
     store.restore(kept.conversation_id)
     again = reopened(store, tmp_path / "chats.sqlite")
     assert [chat.title for chat in again.conversations()] == ["kept"]
-    again.restore(gone.conversation_id)
+    with pytest.raises(ChatGone, match="no longer there"):
+        again.restore(gone.conversation_id)
     assert again.turns(gone.conversation_id) == ()
     assert chats_with(again, "secret") == ()
     again.close()
@@ -322,6 +325,82 @@ def test_chats_in_memory_work_and_say_why(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def chat_in(file: Path, title: str) -> None:
+    store = ChatStore(file)
+    chat = store.create_conversation(title)
+    store.add_turn(chat.conversation_id, None, "What notice applies?")
+    store.close()
+
+
+def test_a_copy_has_all_chats_of_a_file_and_leaves_it_as_it_is(tmp_path):
+    file = tmp_path / "chats.sqlite"
+    chat_in(file, "kept")
+    content = file.read_bytes()
+    copy = ChatStore.copy_of(file, "It is write-protected.")
+    assert (copy.problem, copy.is_kept, copy.is_empty) == ("It is write-protected.", False, True)
+    (chat,) = copy.conversations()
+    assert [turn.question for turn in copy.turns(chat.conversation_id)] == ["What notice applies?"]
+    while copy.tidy_some():
+        pass
+    assert drained(copy.finding("notice")) == {chat.conversation_id}
+    # What is in the file is lost to nobody.
+    assert copy.is_empty
+    copy.add_turn(chat.conversation_id, None, "And then?")
+    assert not copy.is_empty
+    copy.close()
+    assert file.read_bytes() == content
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def drained(steps):
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def test_a_copy_has_what_a_killed_window_left_beside_the_file(tmp_path, monkeypatch):
+    file, left = tmp_path / "chats.sqlite", tmp_path / "left"
+    left.mkdir()
+    store = ChatStore(file)
+    store.create_conversation("kept")
+    for part in (file, Path(f"{file}-wal")):
+        shutil.copyfile(part, left / part.name)
+    store.close()
+    real, place = schema._readable, (left / file.name).as_uri()
+
+    def readable(uri, reading):
+        # What SQLite needs beside it cannot be made on a disk that is read-only.
+        if uri.startswith(place):
+            raise sqlite3.OperationalError("unable to open database file")
+        return real(uri, reading)
+
+    monkeypatch.setattr(schema, "_readable", readable)
+    copy = ChatStore.copy_of(left / file.name, "It is write-protected.")
+    assert [chat.title for chat in copy.conversations()] == ["kept"]
+    copy.close()
+
+
+def test_a_copy_of_an_older_file_is_as_new_as_any(tmp_path):
+    file = tmp_path / "chats.sqlite"
+    connection = sqlite3.connect(file)
+    connection.executescript(FIRST_TABLES)
+    connection.close()
+    copy = ChatStore.copy_of(file, "It is write-protected.")
+    assert [(chat.title, chat.filters) for chat in copy.conversations()] == [("Lease", {})]
+    copy.close()
+
+
+@pytest.mark.parametrize("content", [None, b"no chats at all " * 500])
+def test_what_cannot_be_read_has_no_copy(tmp_path, content):
+    file = tmp_path / "chats.sqlite"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ChatsUnusable):
+        ChatStore.copy_of(file, "It is write-protected.")
+
+
 FIRST_TABLES = """
     CREATE TABLE conversations (conversation_id TEXT PRIMARY KEY, title TEXT NOT NULL, created REAL NOT NULL,
         updated REAL NOT NULL, is_pinned INTEGER NOT NULL DEFAULT 0, collection TEXT, leaf_id TEXT, deleted_at REAL);
@@ -346,9 +425,9 @@ def test_chats_of_the_first_version_are_all_there_and_have_no_filters(tmp_path):
     store = ChatStore(file)
     assert store.problem == ""
     (chat,) = chats_with(store, "three")
-    assert (chat.title, chat.collection, chat.leaf_id, chat.is_pinned, chat.filters) == (
+    assert (chat.title, chat.collections, chat.leaf_id, chat.is_pinned, chat.filters) == (
         "Lease",
-        "Flat",
+        ("Flat",),
         "t1",
         True,
         {},
@@ -361,7 +440,7 @@ def test_chats_of_the_first_version_are_all_there_and_have_no_filters(tmp_path):
 
 def test_filters_of_a_chat_and_of_each_question_come_back(store, tmp_path):
     confined = {"paths": ["/docs/na\udcefve"], "formats": ["pdf"]}
-    chat = store.create_conversation("chat", None, confined)
+    chat = store.create_conversation("chat", (), confined)
     store.add_turn(chat.conversation_id, None, "question", confined)
     store.set_filters(chat.conversation_id, {})
     again = reopened(store, tmp_path / "chats.sqlite")
@@ -415,17 +494,56 @@ def test_chats_from_before_each_had_a_model_follow_the_choice_and_can_have_one(t
     again.close()
 
 
+def test_which_collections_a_chat_asks_comes_back(store, tmp_path):
+    several = store.create_conversation("several", ("Flat", "Tea \u2028 & “milk”"))
+    changed = store.create_conversation("changed", ("Flat", "Tea"), searches=False)
+    store.set_collections(changed.conversation_id, ("Tea", "Work", "Flat"), searches=False)
+    alone = store.create_conversation("alone", ("Flat", "Tea"))
+    store.set_collections(alone.conversation_id, ("Tea",))
+    run = store.runs.create("When?", ("Flat", "Tea"), [(1, "/docs/a.pdf")])
+    again = reopened(store, tmp_path / "chats.sqlite")
+    chats = [again.conversation(chat.conversation_id) for chat in (several, changed, alone)]
+    assert several == chats[0]
+    assert [chat.collections for chat in chats[1:]] == [("Tea", "Work", "Flat"), ("Tea",)]
+    assert again.runs.runs() == (run,)
+    assert set(again.collections_asked()) == {"Flat", "Tea", "Work", "Tea \u2028 & “milk”"}
+    again.close()
+
+
+def test_what_asks_several_collections_asks_one_of_them_by_its_new_name(store):
+    several = store.create_conversation("several", ("Flat", "Tea", "Work"))
+    both = store.create_conversation("both", ("Work", "Flat"))
+    other = store.create_conversation("other", ("Flat", "Tea"))
+    run = store.runs.create("When?", ("Tea", "Work"), [(1, "/docs/a.pdf")])
+    store.rename_collection("Work", "Firm")
+    # What another of them was called before.
+    store.rename_collection("Firm", "Flat")
+    asked = [store.conversation(chat.conversation_id).collections for chat in (several, both, other)]
+    assert asked == [("Flat", "Tea"), ("Flat",), ("Flat", "Tea")]
+    assert [(one.run_id, one.collections) for one in store.runs.runs()] == [(run.run_id, ("Tea", "Flat"))]
+
+
+@pytest.mark.parametrize("damage", ["[", "7", '{"a": 1}', '["Tea", 7]'])
+def test_of_collections_that_are_damaged_what_can_be_read_is_asked(store, tmp_path, damage):
+    chat = store.create_conversation("several", ("Flat", "Tea"))
+    with closing(sqlite3.connect(tmp_path / "chats.sqlite")) as connection, connection:
+        connection.execute("UPDATE conversations SET collections = ?", (damage,))
+    assert store.conversation(chat.conversation_id).collections == (("Tea",) if damage == '["Tea", 7]' else ())
+    assert set(store.collections_asked()) <= {"Tea"}
+    store.rename_collection("Tea", "Milk")
+
+
 def test_that_a_chat_or_a_question_leaves_files_out_comes_back(store, tmp_path):
-    alone = store.create_conversation("one", "Flat", searches=False)
+    alone = store.create_conversation("one", ("Flat",), searches=False)
     turn = store.add_turn(alone.conversation_id, None, "Say hello.", searches=False)
     store.add_variant("variant", turn.turn_id, FINISHED)
     back = store.create_conversation("two", searches=False)
-    store.set_collection(back.conversation_id, "Flat")
+    store.set_collections(back.conversation_id, ("Flat",))
     left = store.create_conversation("three")
-    store.set_collection(left.conversation_id, None, searches=False)
+    store.set_collections(left.conversation_id, (), searches=False)
     again = reopened(store, tmp_path / "chats.sqlite")
     chats = [again.conversation(chat.conversation_id) for chat in (alone, back, left)]
-    assert [(chat.collection, chat.searches) for chat in chats] == [("Flat", False), ("Flat", True), (None, False)]
+    assert [(chat.collections, chat.searches) for chat in chats] == [(("Flat",), False), (("Flat",), True), ((), False)]
     assert [turn.searches for turn in again.turns(alone.conversation_id)] == [False, False]
     again.close()
 

@@ -173,7 +173,7 @@ def list_files(client, num_files: int) -> None:
 
 def test_a_question_to_every_file_goes_on_with_the_model_that_has_answered_so_far(models, client, told):
     choose(client, models, TINY, TINY, LARGE)
-    models.each_file.begin("When does it end?", "Documents")
+    models.each_file.begin("When does it end?", ("Documents",))
     list_files(client, 3)
     first = client.asked(protocol.ASK)[0]
     client.tell(finished(first.question_id, model="tiny"))
@@ -188,7 +188,7 @@ def test_a_question_to_every_file_goes_on_with_the_model_that_has_answered_so_fa
 
 def test_where_that_model_is_gone_it_says_so_and_goes_on_with_the_chosen_one(models, client, told):
     choose(client, models, TINY, TINY, LARGE)
-    models.each_file.begin("When does it end?", "Documents")
+    models.each_file.begin("When does it end?", ("Documents",))
     list_files(client, 2)
     first, second = client.asked(protocol.ASK)
     client.tell(finished(first.question_id, model="tiny"))
@@ -199,7 +199,7 @@ def test_where_that_model_is_gone_it_says_so_and_goes_on_with_the_chosen_one(mod
     assert client.asked(protocol.ASK)[-1].model == LARGE.path
     [(severity, sentence, way_out)] = told
     assert (severity, bool(way_out)) == ("error", True)
-    assert "The answers so far are by tiny" in sentence
+    assert "The answers so far are from tiny" in sentence
 
 
 def test_renaming_in_the_list_renames_the_open_chat(models):
@@ -211,7 +211,7 @@ def test_renaming_in_the_list_renames_the_open_chat(models):
 def test_the_collection_is_remembered_for_the_next_start(models, client, store):
     models.conversation.set_collection("Flat")
     again = AppModels(client, store, models.settings)
-    assert again.conversation.collection == "Flat"
+    assert again.conversation.collections == ("Flat",)
 
 
 def test_what_fails_anywhere_is_told_in_one_place(models, client, told):

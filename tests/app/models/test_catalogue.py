@@ -54,7 +54,7 @@ def test_a_model_that_came_is_told_once_and_both_lists_are_asked_for_again(clien
     with qtbot.waitSignal(model.arrived):
         standing(client, Download(A.source, "there", 10, 10), Download(B.source, "fetching", 1, 10))
     standing(client, Download(A.source, "there", 10, 10), Download(B.source, "fetching", 2, 10))
-    assert told == [("notice", "a is here, and on the list of models.", "")]
+    assert told == [("notice", "a is downloaded and on the list of models.", "")]
     assert len(client.asked(protocol.MODELS_CATALOGUE)) == 2
     # It may be taken off the list again: what was told when it came is old then.
     client.answer(protocol.MODELS_CATALOGUE, protocol.CatalogueReply(models=(A, B)))

@@ -86,6 +86,19 @@ def test_an_undo_that_the_file_does_not_take_can_be_tried_again(chats, store):
     assert "middle" in titles(chats)
 
 
+def test_a_chat_that_is_gone_for_good_is_told_and_in_the_way_of_no_other(chats, store, qtbot):
+    for name in ("oldest", "middle"):
+        chats.delete(id_of(chats, name))
+    store._connection.execute("DELETE FROM conversations WHERE title = 'middle'")
+    with qtbot.wait_signal(chats.store_failed) as failed:
+        chats.undo_delete()
+    assert "cannot be brought back" in failed.args[0]
+    assert titles(chats) == ["newest"]
+    chats.undo_delete()
+    assert titles(chats) == ["newest", "oldest"]
+    assert not chats.can_undo
+
+
 def test_when_the_file_does_not_let_us_the_list_stays_and_it_is_told(chats, store, qtbot):
     store._connection.execute("PRAGMA query_only = ON")
     with qtbot.wait_signal(chats.store_failed) as failed:

@@ -6,6 +6,7 @@ import pytest
 
 from app.chats import ChatStore
 from app.models import AppModels
+from app.models.collection_names import as_text, names_in
 from app.settings import SettingsStore
 from engine import protocol
 from engine.protocol import Collection, RagdollError
@@ -29,19 +30,19 @@ def say(models: AppModels, client, *collections: Collection) -> None:
 
 def test_chats_and_runs_go_on_asking_a_collection_that_is_called_otherwise(models, client, store: ChatStore) -> None:
     tell_library(client, WORK, HOME)
-    asked = store.create_conversation("One", "Work")
-    alone = store.create_conversation("Two", "Work", searches=False)
-    others = [store.create_conversation("Three", name) for name in (None, "Home", "Lost")]
-    store.runs.create("When does it end?", "Work", [(1, "/docs/a.pdf")])
+    asked = store.create_conversation("One", ("Work",))
+    alone = store.create_conversation("Two", ("Work",), searches=False)
+    others = [store.create_conversation("Three", names) for names in ((), ("Home",), ("Lost",))]
+    store.runs.create("When does it end?", ("Work",), [(1, "/docs/a.pdf")])
     say(models, client, FIRM, HOME)
 
     def kept(one):
         found = store.conversation(one.conversation_id)
-        return found.collection, found.searches
+        return found.collections, found.searches
 
-    assert [kept(one) for one in (asked, alone)] == [("Firm", True), ("Firm", False)]
-    assert [kept(one)[0] for one in others] == [None, "Home", "Lost"]
-    assert [run.collection for run in store.runs.runs()] == ["Firm"]
+    assert [kept(one) for one in (asked, alone)] == [(("Firm",), True), (("Firm",), False)]
+    assert [kept(one)[0] for one in others] == [(), ("Home",), ("Lost",)]
+    assert [run.collections for run in store.runs.runs()] == [("Firm",)]
 
 
 def test_the_open_chat_asks_it_by_its_new_name_at_once(models, client, store: ChatStore) -> None:
@@ -49,11 +50,11 @@ def test_the_open_chat_asks_it_by_its_new_name_at_once(models, client, store: Ch
     models.conversation.set_collection("Work")
     models.conversation.ask("When does it end?")
     say(models, client, FIRM, HOME)
-    assert (models.conversation.collection, models.conversation.searches) == ("Firm", True)
+    assert (models.conversation.collections, models.conversation.searches) == (("Firm",), True)
     assert models.settings.settings.last_collection == "Firm"
     models.conversation.ask("And then?")
     assert [one.collection for one in client.asked(protocol.ASK)] == ["Work", "Firm"]
-    assert store.conversations()[0].collection == "Firm"
+    assert store.conversations()[0].collections == ("Firm",)
 
 
 def test_a_chat_that_leaves_files_out_goes_on_doing_so(models, client) -> None:
@@ -61,34 +62,83 @@ def test_a_chat_that_leaves_files_out_goes_on_doing_so(models, client) -> None:
     models.conversation.set_collection("Work")
     models.conversation.leave_files_out()
     say(models, client, FIRM)
-    assert (models.conversation.collection, models.conversation.searches) == ("Firm", False)
+    assert (models.conversation.collections, models.conversation.searches) == (("Firm",), False)
 
 
 def test_a_new_chat_follows_rather_than_ask_everything(models, client) -> None:
     tell_library(client, WORK, HOME)
     models.conversation.set_collection("Work")
     say(models, client, FIRM, HOME)
-    assert models.conversation.collection == "Firm"
+    assert models.conversation.collections == ("Firm",)
     say(models, client, HOME)
-    assert models.conversation.collection is None
+    assert models.conversation.collections == ()
 
 
 def test_what_a_command_renamed_while_no_window_was_open_is_followed(client, store, tmp_path) -> None:
     (tmp_path / "window.toml").write_text('last_collection = "work"\n')
-    asked = store.create_conversation("One", "Work")
+    asked = store.create_conversation("One", ("Work",))
     models = AppModels(client, store, SettingsStore(tmp_path / "window.toml"))
-    assert models.conversation.collection == "work"
+    assert models.conversation.collections == ("work",)
     tell_library(client, FIRM, HOME)
-    assert models.conversation.collection == "Firm"
+    assert models.conversation.collections == ("Firm",)
     models.conversation.open(asked.conversation_id)
-    assert models.conversation.collection == "Firm"
+    assert models.conversation.collections == ("Firm",)
+
+
+def test_of_several_collections_the_one_that_is_called_otherwise_is_followed(models, client, store, tmp_path) -> None:
+    tell_library(client, WORK, HOME)
+    asked = store.create_conversation("One", ("Home", "Work"))
+    store.runs.create("When does it end?", ("Work", "Home"), [(1, "/docs/a.pdf")])
+    models.conversation.set_collections(("Work", "Home"))
+    models.conversation.ask("When does it end?")
+    say(models, client, FIRM, HOME)
+    assert store.conversation(asked.conversation_id).collections == ("Home", "Firm")
+    assert [run.collections for run in store.runs.runs()] == [("Firm", "Home")]
+    assert models.conversation.collections == ("Firm", "Home")
+    models.conversation.ask("And then?")
+    asked_of = [one.filters.collections for one in client.asked(protocol.ASK)]
+    assert asked_of == [("Work", "Home"), ("Firm", "Home")]
+    assert names_in(models.settings.settings.last_collections) == ("Firm", "Home")
+    again = AppModels(client, store, SettingsStore(tmp_path / "window.toml"))
+    assert again.conversation.collections == ("Firm", "Home")
+
+
+def test_a_chat_tells_which_of_several_collections_is_gone_and_a_new_one_leaves_it(models, client) -> None:
+    tell_library(client, WORK, HOME)
+    models.conversation.set_collections(("Work", "Home"))
+    models.conversation.ask("When does it end?")
+    say(models, client, HOME)
+    assert models.conversation.collections == ("Work", "Home")
+    assert models.conversation.asked_collections == ("Home",)
+    models.conversation.ask("And then?")
+    assert client.asked(protocol.ASK)[-1].collection == "Home"
+    models.conversation.new_chat()
+    assert models.conversation.collections == ("Home",)
+    last = models.settings.settings
+    assert (last.last_collection, last.last_collections) == ("Home", "")
+
+
+def test_files_are_added_to_the_first_of_several_collections_that_is_there(models, client) -> None:
+    tell_library(client, WORK, HOME)
+    models.conversation.set_collections(("Home", "Work"))
+    models.conversation.ask("When does it end?")
+    assert models.collection_added_to == "Home"
+    say(models, client, WORK)
+    models.add_first(["/one"])
+    assert [one.collection for one in client.asked(protocol.ADD)] == ["Work"]
+
+
+@pytest.mark.parametrize("text", ["", "[", "7", '{"a": 1}'])
+def test_what_somebody_wrote_in_place_of_names_names_none(text: str) -> None:
+    assert names_in(text) == ()
+    assert names_in(as_text(("Tea “& milk”", "Flat"))) == ("Tea “& milk”", "Flat")
 
 
 def test_a_change_of_case_alone_is_a_change_of_name(models, client, store: ChatStore) -> None:
     tell_library(client, WORK)
-    asked = store.create_conversation("One", "Work")
+    asked = store.create_conversation("One", ("Work",))
     say(models, client, Collection("WORK", ("/docs",), {"indexed": 2}, 6))
-    assert store.conversation(asked.conversation_id).collection == "WORK"
+    assert store.conversation(asked.conversation_id).collections == ("WORK",)
 
 
 def test_a_former_name_that_is_given_anew_is_the_new_one_s(models, client) -> None:
@@ -96,9 +146,9 @@ def test_a_former_name_that_is_given_anew_is_the_new_one_s(models, client) -> No
     models.library.add(["/new"], "Work")
     models.conversation.set_collection("Work")
     say(models, client, FIRM)
-    assert models.conversation.collection == "Work"
+    assert models.conversation.collections == ("Work",)
     say(models, client, Collection("Firm", ("/docs",), {}, 0), Collection("Work", ("/new",), {}, 0))
-    assert models.conversation.collection == "Work"
+    assert models.conversation.collections == ("Work",)
 
 
 def test_files_go_where_the_default_collection_went(models, client) -> None:
@@ -112,7 +162,7 @@ def test_a_disk_that_refuses_is_told_of(models, client, store: ChatStore, monkey
     told = []
     models.message_told.connect(lambda *message: told.append(message))
     tell_library(client, WORK)
-    store.create_conversation("One", "Work")
+    store.create_conversation("One", ("Work",))
 
     def refuse(*_: object) -> None:
         raise RagdollError("The disk is full.", "Free some space.")

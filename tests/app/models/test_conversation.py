@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.chats.errors import ChatsHeld, ChatsUnusable
 from app.models.answering import SAVE_MS, Answering
 from app.models.conversation import ConversationModel
 from app.models.titles import title_from
@@ -12,7 +13,7 @@ from engine.protocol import Alternative, Filters, Manner
 from tests.helpers.answers import finished, found, passage, tokens
 from tests.helpers.chat_desk import Desk
 
-DEATH = "The engine crashed (SIGABRT). It is being started again."
+DEATH = "The engine crashed (SIGABRT). It is restarting."
 
 
 def test_an_answer_knows_whether_files_were_still_being_read(client, store):
@@ -587,6 +588,58 @@ def test_an_answer_the_disk_refused_is_part_of_the_conversation_that_is_opened_a
     assert desk.asked()[-1].transcript == ({"role": "assistant", "text": "long " * 100_000},)
 
 
+class Refusing:
+    """A store of which some turns meet a damaged page, or all a file that another program holds."""
+
+    def __init__(self, store):
+        self.store, self.bad, self.tried = store, {}, []
+
+    def record(self, turn_id, outcome):
+        self.tried.append(turn_id)
+        if turn_id in self.bad:
+            raise self.bad[turn_id]
+        self.store.record(turn_id, outcome)
+
+
+def open_answers(client, store, *questions):
+    """A window with these questions, each in a chat of its own."""
+    refusing = Refusing(store)
+    answering = Answering(client, refusing.record)
+    model, turn_ids = ConversationModel(answering, store), []
+    for question in questions:
+        model.new_chat()
+        model.ask(question)
+        turn_ids.append(model.turns[-1].turn_id)
+    return refusing, answering, turn_ids
+
+
+def test_a_turn_that_cannot_be_written_holds_up_no_other_answer(client, store):
+    refusing, answering, (bad, worse, *good) = open_answers(client, store, "one", "two", "three", "four")
+    refusing.bad = {bad: ChatsUnusable("The first page is damaged."), worse: ChatsUnusable("So is another.")}
+    told = []
+    answering.store_failed.connect(lambda sentence, _: told.append(sentence))
+    for turn_id in (bad, worse, *good):
+        client.tell(finished(turn_id, "An answer."))
+    assert told == ["The first page is damaged."]
+    assert answering.store_problem.sentence == "The first page is damaged."
+    assert {
+        turn.turn_id: turn.outcome.state for one in store.conversations() for turn in store.turns(one.conversation_id)
+    } == {bad: "asked", worse: "asked", **dict.fromkeys(good, "finished")}
+    refusing.bad.clear()
+    answering.save()
+    assert answering.store_problem is None
+
+
+def test_a_file_that_another_program_holds_is_waited_for_once_and_not_for_each_answer(client, store):
+    refusing, answering, turn_ids = open_answers(client, store, "one", "two", "three")
+    refusing.bad = dict.fromkeys(turn_ids, ChatsHeld("Another program holds it."))
+    for turn_id in turn_ids:
+        client.tell(finished(turn_id, "An answer."))
+    refusing.tried.clear()
+    answering.save()
+    assert refusing.tried == turn_ids[:1]
+
+
 @pytest.mark.parametrize(
     ("question", "title"),
     [
@@ -611,12 +664,56 @@ def test_a_chat_that_leaves_files_out_asks_the_model_alone_and_is_so_when_it_is_
     assert not desk.view(turn_id).searches
     again = Desk(client, store)
     again.model.open(desk.model.conversation_id)
-    assert (again.model.searches, again.model.collection, again.view(turn_id).searches) == (False, "Flat", False)
+    assert (again.model.searches, again.model.collections, again.view(turn_id).searches) == (False, ("Flat",), False)
     # What is chosen now counts for what is asked next.
     again.model.set_collection("Flat")
     assert (again.model.searches, store.conversation(again.model.conversation_id).searches) == (True, True)
     assert again.view(again.ask("And in my lease?")).searches
     assert (again.asked()[-1].searches, again.asked()[-1].collection) == (True, "Flat")
+
+
+def test_several_collections_are_asked_together(desk, client, store):
+    desk.model.set_filters(Filters(formats=("pdf",)))
+    desk.model.set_collections(("Flat", "Tea"))
+    turn_id = desk.ask()
+    asked = desk.asked()[-1]
+    assert (asked.collection, asked.filters) == (None, Filters(formats=("pdf",), collections=("Flat", "Tea")))
+    # What is chosen below the question is kept apart from where it is asked.
+    assert desk.model.filters == desk.view(turn_id).filters == Filters(formats=("pdf",))
+    client.tell(finished(turn_id))
+    desk.model.search_everything(turn_id)
+    assert desk.asked()[-1].filters == Filters(reads_question=False, collections=("Flat", "Tea"))
+    desk.model.leave_files_out()
+    desk.ask("Say it politely.")
+    assert (desk.asked()[-1].collection, desk.asked()[-1].filters) == (None, Filters())
+    again = Desk(client, store)
+    again.model.open(desk.model.conversation_id)
+    assert (again.model.collections, again.model.searches) == (("Flat", "Tea"), False)
+    again.model.attach(["/docs/lease.pdf"])
+    again.ask("And in this one?")
+    assert again.asked()[-1].filters == Filters(paths=("/docs/lease.pdf",))
+
+
+def test_of_several_collections_those_that_are_gone_are_left_out(client, store):
+    gone = set()
+    model = ConversationModel(Answering(client, store.record), store, is_gone=lambda name: name in gone)
+    model.set_collections(("Flat", "Tea", "Work"))
+
+    def asked() -> tuple[object, object]:
+        model.ask("What notice applies?")
+        ask = client.asked(protocol.ASK)[-1]
+        client.tell(finished(ask.question_id))
+        return ask.collection, ask.filters.collections
+
+    gone |= {"Tea"}
+    assert asked() == (None, ("Flat", "Work"))
+    gone |= {"Work"}
+    assert asked() == ("Flat", ())
+    # The engine says that there is no such collection; all files are none of what was chosen.
+    gone |= {"Flat"}
+    assert asked() == (None, ("Flat", "Tea", "Work"))
+    gone.clear()
+    assert asked() == (None, ("Flat", "Tea", "Work"))
 
 
 def test_what_is_asked_again_is_asked_as_it_was(desk):

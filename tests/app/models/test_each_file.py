@@ -52,7 +52,7 @@ class Desk:
         return EngineStatusModel(self.client, each_file=self.model).sentence  # type: ignore[arg-type]
 
     def begin(self, num_files: int, question: str = QUESTION) -> None:
-        self.model.begin(question, "Contracts")
+        self.model.begin(question, ("Contracts",))
         documents = tuple(document(number) for number in range(num_files))
         for start in range(0, max(1, num_files), 500):
             reply = protocol.DocumentsReply(
@@ -466,7 +466,7 @@ def test_a_question_of_which_nothing_comes_stops_no_other_and_that_is_shown_agai
     desk.begin(2)
     desk.finish(0)
     asked = desk.model.run
-    desk.model.begin("Who signed it?", "Gone")
+    desk.model.begin("Who signed it?", ("Gone",))
     assert (desk.model.state, desk.model.asked) == ("listing", asked)
     if nothing == "no files":
         desk.client.answer(protocol.DOCUMENTS, documents())
@@ -483,18 +483,26 @@ def test_where_there_are_no_files_it_says_so(desk: Desk) -> None:
     desk.begin(0)
     assert desk.told == ["There is no file here that could be read."]
     assert desk.model.state == "none"
-    desk.model.begin("  ", None)
+    desk.model.begin("  ", ())
     assert desk.model.state == "none"
 
 
+def test_a_question_is_put_to_the_files_of_several_collections(desk: Desk) -> None:
+    desk.model.begin(QUESTION, ("Contracts", "Invoices"))
+    desk.client.answer(protocol.DOCUMENTS, documents(1, 2))
+    desk.client.answer(protocol.DOCUMENTS, documents(2, 3))
+    assert [one.filters.document_ids for one in desk.asked()] == [(1,), (2,), (3,)]
+    assert desk.store.runs.runs()[0].collections == desk.model.run.collections == ("Contracts", "Invoices")
+
+
 def test_a_list_that_comes_late_starts_nothing(desk: Desk) -> None:
-    desk.model.begin("First?", "Contracts")
-    desk.model.begin("Second?", "Contracts")
+    desk.model.begin("First?", ("Contracts",))
+    desk.model.begin("Second?", ("Contracts",))
     desk.client.answer(protocol.DOCUMENTS, documents(1, 2))
     assert desk.model.state == "listing"
     desk.client.answer(protocol.DOCUMENTS, documents(1, 2, 3))
     assert (desk.model.run.question, desk.model.num_files) == ("Second?", 3)
-    desk.model.begin("Third?", "Contracts")
+    desk.model.begin("Third?", ("Contracts",))
     desk.model.pause()
     desk.client.answer(protocol.DOCUMENTS, documents(1))
     assert (desk.model.run.question, desk.model.state) == ("Second?", "running")
@@ -515,7 +523,7 @@ def test_without_an_engine_it_says_so_and_keeps_what_is_shown(desk: Desk) -> Non
     desk.begin(1)
     desk.finish(0)
     desk.client.give_up()
-    desk.model.begin("Another?", None)
+    desk.model.begin("Another?", ())
     assert desk.told == ["The engine is not running, so nothing can be answered."]
     assert desk.model.run.question == QUESTION
 
@@ -664,7 +672,7 @@ def test_many_files_that_are_gone_in_a_row_wait_for_their_folder(desk: Desk) -> 
     desk.find()
     desk.find()
     assert (desk.model.state, desk.model.num_failed) == ("paused", MOST_GONE - 1)
-    assert desk.told == [f"{MOST_GONE} files in a row are not in the library any more, so the question is paused."]
+    assert desk.told == [f"{MOST_GONE} files in a row are no longer in the library, so the question is paused."]
     # The last ones are being taken back.
     assert desk.states()[MOST_GONE:] == [*["waiting"] * MOST_GONE, *["searching"] * MOST_GONE]
     again = desk.reopened()
@@ -710,7 +718,7 @@ def test_a_question_that_waits_for_nothing_but_the_reading_is_paused(desk: Desk)
     desk.finish(1)
     desk.find({"/docs/0.pdf": 7}, "waiting")
     assert (desk.model.state, desk.states()) == ("paused", ["waiting", "answered"])
-    assert desk.told == ["1 file is still to be read for the library, so the question to every file is paused."]
+    assert desk.told == ["1 file is still waiting to be indexed, so the question to every file is paused."]
     desk.model.resume()
     assert desk.asked()[-1].filters.document_ids == (7,)
     desk.finish(2)
@@ -888,13 +896,13 @@ def test_an_answer_that_the_disk_refused_is_shown_when_its_run_is_opened_again(
     assert desk.cells(0)[2] == "page 2"
     # A run that could not be saved is not begun.
     desk.told.clear()
-    desk.model.begin("And another?", "Contracts")
+    desk.model.begin("And another?", ("Contracts",))
     assert desk.told == ["What was answered last could not be saved yet."]
     assert [run.question for run in desk.model.runs] == [QUESTION, "Another?"]
 
 
 def test_a_list_that_is_refused_is_told(desk: Desk) -> None:
-    desk.model.begin(QUESTION, "Gone")
+    desk.model.begin(QUESTION, ("Gone",))
     desk.client.refuse(protocol.DOCUMENTS, "No collection is called so.")
     assert desk.told == ["No collection is called so."]
     assert desk.model.state == "none"

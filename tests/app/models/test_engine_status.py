@@ -32,7 +32,7 @@ LOADING = ModelState(state="loading", name="tiny", fraction=0.5)
         (Facts("ready", answering=frozenset("a")), "Answering…"),
         (Facts("ready", answering=frozenset("abc")), "Answering 3 questions…"),
         (Facts("ready", progress=HALF, share=Share(0.37), answering=frozenset("a")), "Indexing 37 %"),
-        (Facts("ready", measuring=(3, 12)), "Measuring how fast the model is here, 25 %"),
+        (Facts("ready", measuring=(3, 12)), "Measuring the speed of the model, 25 %"),
         (Facts("ready", measuring=(3, 12), answering=frozenset("a")), "Answering…"),
         (Facts("ready", measuring=(0, 0)), "Ready"),
         (Facts("ready", run="listing", asked_files=(40, 40)), "Asking every file…"),

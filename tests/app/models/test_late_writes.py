@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.chats.errors import ChatsHeld
 from app.models import late_writes
 from app.models.late_writes import LateWrites
 from engine.protocol import RagdollError
@@ -73,3 +74,31 @@ def test_what_is_chosen_after_a_refusal_takes_its_place(writes: LateWrites, disk
     assert disk.put(writes, "a", "model", "second")
     writes.write()
     assert disk.taken == ["second"]
+
+
+def test_one_that_cannot_be_written_holds_up_no_other(writes: LateWrites, disk: Disk):
+    def refused() -> None:
+        raise RagdollError("A page is damaged.")
+
+    disk.is_full = True
+    writes.put("a", "model", "m.gguf", refused)
+    disk.put(writes, "b", "model", "n.gguf")
+    disk.is_full = False
+    writes.write()
+    assert disk.taken == ["n.gguf"]
+    assert writes.newest("b", "model", "stored") == "stored"
+    assert (writes.newest("a", "model", "stored"), str(writes.problem)) == ("m.gguf", "A page is damaged.")
+
+
+def test_a_file_that_another_program_holds_is_waited_for_once(writes: LateWrites):
+    tried: list[str] = []
+
+    def held(name: str) -> None:
+        tried.append(name)
+        raise ChatsHeld("Another program holds it.")
+
+    for name in ("a", "b"):
+        writes.put(name, "model", name, lambda name=name: held(name))
+    tried.clear()
+    writes.write()
+    assert tried == ["a"]

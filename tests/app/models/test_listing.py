@@ -25,13 +25,13 @@ def documents(*numbers: int, total: int = 0) -> protocol.DocumentsReply:
 
 
 class Asker:
-    """Wants the files of a collection until it does not any more; what it was told."""
+    """Wants the files of collections until it does not any more; what it was told."""
 
-    def __init__(self, client: FakeEngineClient, collection: str | None = None) -> None:
+    def __init__(self, client: FakeEngineClient, *collections: str) -> None:
         self.is_wanted = True
         self.listed: list[Mapping[int, str]] = []
         self.failed: list[WireError] = []
-        list_files(client, collection, lambda: self.is_wanted, self.listed.append, self.failed.append)  # type: ignore[arg-type]
+        list_files(client, collections, lambda: self.is_wanted, self.listed.append, self.failed.append)  # type: ignore[arg-type]
 
     @property
     def numbers(self) -> list[int]:
@@ -53,6 +53,25 @@ def test_files_are_listed_page_by_page(client: FakeEngineClient) -> None:
     assert asker.listed == [{1: "/docs/1.pdf", 2: "/docs/2.pdf", 3: "/docs/3.pdf"}]
     asked = client.asked(protocol.DOCUMENTS)
     assert [(one.collection, one.offset) for one in asked] == [("Contracts", 0), ("Contracts", 2)]
+
+
+def test_files_of_several_collections_are_listed_one_after_the_other_and_once(client: FakeEngineClient) -> None:
+    asker = Asker(client, "Contracts", "Invoices", "Letters")
+    client.answer(protocol.DOCUMENTS, documents(1, 2, total=3))
+    client.answer(protocol.DOCUMENTS, documents(3, total=3))
+    client.answer(protocol.DOCUMENTS, documents())
+    client.answer(protocol.DOCUMENTS, documents(2, 4))
+    assert asker.numbers == [1, 2, 3, 4]
+    asked = client.asked(protocol.DOCUMENTS)
+    wanted = [("Contracts", 0), ("Contracts", 2), ("Invoices", 0), ("Letters", 0)]
+    assert [(one.collection, one.offset) for one in asked] == wanted
+
+
+def test_one_of_several_collections_that_is_gone_is_told(client: FakeEngineClient) -> None:
+    asker = Asker(client, "Contracts", "Invoices")
+    client.answer(protocol.DOCUMENTS, documents(1))
+    client.refuse(protocol.DOCUMENTS, "No collection is called so.")
+    assert ([error.sentence for error in asker.failed], asker.listed) == (["No collection is called so."], [])
 
 
 def test_files_that_move_while_they_are_listed_are_told_once(client: FakeEngineClient, asker: Asker) -> None:

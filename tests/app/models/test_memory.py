@@ -44,7 +44,7 @@ def test_the_newest_snapshot_is_shown_as_values_and_as_a_table(memory, client, q
         ["Memory", "everything else", "", str(GIB), ""],
         ["Memory", "free", "", str(4 * GIB), ""],
     ]
-    assert memory.table.headerData(0, Qt.Orientation.Horizontal) == "Where"
+    assert memory.table.headerData(0, Qt.Orientation.Horizontal) == "Location"
 
 
 def test_a_span_goes_from_the_table_when_its_bytes_are_given_back(memory, client):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.models.open_chat import OpenChat
-from engine.protocol import Manner
+from engine.protocol import Manner, RagdollError
 from tests.helpers.chat_desk import Desk
 
 OWN = Manner(instructions="In verse.", temperature=0.9, thinks=False)
@@ -28,7 +28,25 @@ def test_the_chosen_collection_is_asked_in_and_remembered_by_the_chat(desk):
     desk.model.new_chat()
     desk.model.set_collection("Flat")
     desk.model.open(chat)
-    assert desk.model.collection == "Tea"
+    assert desk.model.collections == ("Tea",)
+
+
+def test_the_chosen_collections_are_remembered_by_the_chat_where_the_disk_refused_them(desk, store, monkeypatch):
+    desk.ask()
+    chat = desk.model.conversation_id
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RagdollError("The disk is full.", "Free some space.")
+
+    with monkeypatch.context() as full:
+        full.setattr(store, "set_collections", refuse)
+        desk.model.set_collections(("Tea", "Flat"))
+        desk.model.new_chat()
+        desk.model.set_collection("Tea")
+        desk.model.open(chat)
+        assert desk.model.collections == ("Tea", "Flat")
+    desk.model.late_writes.write()
+    assert store.conversation(chat).collections == ("Tea", "Flat")
 
 
 def test_a_chat_can_be_renamed(desk, qtbot):

@@ -119,7 +119,7 @@ def test_a_file_that_cannot_be_read_fails_the_question_with_the_reason_and_a_way
     assert desk.turn.state == "failed"
     assert desk.turn.error_sentence == (
         "“scan.png” could not be read: There is no text in it."
-        " Take it off the question, or have it read again in the Library."
+        " Remove it from the question, or index it again in the Library."
     )
     assert desk.asked() == []
     assert not desk.is_looking

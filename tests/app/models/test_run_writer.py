@@ -35,7 +35,7 @@ def test_one_that_is_gone_is_spoiled_or_could_not_answer_is_replaced_and_that_is
     spoiled = ModelEntry(path=OLD, name="tiny", problem="It is cut short.")
     for known, given_up in ((KNOWN[2:], ""), ((spoiled, KNOWN[2]), ""), ((KNOWN[0], KNOWN[2]), OLD)):
         writer = writer_of([answered("tiny")], LARGE, known, given_up)
-        assert (writer.model, "by tiny" in writer.problem, bool(writer.way_out)) == (LARGE, True, True)
+        assert (writer.model, "from tiny" in writer.problem, bool(writer.way_out)) == (LARGE, True, True)
 
 
 def test_one_that_could_not_answer_and_is_still_chosen_is_asked_once_more_and_not_told_to_be_replaced():

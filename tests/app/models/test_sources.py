@@ -74,7 +74,7 @@ def test_a_file_that_no_longer_holds_the_passage_shows_it_as_it_was(sources, cli
     assert client.asked(protocol.PAGE)[0].text == passage(1).text
     with qtbot.wait_signal(sources.passage_kept) as kept, qtbot.assert_not_emitted(sources.page_ready):
         client.answer(protocol.PAGE, page("else").model_copy(update={"is_changed": True}))
-    assert kept.args == [passage(1), "The passage is not found in this file as it is now."]
+    assert kept.args == [passage(1), "The passage was not found in the current version of this file."]
     sources.open_page(3)
     assert client.asked(protocol.PAGE)[-1].text == ""
 

@@ -281,7 +281,10 @@ def test_only_a_model_goes_on_with_an_answer(view):
     assert not any(outcome.go_on.isHidden() for outcome in outcomes)
     view.show_model(False)
     assert all(outcome.go_on.isHidden() for outcome in outcomes)
-    assert outcomes[0].sentence == "The answer was cut off. Raise “Longest answer” or “Context” in the settings."
+    assert (
+        outcomes[0].sentence
+        == "The answer was cut off. Raise “Maximum answer length” or “Context length” in the settings."
+    )
     view.show_model(True)
     assert not any(outcome.go_on.isHidden() for outcome in outcomes)
 
@@ -311,8 +314,8 @@ def test_an_answer_that_goes_on_grows_where_it_is(view, qtbot):
     ("num_alike", "words"),
     [
         (0, ""),
-        (1, "3 answers were written; what came out twice is shown once."),
-        (2, "All 3 answers came out the same. A higher temperature in the settings makes them differ."),
+        (1, "3 answers were written; duplicates are shown once."),
+        (2, "All 3 answers are the same. A higher temperature in the settings makes them differ."),
     ],
 )
 def test_answers_that_came_out_alike_are_told_of(view, num_alike, words):
@@ -437,7 +440,7 @@ def test_of_a_long_text_no_file_is_offered_where_a_question_is_edited(view, leng
     offer = bubble._editor.paste_offer
     assert (bubble._editor.text != "Question 1?", offer.isHidden()) == (is_pasted, is_pasted)
     # Nothing is lost without a word.
-    words = "" if is_pasted else "This text has 50,000 characters, and a question 50,000 at most."
+    words = "" if is_pasted else "This text has 50,000 characters; a question can have 50,000 at most."
     assert (offer.words.text(), offer.keep.isVisible()) == (words, False)
 
 
@@ -455,7 +458,7 @@ def test_scope_and_timings_are_said_in_words():
     )
     told = turn(1, scope=Scope(6, 1212, 3), timings=timings)
     assert scope_sentence(told) == "from 6 of 1,212 passages in 3 files"
-    assert timing_sentence(told) == "First token after 1.2 s · 31.0 tokens/s · 6.2 s in all"
+    assert timing_sentence(told) == "First token after 1.2 s · 31.0 tokens/s · 6.2 s in total"
     assert scope_sentence(turn(1)) == timing_sentence(turn(1)) == ""
 
 
@@ -464,7 +467,7 @@ def test_what_was_not_read_again_is_said():
 
     times = {"queued_s": 0, "retrieval_s": 0.1, "prefill_s": 0.1, "ttft_s": 0.2, "total_s": 0.3}
     timings = Timings(**times, prompt_tokens=1024, generated_tokens=1, cached_tokens=812)
-    assert "812 of 1,024 tokens had been read before" in timing_sentence(turn(1, timings=timings))
+    assert "812 of 1,024 prompt tokens from the cache" in timing_sentence(turn(1, timings=timings))
 
 
 def test_quotes_of_documents_that_are_away_or_were_removed_are_marked(view):
@@ -490,12 +493,12 @@ def test_the_place_of_a_quote_is_said_as_the_document_calls_it(view):
 def test_an_answer_that_found_nothing_says_so(view):
     view.show_turns([turn(1, text="", model=None, passages=(passage(1),)), turn(2, text="", model=None)])
     nearest, nothing = (widget.nothing for widget in view.turn_views())
-    assert nearest.text() == "Not found in your files. The sources are the passages that come nearest."
+    assert nearest.text() == "Not found in your files. The sources are the closest passages."
     assert nothing.text() == "Not found in your files."
     view.update_turn(turn(2))
     assert not view.turn_views()[1].nothing.isVisible()
     view.update_turn(turn(1, text="", model=None, was_reading=True))
-    assert nearest.text() == "Not found in what had been read by then. Ask again when all files are."
+    assert nearest.text() == "Not found in the files that had been indexed by then. Ask again when all are indexed."
 
 
 def test_the_line_under_an_answer_of_quotes_counts_them(view):
@@ -522,12 +525,12 @@ def test_the_end_stays_in_sight_when_an_answer_brings_more_than_text(view):
 def test_a_follow_up_for_which_nothing_new_was_found_may_rest_on_what_was_found_before(view):
     view.show_turns([turn(1, state="writing"), turn(2, state="queued", text="")])
     view.update_turn(turn(1))
-    assert view.widget_of("t1")._note.text().endswith("this answer does not rest on them.")
+    assert view.widget_of("t1")._note.text().endswith("this answer is not based on them.")
     view.update_turn(turn(1, passages=(passage(1),)))
     view.update_turn(turn(2))
     assert view.widget_of("t2")._note.text() == "Nothing new was found in your files for this question."
     view.update_turn(turn(2, was_reading=True))
-    assert view.widget_of("t2")._note.text().endswith("in what had been read of your files by then.")
+    assert view.widget_of("t2")._note.text().endswith("in the files that had been indexed by then.")
 
 
 def press_beside(view, button: Qt.MouseButton) -> None:

@@ -112,7 +112,7 @@ def test_the_legend_tells_what_has_occurred_and_keeps_it(qtbot):
     legend.show_occurring((MODEL,), (), ("pinned",))
     assert legend.entries() == ("Model layers", "pinned in memory")
     legend.show_occurring((MODEL, KV), ("loading", "reserved"), ("loading",))
-    told = ("Model layers", "Context (KV cells)", "held for what comes", "pinned in memory", "being read")
+    told = ("Model layers", "Context (KV cells)", "reserved", "pinned in memory", "being read")
     assert legend.entries() == told
     legend.show_occurring((MODEL,), (), ("pinned",))
     assert legend.entries() == told

@@ -10,10 +10,11 @@ import pytest
 from app import theme
 from app.models.memory_table import MemoryTable
 from app.widgets import memory_picture, memory_tiles
-from app.widgets.memory_lane import LANE_PX, MemoryLane
+from app.widgets.memory_lane import MemoryLane
 from app.widgets.memory_map import MemoryMap
 from app.widgets.memory_table import MemoryTableView
 from app.widgets.memory_words import kind_name, sentence
+from app.widgets.painted_bar import BAR_PX
 from engine.protocol import Span, TierSnapshot
 from tests.helpers.shown_values import GIB, gpu_tier
 
@@ -163,7 +164,7 @@ def test_a_streamed_model_breaks_no_budget_of_the_disk(lane, uncounted_bytes, is
         )
     )  # fmt: skip
     x = round(lane.scale.fraction(2 * GIB) * lane.width())
-    mark = lane.grab().toImage().pixelColor(x, LANE_PX // 2)
+    mark = lane.grab().toImage().pixelColor(x, BAR_PX // 2)
     assert mark.name() == (theme.current().bad if is_over else theme.current().text)
 
 

@@ -91,7 +91,7 @@ def test_a_text_too_long_for_a_question_is_not_pasted_and_can_become_a_file(prom
     text = "x" * MAX_CHARACTERS
     pasted(prompt, text)
     assert prompt.text == "Why?"
-    words = "This text has 50,000 characters, and a question 50,000 at most. As a file, it can be asked about."
+    words = "This text has 50,000 characters; a question can have 50,000 at most. As a file, you can ask about it."
     assert prompt.paste_offer.words.text() == words
     with qtbot.waitSignal(prompt.keep_wanted) as wanted:
         prompt.paste_offer.keep.click()

@@ -18,10 +18,10 @@ from tests.helpers.shown_values import passage, quote, turn
     ("offsets", "words"),
     [
         ((), ""),
-        ((50,), "More passages came once while writing, at 25 % of the answer"),
-        ((50, 128), "More passages came 2 times while writing, at 25 %, 64 % of the answer"),
+        ((50,), "More passages were found once while writing, at 25 % of the answer"),
+        ((50, 128), "More passages were found 2 times while writing, at 25 %, 64 % of the answer"),
         # What was told may be cut when the answer ends.
-        ((240,), "More passages came once while writing, at 100 % of the answer"),
+        ((240,), "More passages were found once while writing, at 100 % of the answer"),
     ],
 )
 def test_the_details_say_when_it_was_looked_again(qtbot, offsets, words):
@@ -102,7 +102,7 @@ def test_the_details_say_which_model_wrote_an_answer(qtbot):
 
 
 def test_an_answer_for_which_nothing_was_found_says_that_it_does_not_rest_on_the_files(qtbot):
-    words = "Nothing was found in your files; this answer does not rest on them."
+    words = "Nothing was found in your files; this answer is not based on them."
     widget = TurnWidget(turn(1, scope=Scope(0, 0, 0)))
     qtbot.addWidget(widget)
     assert (widget._note.text(), widget._note.isHidden()) == (words, False)
@@ -113,7 +113,7 @@ def test_an_answer_for_which_nothing_was_found_says_that_it_does_not_rest_on_the
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"was_reading": True}, "Nothing was found in what had been read of your files by then; this answer"),
+        ({"was_reading": True}, "Nothing was found in the files that had been indexed by then; this answer"),
         ({"state": "writing"}, ""),
         # These are told of in other words.
         ({"text": ""}, ""),
@@ -122,7 +122,7 @@ def test_an_answer_for_which_nothing_was_found_says_that_it_does_not_rest_on_the
 )
 def test_only_the_finished_answer_of_a_model_is_said_to_be_without_sources(values, words):
     sentence = unfounded_sentence(turn(1, **values))
-    assert (sentence.partition(" does not")[0], bool(sentence)) == (words, bool(words))
+    assert (sentence.partition(" is not based")[0], bool(sentence)) == (words, bool(words))
 
 
 def test_what_was_thought_is_folded_until_somebody_wants_to_see_it(qtbot):

@@ -23,11 +23,12 @@ def test_folders_are_chosen_in_a_dialog_of_the_window(window, client, tmp_path):
 def test_a_collection_that_is_there_keeps_its_spelling(window, client, models):
     tell_library(client, COLLECTION)
     window.adding.add(("/more",), "documents", is_asked=True)
-    assert client.asked(protocol.ADD)[-1].collection == models.conversation.collection == "Documents"
+    assert client.asked(protocol.ADD)[-1].collection == "Documents"
+    assert models.conversation.collections == ("Documents",)
 
 
 def test_a_collection_that_could_not_be_made_is_not_asked(window, client, models):
     tell_library(client, COLLECTION)
     window.adding.add(("/gone",), "New", is_asked=True)
     client.refuse(protocol.ADD, "/gone does not exist.", "NothingThere", "")
-    assert models.conversation.collection is None
+    assert models.conversation.collections == ()

@@ -81,7 +81,7 @@ def test_a_question_asked_at_once_says_what_it_waits_for_and_can_be_stopped(
         client.answer(protocol.PRIORITISE, protocol.Nothing())
     qtbot.waitUntil(lambda: any(request.method is protocol.PATH_STATES for request in client.open))
     tell_states(client, (report, "waiting"))
-    assert shown_state(chat) == "Reading is paused in the Library; report.pdf comes first…"
+    assert shown_state(chat) == "Indexing is paused in the Library; report.pdf comes first…"
     QTest.mouseClick(chat.prompt.button, Qt.MouseButton.LeftButton)
     assert models.conversation.turns[-1].state == "cancelled"
     assert not models.conversation.is_answering
@@ -162,9 +162,9 @@ def test_chips_of_an_attachment_belong_to_its_chat(window, chat, client, models,
     drop_on(window, chat.hero, mime_of(tmp_path / "report.pdf"))
     ask(chat)
     first = models.conversation.conversation_id
-    window.new_chat()
+    window.chat_actions.new_chat()
     assert chips(chat) == []
-    window.open_chat(first)
+    window.chat_actions.open_chat(first)
     assert chips(chat) == ["in report.pdf"]
 
 
@@ -201,7 +201,7 @@ def test_what_cannot_be_kept_is_told_and_stays_where_it_was(window, chat, client
     (tmp_path / "pasted").write_text("a file where the folder should be")
     paste(chat, "x" * (MAX_CHARACTERS - 1))
     chat.prompt.paste_offer.keep.click()
-    assert window.message_bar.sentence.startswith("What was pasted could not be kept as a file: ")
+    assert window.message_bar.sentence.startswith("The pasted content could not be saved as a file: ")
     assert len(chat.prompt.text) == MAX_CHARACTERS - 1
     assert chat.prompt.paste_offer.isVisible()
     assert client.asked(protocol.ADD) == []

@@ -91,18 +91,18 @@ def test_the_files_of_one_collection_are_listed(page, client) -> None:
 
 def test_the_menu_of_a_collection_lists_its_files(page, client) -> None:
     tell_library(client, WORK, HOME)
-    actions_of(page.cards()[0].menu())["List its files"].trigger()
+    actions_of(page.cards()[0].menu())["Show its files"].trigger()
     assert listed(client)[-1] == "Work"
-    assert page.documents.collections.current == "Work"
+    assert page.documents.collections.current == ("Work",)
 
 
 def test_the_listed_collection_is_followed_to_its_new_name_and_left_when_it_goes(page, client) -> None:
     tell_library(client, WORK, HOME)
     page.documents.show_collection("Work")
     tell_library(client, FIRM, HOME)
-    assert (listed(client)[-1], page.documents.collections.current) == ("Firm", "Firm")
+    assert (listed(client)[-1], page.documents.collections.current) == ("Firm", ("Firm",))
     tell_library(client, HOME)
-    assert (listed(client)[-1], page.documents.collections.current) == (None, None)
+    assert (listed(client)[-1], page.documents.collections.current) == (None, ())
     assert not page.documents.collections.isVisible()
 
 
@@ -113,7 +113,7 @@ def test_a_collection_with_any_name_is_shown_as_it_is(page, client) -> None:
     client.answer(protocol.ONLY_IN_COLLECTION, protocol.OnlyThere(documents=1234))
     (box,) = page.findChildren(QMessageBox)
     assert box.text() == "Delete the collection “R&D %1 <b>”?"
-    assert box.informativeText().startswith("1,234 files leave")
+    assert box.informativeText().startswith("1,234 files are removed")
     box.reject()
 
 
@@ -129,7 +129,7 @@ def test_a_collection_is_renamed(page, client, window) -> None:
         dialog.field.setText(name)
         assert dialog.use.isEnabled() is is_enabled, name
     dialog.field.setText("HOME")
-    assert dialog.words.text() == "There is a collection of that name already."
+    assert dialog.words.text() == "A collection with this name already exists."
     dialog.accept()
     assert client.asked(protocol.RENAME_COLLECTION) == []
     dialog.field.setText(" The  firm ")
@@ -159,7 +159,7 @@ def test_the_page_of_every_file_follows(window, client) -> None:
     tell_library(client, WORK, HOME)
     actions_of(page.collection.menu())["Work"].trigger()
     tell_library(client, FIRM, HOME)
-    assert (page.collection.current, page.collection.is_gone) == ("Firm", False)
+    assert (page.collection.current, page.collection.is_gone) == (("Firm",), False)
 
 
 # --- deleting ---
@@ -168,9 +168,9 @@ def test_the_page_of_every_file_follows(window, client) -> None:
 @pytest.mark.parametrize(
     ("leaving", "said"),
     [
-        (4, "4 files leave the index and can no longer be found or cited."),
-        (1, "1 file leaves the index and can no longer be found or cited. The others are in other collections as"),
-        (0, "All its files stay in the index, as they are in other collections as well."),
+        (4, "4 files are removed from the index and can no longer be found or cited."),
+        (1, "1 file is removed from the index and can no longer be found or cited. The others are also in other"),
+        (0, "All its files stay in the index, because they are also in other collections."),
     ],
 )
 def test_a_collection_is_deleted_only_after_it_was_asked(page, client, leaving: int, said: str) -> None:
@@ -201,7 +201,7 @@ def test_the_menu_of_a_collection_opens_by_its_button_and_by_the_other_mouse_but
     card = page.cards()[0]
     card._more.click()
     menu = QApplication.activePopupWidget()
-    assert [*actions_of(menu)] == ["List its files", "Add a folder…", "Rename…", "Delete the collection…"]
+    assert [*actions_of(menu)] == ["Show its files", "Add a folder…", "Rename…", "Delete the collection…"]
     menu.close()
     where = QPoint(5, 5)
     asked = QContextMenuEvent(QContextMenuEvent.Reason.Mouse, where, card.mapToGlobal(where))
@@ -273,7 +273,7 @@ def test_the_menu_of_files_says_which_keys_do_the_same(page) -> None:
 def test_what_a_file_that_is_gone_is_said_in_the_window(window, page, client, qtbot) -> None:
     tell_library(client, WORK, documents=[replace(document(1), path="/nowhere/lease.pdf")])
     double_click(page.documents.table, 0)
-    qtbot.wait_until(lambda: "“lease.pdf” is not there" in window.message_bar.sentence)
+    qtbot.wait_until(lambda: "“lease.pdf” was not found" in window.message_bar.sentence)
 
 
 # --- files are asked about ---

@@ -92,7 +92,7 @@ def test_the_overlay_says_where_it_would_go_and_leaves_with_the_drag(window, fol
     assert is_taken
     assert window.dropping.overlay.isVisible()
     assert window.dropping.overlay.sentence == "Drop to attach to this chat"
-    assert "added to Documents as well" in window.dropping.overlay.detail
+    assert "also added to Documents" in window.dropping.overlay.detail
     drag_over(window, window.rail, mime)
     assert (window.dropping.overlay.sentence, window.dropping.overlay.detail) == ("Drop to add to Documents", "")
     QApplication.sendEvent(window.windowHandle(), QDragLeaveEvent())

@@ -62,9 +62,9 @@ def test_each_model_says_what_it_is_good_for_and_what_it_takes(dialog):
     assert "What many is good for." in words(many)
     assert "about 467 MiB · MIT · many languages · 384 dimensions" in words(many)
     assert "English · 1,024 dimensions" in words(english)
-    assert [row.action.text() for row in dialog.rows()] == ["Get and use", "Get and use"]
-    assert many.action.accessibleName() == "Get many and use it"
-    assert not dialog.built_in.isVisibleTo(dialog)
+    assert [row.action.text() for row in dialog.rows()] == ["Download and use", "Download and use"]
+    assert many.action.accessibleName() == "Download many and use it"
+    assert not dialog.use_none.isVisibleTo(dialog)
 
 
 def test_a_model_is_got_and_followed_in_its_place(dialog, client, qtbot):
@@ -75,7 +75,7 @@ def test_a_model_is_got_and_followed_in_its_place(dialog, client, qtbot):
     standing(client, Download(MANY.source))
     standing(client, FETCHING)
     assert many.progress == "100 MiB of 400 MiB · 1.0 MiB/s · 5 min 0 s left"
-    assert (many.action.text(), english.action.text()) == ("Cancel", "Get and use")
+    assert (many.action.text(), english.action.text()) == ("Cancel", "Download and use")
     assert dialog.isVisible()
     many.action.click()
     assert [wanted.source for wanted in client.asked(protocol.EMBEDDERS_CANCEL_GETTING)] == [MANY.source]
@@ -92,14 +92,14 @@ def test_one_that_came_is_in_use_and_the_settings_say_so(dialog, page, client, w
     tell_entries(client, entry(MANY.source, download=Download(MANY.source, "there")), ENGLISH)
     many, english = dialog.rows()
     assert (many.chip, many.action.isVisible(), english.chip) == ("In use", False, "")
-    assert dialog.built_in.isVisible()
+    assert dialog.use_none.isVisible()
     assert page.embedder_name.text() == f"Now: {MANY.path}"
-    assert window.message_bar.sentence == "many is here. Your files are moved to it in the background."
+    assert window.message_bar.sentence == "many is downloaded. Your files are being re-indexed in the background."
 
 
 def test_one_that_is_here_and_not_in_use_is_used_again_without_the_hub(dialog, client):
     tell = entry(MANY.source, download=Download(MANY.source, "there"))
-    dialog._embedders.refresh()
+    dialog._models.refresh()
     tell_entries(client, tell, ENGLISH)
     many, _ = dialog.rows()
     assert (many.chip, many.action.text()) == ("Here", "Use")
@@ -109,17 +109,15 @@ def test_one_that_is_here_and_not_in_use_is_used_again_without_the_hub(dialog, c
 
 def test_one_that_is_not_in_use_is_deleted_once_that_is_confirmed(dialog, client):
     here = {"download": Download(MANY.source, "there"), "deletable_bytes": 467 * MIB}
-    dialog._embedders.refresh()
+    dialog._models.refresh()
     tell_entries(client, entry(MANY.source, **here), ENGLISH)
     many, english = dialog.rows()
     assert (many.delete.isVisible(), english.delete.isVisible()) == (True, False)
-    assert many.delete.toolTip() == "Deletes its files, and frees 467 MiB"
+    assert many.delete.toolTip() == "Deletes its files and frees 467 MiB"
     many.delete.click()
     (question,) = dialog.findChildren(QMessageBox)
     assert question.text() == "Delete the files of many?"
-    assert question.informativeText() == (
-        f"{MANY.path}\n\n467 MiB come free. To use it again, you have to get it again."
-    )
+    assert question.informativeText() == (f"{MANY.path}\n\nFrees 467 MiB. You would have to download it again.")
     assert question.defaultButton() is question.button(QMessageBox.StandardButton.Cancel)
     assert client.asked(protocol.EMBEDDERS_DELETE) == []
     next(button for button in question.buttons() if button.text() == "Delete").click()
@@ -133,7 +131,7 @@ def test_one_in_use_cannot_be_deleted_and_why_another_cannot_is_told(dialog, pag
     page.engine_settings.refresh()
     tell_settings(client, MANY.path)
     here = [entry(one.source, download=Download(one.source, "there"), deletable_bytes=MIB) for one in (MANY, ENGLISH)]
-    dialog._embedders.refresh()
+    dialog._models.refresh()
     tell_entries(client, *here)
     many, english = dialog.rows()
     assert (many.delete.isVisible(), english.delete.isVisible()) == (False, True)
@@ -148,7 +146,7 @@ def test_what_comes_while_the_dialog_is_closed_stands_in_the_settings(dialog, pa
     assert not page.embedder_coming.isVisibleTo(page)
     dialog.reject()
     standing(client, FETCHING)
-    assert page.embedder_coming.text() == "Getting many: 100 MiB of 400 MiB · 1.0 MiB/s · 5 min 0 s left"
+    assert page.embedder_coming.text() == "Downloading many: 100 MiB of 400 MiB · 1.0 MiB/s · 5 min 0 s left"
     assert page.embedder_coming.isVisibleTo(page)
     standing(client, Download(MANY.source, "there", 400 * MIB, 400 * MIB))
     assert not page.embedder_coming.isVisibleTo(page)

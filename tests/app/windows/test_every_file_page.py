@@ -65,7 +65,7 @@ def test_a_question_is_put_to_the_files_of_the_chosen_collection(page, client, q
     assert listed[0].collection == "Contracts"
     assert page.table.isVisible()
     assert page.table.model().rowCount() == 2
-    assert page.run.figures == "0 of 2 files have answered"
+    assert page.run.figures == "0 of 2 files answered"
     assert page.question.text() == ""
 
 
@@ -138,7 +138,7 @@ def test_a_source_whose_file_has_left_the_library_says_so(page, client, qtbot) -
 def test_it_is_paused_and_goes_on(page, client, qtbot) -> None:
     ask_all(page, client, qtbot)
     page.run.pause.click()
-    assert page.run.figures == "0 of 2 files have answered · paused"
+    assert page.run.figures == "0 of 2 files answered · paused"
     assert page.run.resume.isVisible()
     assert not page.run.pause.isVisible()
     page.run.resume.click()
@@ -184,6 +184,27 @@ def test_no_part_is_pressed_together_in_a_small_window_or_by_large_text(
     qtbot.waitUntil(lambda: side.visibleRegion().boundingRect().height() >= min(side.height(), size[1] // 3))
 
 
+def test_a_question_is_put_to_the_files_of_several_collections(page, client, models: AppModels) -> None:
+    others = [Collection(name, (f"/{name}",), {"indexed": 1}, 6) for name in ("Invoices", "Letters")]
+    tell_library(client, COLLECTION, *others)
+    page.question.setText(QUESTION)
+    for action in page.collection.several.actions()[:2]:
+        action.trigger()
+    assert page.collection.text() == " Contracts + Invoices"
+    # One of them goes before it is asked.
+    tell_library(client, COLLECTION, others[1])
+    assert page.collection.text() == " Contracts + Invoices (removed)"
+    assert page.ask.isEnabled()
+    page.collection.several.actions()[1].trigger()
+    assert page.collection.current == ("Contracts", "Letters", "Invoices")
+    page.question.returnPressed.emit()
+    list_files(client, "/docs/a.pdf", "/docs/b.pdf")
+    list_files(client, "/docs/a.pdf")
+    listed = [one for one in client.asked(protocol.DOCUMENTS) if "offline" in one.states]
+    assert [one.collection for one in listed] == ["Contracts", "Letters"]
+    assert models.each_file.run.collections == ("Contracts", "Letters")
+
+
 def test_a_collection_that_is_removed_is_not_replaced_by_all_files(page, client, models: AppModels) -> None:
     other = Collection("Other", ("/other",), {"indexed": 1}, 6)
     tell_library(client, COLLECTION, other)
@@ -195,7 +216,7 @@ def test_a_collection_that_is_removed_is_not_replaced_by_all_files(page, client,
     page.question.returnPressed.emit()
     assert models.each_file.state == "none"
     page.collection.menu().actions()[1].trigger()
-    assert (page.collection.current, page.ask.isEnabled()) == ("Other", True)
+    assert (page.collection.current, page.ask.isEnabled()) == (("Other",), True)
 
 
 def test_answers_are_exported_and_a_disk_that_refuses_is_told(page, client, qtbot, models, tmp_path: Path) -> None:
@@ -265,15 +286,15 @@ def test_what_is_asked_goes_on_while_an_earlier_question_is_looked_at_and_one_ge
     ]
     earlier[1].trigger()
     assert page.asked.isVisible()
-    assert page.asked.words == "“Who signed it?” is being asked meanwhile, 0 %"
-    assert page.run.figures == "0 of 2 files have answered · paused"
+    assert page.asked.words == "“Who signed it?” is still being asked, 0 %"
+    assert page.run.figures == "0 of 2 files answered · paused"
     client.tell(finished(client.asked(protocol.ASK)[num_asked - 1].question_id, passages=(passage(),)))
-    assert page.asked.words == "“Who signed it?” is being asked meanwhile, 50 %"
+    assert page.asked.words == "“Who signed it?” is still being asked, 50 %"
     assert window.status_line.sentence == "Asking every file, 50 %"
     page.asked.show_it.setFocus()
     qtbot.keyClick(page.asked.show_it, Qt.Key.Key_Space)
     assert models.each_file.run.question == "Who signed it?"
-    assert page.run.figures.startswith("1 of 2 files have answered · about ")
+    assert page.run.figures.startswith("1 of 2 files answered · about ")
     assert not page.asked.isVisible()
     assert window.focusWidget() is page.table
     # Whoever goes on with the other one pauses this one, and is told so.
@@ -312,7 +333,7 @@ def test_the_end_of_a_question_marks_a_window_that_nobody_looks_at(
 
 def test_every_earlier_question_can_be_found(page, models: AppModels, qtbot) -> None:
     for number in range(35):
-        models.each_file._store.create(f"Who signed §{number}?", None, [(1, "/docs/a.pdf")])
+        models.each_file._store.create(f"Who signed §{number}?", (), [(1, "/docs/a.pdf")])
     models.each_file._read_runs()
     last = page.earlier.menu().actions()[-1]
     assert last.text() == "All 35 questions…"
@@ -325,11 +346,11 @@ def test_every_earlier_question_can_be_found(page, models: AppModels, qtbot) -> 
 
 
 def test_the_page_opens_with_what_was_asked_last(window, models: AppModels) -> None:
-    models.each_file._store.create(QUESTION, None, [(1, "/docs/a.pdf")])
+    models.each_file._store.create(QUESTION, (), [(1, "/docs/a.pdf")])
     models.each_file._read_runs()
     page = window.go_to("every-file")
     assert page.table.model().rowCount() == 1
-    assert page.run.figures == "0 of 1 file has answered · paused"
+    assert page.run.figures == "0 of 1 file answered · paused"
 
 
 def test_how_far_it_is_is_told_at_the_foot_of_every_page(page, window, client, qtbot) -> None:

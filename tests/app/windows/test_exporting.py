@@ -45,7 +45,7 @@ def test_an_answer_is_copied_as_a_whole_and_with_its_sources(window, models, cli
 
 def test_a_chat_of_the_list_is_exported_without_being_opened(window, models, client, tmp_path):
     ask(models, client, "What notice?", "Three months.")
-    window.new_chat()
+    window.chat_actions.new_chat()
     opened = ask(models, client, "Something else?", "No.")
     panel = window.chats
     row = models.chat_list.row_of(opened)
@@ -59,7 +59,7 @@ def test_a_chat_of_the_list_is_exported_without_being_opened(window, models, cli
 
 
 def test_a_new_chat_has_nothing_to_export(window):
-    window.export_chat()
+    window.chat_actions.export_chat()
     assert window.findChildren(QFileDialog) == []
 
 

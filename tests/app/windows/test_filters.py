@@ -51,7 +51,7 @@ def finish(client, turn_id: str, scope: Scope) -> None:
 def test_a_kind_of_file_is_chosen_shown_asked_with_and_taken_away(bar, window, models):
     entries(bar, "Kind of file")["PDF files"].trigger()
     (chip,) = bar.chips()
-    assert chip.accessibleName() == "Do not confine to: PDF files"
+    assert chip.accessibleName() == "Remove the filter: PDF files"
     assert entries(bar, "Kind of file")["PDF files"].isChecked()
     assert ask(window, "Why?").filters == PDF
     QTest.mouseClick(chip, Qt.MouseButton.LeftButton)
@@ -137,9 +137,9 @@ def test_chips_belong_to_their_chat_and_come_back_with_it(bar, window, models, c
     models.conversation.set_filters(PDF)
     asked = ask(window, "Why?")
     models.conversation.set_filters(Filters(changed_since="2025-01-01"))
-    window.new_chat()
+    window.chat_actions.new_chat()
     assert bar.chips() == ()
-    window.open_chat(asked.conversation_id)
+    window.chat_actions.open_chat(asked.conversation_id)
     assert [chip.text().strip() for chip in bar.chips()] == ["changed since 2025-01-01"]
     assert models.conversation.turns[0].filters == PDF
 
@@ -212,8 +212,8 @@ def test_how_much_of_a_long_document_was_read_is_said_under_its_summary_and_when
     (turn,) = window.chat.conversation.turn_views()
     told = turn.scope.text()
     assert told.startswith("read 18 of 96 passages of ")
-    window.new_chat()
-    window.open_chat(asked.conversation_id)
+    window.chat_actions.new_chat()
+    window.chat_actions.open_chat(asked.conversation_id)
     (turn,) = window.chat.conversation.turn_views()
     assert turn.scope.text() == told
 

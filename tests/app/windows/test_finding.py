@@ -36,7 +36,7 @@ def long_chat(window, models) -> str:
     for number in (1, 39, NUM_TURNS - 1):
         answers[number] += "\n\nA **Née**dle here."
     chat = add_chat(models, "Haystack", answers)
-    window.open_chat(chat)
+    window.chat_actions.open_chat(chat)
     settle()
     return chat
 
@@ -109,7 +109,7 @@ def test_turns_that_are_no_widgets_yet_are_brought_in(window, models, long_chat)
 
 
 def test_questions_and_code_are_found_as_well(window, models):
-    window.open_chat(add_chat(models, "Code", ["```\nx = question\n```"]))
+    window.chat_actions.open_chat(add_chat(models, "Code", ["```\nx = question\n```"]))
     look_for(window, "QUESTION")
     assert bar_of(window).place.text() == "1 of 2"
 
@@ -146,7 +146,7 @@ def test_what_was_being_typed_when_the_line_was_closed_is_not_looked_for_any_mor
 
 
 def test_what_is_written_meanwhile_is_found_too(window, models, client, qtbot):
-    window.open_chat(add_chat(models, "Growing", ["A needle."]))
+    window.chat_actions.open_chat(add_chat(models, "Growing", ["A needle."]))
     look_for(window, "needle")
     models.conversation.ask("More?")
     turn_id = models.conversation.turns[-1].turn_id
@@ -196,7 +196,7 @@ def test_a_long_chat_is_looked_through_a_little_at_a_time(window, models, long_c
     bar = bar_of(window)
     bar.field.setText("needle")
     QTest.keyClick(bar.field, Qt.Key.Key_Return)
-    assert (bar.place.text(), bar.next.isEnabled()) == ("Looking…", False)
+    assert (bar.place.text(), bar.next.isEnabled()) == ("Searching…", False)
     wait_until_looked_through(window)
     assert (bar.place.text(), question_at(window, models)) == ("3 of 3", "Question 59?")
 
@@ -232,12 +232,12 @@ def test_what_comes_while_a_chat_is_looked_through_is_found_as_well(
 
 def test_in_another_chat_something_else_is_looked_for(window, models, long_chat):
     look_for(window, "needle")
-    window.open_chat(add_chat(models, "Other", ["A needle."]))
+    window.chat_actions.open_chat(add_chat(models, "Other", ["A needle."]))
     assert not bar_of(window).isVisible()
 
 
 def test_a_chat_that_was_searched_for_opens_at_what_was_found(window, models, long_chat):
-    window.new_chat()
+    window.chat_actions.new_chat()
     search(window, "here")
     assert bar_of(window).isVisible()
     assert (bar_of(window).text, bar_of(window).place.text()) == ("here", "1 of 3")
@@ -253,13 +253,13 @@ def search(window, text: str) -> None:
 
 
 def test_of_words_that_stand_apart_the_longest_one_is_gone_to(window, models, long_chat):
-    window.new_chat()
+    window.chat_actions.new_chat()
     search(window, "here answer")
     assert (bar_of(window).text, question_at(window, models)) == ("answer", "Question 0?")
 
 
 def test_a_chat_that_was_found_by_its_title_opens_as_ever(window, models, long_chat):
-    window.new_chat()
+    window.chat_actions.new_chat()
     search(window, "haystack")
     assert window.chat._finding is None or not bar_of(window).isVisible()
     assert models.conversation.conversation_id == long_chat
@@ -281,14 +281,14 @@ def test_an_empty_chat_and_other_pages_have_nothing_to_find(window, models, long
     window.go_to("library")
     QTest.keyClick(window, Qt.Key.Key_F, CTRL)
     assert window.chat._finding is None
-    window.new_chat()
+    window.chat_actions.new_chat()
     QTest.keyClick(window, Qt.Key.Key_F, CTRL)
     QTest.keyClick(window, Qt.Key.Key_F3)
     assert window.chat._finding is None
 
 
 def test_marks_have_the_colours_of_the_theme(window, models):
-    window.open_chat(add_chat(models, "Growing", ["A needle, a needle."]))
+    window.chat_actions.open_chat(add_chat(models, "Growing", ["A needle, a needle."]))
     look_for(window, "needle")
     theme.appearance().choose("dark")
     settle()
@@ -299,7 +299,7 @@ def test_marks_have_the_colours_of_the_theme(window, models):
 
 
 def test_a_match_in_a_long_line_of_code_is_brought_into_sight(window, models):
-    window.open_chat(add_chat(models, "Wide", ["```\n" + "x" * 400 + " needle\n```"]))
+    window.chat_actions.open_chat(add_chat(models, "Wide", ["```\n" + "x" * 400 + " needle\n```"]))
     look_for(window, "needle")
     (text,) = window.chat.conversation.turn_views()[0].markdown.texts()
     place = text.place_of(0)

@@ -63,8 +63,8 @@ def test_each_model_says_what_it_is_and_about_how_it_would_run(page):
     assert "about 2.0 GiB · Apache-2.0 · context of 32,768 tokens" in words(small)
     assert "about 9 tokens/s" in words(small)
     assert "too little memory" in words(large)
-    assert [row.action.text() for row in (small, large)] == ["Get", "Get"]
-    assert [row.action.accessibleName() for row in (small, large)] == ["Get Small", "Get Large"]
+    assert [row.action.text() for row in (small, large)] == ["Download", "Download"]
+    assert [row.action.accessibleName() for row in (small, large)] == ["Download Small", "Download Large"]
 
 
 def test_a_model_is_got_and_followed_in_its_place(page, client, qtbot):
@@ -79,7 +79,7 @@ def test_a_model_is_got_and_followed_in_its_place(page, client, qtbot):
     assert small.progress == "1.0 GiB of 2.0 GiB · 1.0 MiB/s · 17 min 4 s left"
     assert large.progress == "Waiting"
     assert [row.action.text() for row in rows] == ["Cancel", "Cancel"]
-    assert small.action.accessibleName() == "Cancel getting Small"
+    assert small.action.accessibleName() == "Cancel the download of Small"
     assert page.catalogue.rows() == rows
     assert small.action.hasFocus()
     large.action.click()
@@ -98,7 +98,7 @@ def test_a_model_that_came_is_on_the_list_and_the_keyboard_gets_no_other(page, c
     assert "On your list" in words(small)
     assert not small.action.isVisible()
     assert window.focusWidget() is small
-    assert "Small is here" in window.message_bar.sentence
+    assert "Small is downloaded" in window.message_bar.sentence
     assert client.asked(protocol.MODELS_USE) == []
 
 
@@ -109,7 +109,7 @@ def test_what_went_wrong_stands_at_the_model_with_the_way_to_go_on(page, client,
     standing(client, failed)
     tell(client, entries=(SMALL.model_copy(update={"download": failed}), LARGE))
     assert small.problem == "It was cut. Try again."
-    assert (small.action.text(), small.progress) == ("Resume", "1.0 GiB of 2.0 GiB is here")
+    assert (small.action.text(), small.progress) == ("Resume", "1.0 GiB of 2.0 GiB downloaded")
     assert window.message_bar.sentence == "It was cut."
     small.action.click()
     standing(client, Download(SMALL.source, "waiting", GIB, 2 * GIB))
@@ -123,7 +123,7 @@ def test_one_that_was_cut_says_when_it_is_tried_again_and_can_be_cancelled(page,
     cut = Download(SMALL.source, "cut", GIB, 2 * GIB, problem="It was cut.", way_out="It goes on.", again_at=at)
     standing(client, cut)
     assert (small.problem, small.action.text()) == ("It was cut. It goes on.", "Cancel")
-    assert small.progress == "Tries again at 14:05 · 1.0 GiB of 2.0 GiB is here"
+    assert small.progress == "Retrying at 14:05 · 1.0 GiB of 2.0 GiB downloaded"
     assert window.message_bar.sentence == "It was cut."
     small.action.click()
     assert [wanted.source for wanted in client.asked(protocol.MODELS_CANCEL_GETTING)] == [SMALL.source]
@@ -136,7 +136,7 @@ def test_what_is_here_of_a_model_can_be_removed(page, client, window):
     tell(client, entries=(part, LARGE))
     small, large = page.catalogue.rows()
     assert [row.discard.isVisibleTo(row) for row in (small, large)] == [True, False]
-    assert small.discard.accessibleName() == "Remove what is here of Small"
+    assert small.discard.accessibleName() == "Remove the partial download of Small"
     small.discard.setFocus()
     small.discard.click()
     assert client.asked(protocol.MODELS_DISCARD_PART) == [protocol.HubModel(source=SMALL.source)]
@@ -196,11 +196,11 @@ def test_at_large_text_no_button_is_cut(page, client, window, look):
     [
         (Download("s"), ""),
         (Download("s", "there", 5, 5), ""),
-        (Download("s", "part", 2**20), "1.0 MiB is here"),
-        (Download("s", "checking", 2**20, 2**21), "Checking what is here: 1.0 MiB of 2.0 MiB"),
+        (Download("s", "part", 2**20), "1.0 MiB downloaded"),
+        (Download("s", "checking", 2**20, 2**21), "Checking the files: 1.0 MiB of 2.0 MiB"),
         (Download("s", "fetching", 2**20, 2**21), "1.0 MiB of 2.0 MiB"),
-        (Download("s", "cut", 2**20, 2**21), "Trying again… · 1.0 MiB of 2.0 MiB is here"),
-        (Download("s", "cut"), "Trying again…"),
+        (Download("s", "cut", 2**20, 2**21), "Retrying… · 1.0 MiB of 2.0 MiB downloaded"),
+        (Download("s", "cut"), "Retrying…"),
         (Download("s", "fetching", 2**20, 2**21, 2.0**20, 0.2), "1.0 MiB of 2.0 MiB · 1.0 MiB/s · 1.0 s left"),
     ],
 )
@@ -275,7 +275,7 @@ def test_a_repository_shows_its_models_of_which_one_is_got(page, client, qtbot):
     assert client.asked(protocol.MODELS_LOOK_UP) == [protocol.HubModel(source="maker/models")]
     assert another.button.text() == "Cancel"
     client.answer(protocol.MODELS_LOOK_UP, HubFiles(folder="maker/models", files=(Q4, Q8)))
-    assert (another.button.text(), another.title) == ("Get", "2 models in maker/models")
+    assert (another.button.text(), another.title) == ("Download", "2 models in maker/models")
     small, large = another.rows()
     assert "3.0 GiB · maker/models" in words(small)
     assert "about" not in words(small)
@@ -321,9 +321,9 @@ def test_words_are_searched_for_and_lead_to_the_models_of_what_is_chosen(page, c
     client.answer(protocol.MODELS_SEARCH, FOUND)
     assert another.title == "2 found for “qwen coder”, the most downloaded first"
     first, gated = another.repository_rows()
-    assert (first.facts, first.is_marked) == ("1,234,567 downloads lately · 1 like", False)
+    assert (first.facts, first.is_marked) == ("1,234,567 recent downloads · 1 like", False)
     assert (gated.facts, gated.is_marked) == ("", True)
-    assert "cannot be got here" in words(gated)
+    assert "cannot be downloaded here" in words(gated)
     first.button.click()
     assert client.asked(protocol.MODELS_LOOK_UP) == [protocol.HubModel(source="maker/models")]
     client.answer(protocol.MODELS_LOOK_UP, HubFiles(folder="maker/models", files=(Q4, Q8)))
@@ -380,7 +380,7 @@ def test_the_link_of_a_file_gets_it_at_once_and_it_is_followed_below(page, clien
     tell(client, Q4.model)
     assert another.rows() == ()
     assert [shown.entry.name for shown in page.rows()] == ["m-Q4"]
-    assert "m-Q4.gguf is here" in window.message_bar.sentence
+    assert "m-Q4.gguf is downloaded" in window.message_bar.sentence
     assert window.focusWidget() is another.field
 
 
@@ -414,7 +414,7 @@ def test_nobody_need_wait_for_a_hub_that_is_slow(page, client, qtbot):
     another = page.catalogue.another
     look_up(page, qtbot, "maker/models")
     another.button.click()
-    assert another.button.text() == "Get"
+    assert another.button.text() == "Download"
     client.answer(protocol.MODELS_LOOK_UP, HubFiles(folder="maker/models", files=(Q4,)))
     assert another.rows() == ()
     assert another.field.text() == "maker/models"
@@ -459,7 +459,7 @@ def brought(app: str, name: str) -> FoundModel:
 
 def test_models_of_other_applications_are_found_and_used_where_they_lie(page, window, client, qtbot):
     dialog = found_dialog(page, window)
-    assert "Looking" in dialog.words.text()
+    assert "Searching" in dialog.words.text()
     client.answer(protocol.MODELS_ELSEWHERE, FoundModels(models=(brought("LM Studio", "Small"), brought("", "Large"))))
     assert [words(row).count(app) for row, app in zip(dialog.rows, ("LM Studio", "Folder of models"), strict=True)]
     dialog.rows[0].use.click()
@@ -488,7 +488,7 @@ def test_what_is_found_when_the_dialog_has_been_closed_harms_nobody(page, window
         dialog.close_button.click()
     client.answer(protocol.MODELS_ELSEWHERE, FoundModels(models=(brought("Jan", "Small"),)))
     again = found_dialog(page, window)
-    assert "Looking" in again.words.text()
+    assert "Searching" in again.words.text()
     client.answer(protocol.MODELS_ELSEWHERE, FoundModels(models=(brought("Jan", "Small"),)))
     assert len(again.rows) == 1
 

@@ -12,6 +12,7 @@ from app.windows.password_dialog import PasswordDialog
 from engine import protocol
 from engine.protocol import Collection, EmbedderState, Folder
 from tests.helpers.shown_values import document
+from tests.helpers.shown_words import shown_words
 from tests.helpers.told_library import answer_library, tell_library
 
 COLLECTION = Collection("Documents", ("/docs", "/photos"), {"indexed": 2, "failed": 1}, 6)
@@ -89,8 +90,8 @@ def test_a_folder_says_whether_it_is_watched_or_why_it_is_out_of_reach(page, cli
     docs, photos, more = page.cards()[0].lines
     assert (docs.facts, docs.absence_sentence) == ("600 files · watched", "")
     assert photos.facts == "7 files"
-    assert photos.absence_sentence == "The drive is not connected. What was indexed of it still answers."
-    assert more.facts == "1 file · checked from time to time"
+    assert photos.absence_sentence == "The drive is not connected. Its indexed files can still be searched."
+    assert more.facts == "1 file · checked periodically"
 
 
 def test_changes_can_be_looked_for_now_and_what_was_found_is_said(page, window, client):
@@ -125,10 +126,10 @@ def test_a_look_says_which_folders_it_could_not_look_at(page, window, client):
     )  # fmt: skip
     page.check.click()
     client.tell(nothing)
-    assert window.message_bar.sentence == "1 folder is out of reach; what was indexed of it is kept."
+    assert window.message_bar.sentence == "1 folder cannot be reached; its indexed files are kept."
     page.check.click()
     client.tell(nothing.model_copy(update={"skipped": gone}))
-    assert window.message_bar.sentence == "2 folders are out of reach; what was indexed of them is kept."
+    assert window.message_bar.sentence == "2 folders cannot be reached; their indexed files are kept."
     page.check.click()
     client.tell(nothing.model_copy(update={"removed": 1}))
     assert window.message_bar.sentence == "Indexed: 0. Removed: 1."
@@ -238,12 +239,12 @@ def test_the_embedding_model_is_named_and_a_move_to_another_has_its_own_progress
     present = EmbedderState(name="all-MiniLM-L6-v2", description="bfloat16, batches of 8, 2 threads")
     tell_library(client, COLLECTION, embedder=present)
     words = "Searched by meaning with all-MiniLM-L6-v2 · bfloat16, batches of 8, 2 threads"
-    assert (page.embedder.title, page.embedder.still_sentence) == (words, "")
+    assert shown_words(page.embedder) == [words]
     moving = present.model_copy(update={"next_name": "e5", "documents_moved": 150, "documents_to_move": 600})
     tell_library(client, COLLECTION, embedder=moving)
-    assert page.embedder.title == "Moving to the embedding model e5"
+    assert page.embedder.title == "Switching to the embedding model e5"
     assert (page.embedder.figures, page.embedder.share) == ("150 of 600 files", 0.25)
-    assert page.embedder.still_sentence == "all-MiniLM-L6-v2 answers until all have moved."
+    assert "all-MiniLM-L6-v2 is used until all files are re-indexed." in shown_words(page.embedder)
 
 
 # --- documents ---

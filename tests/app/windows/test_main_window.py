@@ -71,7 +71,7 @@ def test_without_models_the_window_is_whole_and_does_nothing(qtbot):
     qtbot.waitExposed(window)
     for place in PLACES:
         window.go_to(place)
-    window.new_chat()
+    window.chat_actions.new_chat()
     window.chat.stop()
     window.chat.regenerate()
     assert window.chat.isVisible()
@@ -440,7 +440,7 @@ def test_an_edited_question_that_was_not_asked_is_there_after_another_chat_or_br
         models.conversation.switch_branch(models.conversation.turns[-1].turn_id, 1)
     else:
         models.conversation.new_chat()
-        window.open_chat(chat_id)
+        window.chat_actions.open_chat(chat_id)
     shown = window.chat.conversation.widget_of(turn_id)
     assert shown.bubble._editor.text == "First? Or not?"
     shown.bubble._editor.field.setFocus()
@@ -544,7 +544,7 @@ def test_where_nothing_was_asked_the_keys_that_scroll_do_nothing(window):
 
 def test_ctrl_k_finds_a_chat_and_opens_it(window, models, client):
     finish(client, ask(models, client, "The lease of the flat?"))
-    window.new_chat()
+    window.chat_actions.new_chat()
     QTest.keyClick(window, Qt.Key.Key_K, CTRL)
     (palette,) = window.findChildren(CommandPalette)
     QTest.keyClicks(palette.field, "lease")
@@ -637,7 +637,7 @@ def test_what_was_being_written_in_the_place_of_a_question_is_there_at_the_next_
     once_more = MainWindow()
     qtbot.addWidget(once_more)
     once_more.attach(models)
-    once_more.open_chat(chat_id)
+    once_more.chat_actions.open_chat(chat_id)
     bubble = once_more.chat.conversation.widget_of(turn_id).bubble
     assert (bubble.draft, bubble.question) == ("First? Or “not”?", "First?")
     bubble._editor.set_text("First?")
@@ -738,7 +738,7 @@ def test_chats_that_are_not_kept_are_not_lost_without_a_question(client, tmp_pat
     (box,) = window.findChildren(QMessageBox)
     assert box.informativeText().startswith("No disk. Export what you need. If you close")
     assert window.isVisible()
-    next(button for button in box.buttons() if button.text() == "Close and lose it").click()
+    next(button for button in box.buttons() if button.text() == "Close anyway").click()
     assert not window.isVisible()
     models.close()
     store.close()
@@ -747,7 +747,7 @@ def test_chats_that_are_not_kept_are_not_lost_without_a_question(client, tmp_pat
 def test_where_there_are_no_chats_that_could_be_lost_nobody_is_asked(client, tmp_path, qtbot):
     store = ChatStore.in_memory("No disk.")
     window, models = window_on(store, client, tmp_path, qtbot)
-    models.each_file._store.create("Why?", None, [(1, "/docs/a.pdf")])
+    models.each_file._store.create("Why?", (), [(1, "/docs/a.pdf")])
     assert isinstance(models.save(), protocol.RagdollError)
     models.each_file._store.delete(models.each_file._store.runs()[0].run_id)
     assert window.close()
@@ -761,7 +761,7 @@ def test_whoever_wants_to_lose_them_can_close_it_and_a_signal_asks_nobody(window
     finish(client, turn_id)
     window.close()
     (box,) = window.findChildren(QMessageBox)
-    next(button for button in box.buttons() if button.text() == "Close and lose it").click()
+    next(button for button in box.buttons() if button.text() == "Close anyway").click()
     assert not window.isVisible()
 
 
@@ -854,7 +854,7 @@ def test_an_engine_that_was_started_carefully_loads_no_model_until_one_is_chosen
     client.give_up("The engine ended three times.")
     window.message_bar._button.click()
     client.become_ready()
-    assert "started carefully" in window.message_bar.sentence
+    assert "started in safe mode" in window.message_bar.sentence
     models.conversation.ask("Second?")
     assert [asked.model for asked in client.asked(protocol.ASK)][-1] == "none"
     assert models.chat_model.path == ""
@@ -862,7 +862,7 @@ def test_an_engine_that_was_started_carefully_loads_no_model_until_one_is_chosen
     models.chat_model.use_none()
     assert window.message_bar.isVisible()
     client.tell(protocol.Problem(sentence="engine.toml has a wrong value."))
-    assert "started carefully" in window.message_bar.sentence
+    assert "started in safe mode" in window.message_bar.sentence
     models.conversation.set_model("/m.gguf")
     assert window.message_bar.sentence == "engine.toml has a wrong value."
     models.conversation.ask("Third?")
@@ -948,7 +948,7 @@ def test_a_job_without_problems_says_nothing(window, client):
 
 def test_the_chat_is_exported_to_the_chosen_file(window, models, client, tmp_path):
     finish(client, ask(models, client, "Exported?"), "Yes. [1]")
-    window.export_chat()
+    window.chat_actions.export_chat()
     (dialog,) = window.findChildren(QFileDialog)
     dialog.filesSelected.emit([str(tmp_path / "chat.md")])
     dialog.close()
@@ -965,7 +965,7 @@ def test_an_export_that_fails_leaves_the_earlier_one_as_it_is(window, models, cl
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", fail)
-    window._export_to((str(file),), models.conversation.conversation_id)
+    window.chat_actions._export_to((str(file),), models.conversation.conversation_id)
     assert "could not be written" in window.message_bar.sentence
     assert [(one.name, one.read_text()) for one in file.parent.iterdir()] == [("chat.md", "An earlier one.")]
 
@@ -1015,7 +1015,7 @@ def test_a_problem_of_the_settings_is_told_once(window, models, tmp_path):
 
 def test_an_export_that_fails_is_told(window, models, client, tmp_path):
     finish(client, ask(models, client))
-    window._export_to((str(tmp_path / "no such folder" / "chat.md"),), models.conversation.conversation_id)
+    window.chat_actions._export_to((str(tmp_path / "no such folder" / "chat.md"),), models.conversation.conversation_id)
     assert "could not be written" in window.message_bar.sentence
 
 
@@ -1054,7 +1054,7 @@ def test_whoever_hears_that_a_chat_was_deleted_can_bring_it_back_at_any_time(win
     chats.list.setFocus()
     chats.list.setCurrentIndex(chats.list.model().index(0, 0))
     QTest.keyClick(chats.list, Qt.Key.Key_Delete)
-    assert spoken[-1] == "“Precious?” deleted. Ctrl+Z brings it back."
+    assert spoken[-1] == "“Precious?” deleted. Ctrl+Z restores it."
     chats.undo._timer.timeout.emit()
     assert not chats.undo.isVisible()
     QTest.keyClick(chats.list, Qt.Key.Key_Z, CTRL)
@@ -1074,7 +1074,7 @@ def test_the_palette_brings_a_deleted_chat_back(window, models, client):
     assert offered() == []
     models.chat_list.delete(models.conversation.conversation_id)
     window.go_to("library")
-    assert offered() == ["Bring back “Precious?”"]
+    assert offered() == ["Restore “Precious?”"]
     matching(commands_of(window, models), "bring back")[0].run()
     assert window.place == "chats"
     assert models.conversation.title == "Precious?"
@@ -1185,7 +1185,7 @@ def test_a_pinned_chat_says_so(window, models, client):
 
 def test_searching_chats_narrows_the_list(window, models, client):
     finish(client, ask(models, client, "Apples?"))
-    window.new_chat()
+    window.chat_actions.new_chat()
     finish(client, ask(models, client, "Pears?"))
     search_chats(window, "apples")
     rows = window.chats.list.model()

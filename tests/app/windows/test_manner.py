@@ -26,7 +26,7 @@ GENERATION = {
 }  # fmt: skip
 VERSE = Manner(instructions="In verse.", temperature=0.9)
 TERSE = Manner(max_tokens=64)
-NOTE = "The next question reads this conversation again, once, because its instructions have changed."
+NOTE = "The next question takes longer once: the model has to read the conversation with the new instructions."
 
 
 def open_dialog(window, client, generation=GENERATION) -> MannerDialog:
@@ -85,9 +85,9 @@ def test_instructions_of_a_chat_are_told_with_its_questions_and_not_with_those_o
     assert (asked.manner, asked.sampling, asked.instructions) == (Manner(instructions="In verse."), None, None)
     chat = models.conversation.conversation_id
     client.tell(finished(asked.question_id))
-    window.new_chat()
+    window.chat_actions.new_chat()
     assert ask(window, client).manner == Manner()
-    window.open_chat(chat)
+    window.chat_actions.open_chat(chat)
     assert ask(window, client).manner == Manner(instructions="In verse.")
 
 
@@ -261,12 +261,12 @@ def test_values_are_kept_under_a_name_and_chosen_in_another_chat(window, client,
     assert not entries(dialog.picker.menu())["Save as a preset…"].isEnabled()
     own(dialog, "max_tokens").setValue(64)
     dialog._tell()
-    assert dialog.picker.text() == " Own values"
+    assert dialog.picker.text() == " Custom values"
     save(window, dialog, "Terse & curt")
     assert dialog.picker.text() == " Terse && curt"
     dialog.close_button.click()
     assert window.chat.manner_button.accessibleName().split("\n")[0].endswith(": Terse & curt")
-    window.new_chat()
+    window.chat_actions.new_chat()
     dialog = open_dialog(window, client)
     entries(dialog.picker.menu())["Terse && curt"].trigger()
     assert entries(dialog.picker.menu())["Terse && curt"].isChecked()
@@ -326,7 +326,7 @@ def test_a_preset_gets_new_values_and_chats_with_the_old_ones_keep_them(window, 
     entries(dialog.picker.menu())["Terse"].trigger()
     dialog.close_button.click()
     first = ask(window, client).conversation_id
-    window.new_chat()
+    window.chat_actions.new_chat()
     dialog = open_dialog(window, client)
     entries(dialog.picker.menu())["Terse"].trigger()
     dialog.control("max_tokens").setValue(32)
@@ -337,9 +337,9 @@ def test_a_preset_gets_new_values_and_chats_with_the_old_ones_keep_them(window, 
     assert models.presets.manner_of(models.presets.named("Terse")) == Manner(max_tokens=32)
     assert dialog.picker.text() == " Terse"
     dialog.close_button.click()
-    window.open_chat(first)
+    window.chat_actions.open_chat(first)
     assert models.conversation.manner == TERSE
-    assert open_dialog(window, client).picker.text() == " Own values"
+    assert open_dialog(window, client).picker.text() == " Custom values"
 
 
 def test_a_preset_is_renamed_to_a_name_that_is_free(window, client, models):
@@ -349,7 +349,7 @@ def test_a_preset_is_renamed_to_a_name_that_is_free(window, client, models):
     entries(entries(dialog.picker.menu())["Rename"].menu())["Terse…"].trigger()
     naming = name_preset(window, "poet")
     assert not naming.use.isEnabled()
-    assert naming.words.text() == "There is a preset of that name already."
+    assert naming.words.text() == "A preset with this name already exists."
     naming.field.setText("Curt")
     naming.use.click()
     assert [preset.name for preset in models.presets.presets] == ["Curt", "Poet"]
@@ -362,22 +362,25 @@ def test_a_preset_is_deleted_after_it_was_asked(window, client, models):
     dialog = open_dialog(window, client)
     entries(entries(dialog.picker.menu())["Delete"].menu())["Poet…"].trigger()
     box = opened(window, QMessageBox)
-    assert box.informativeText() == "Chats that have its values keep them. New chats begin as in the settings then."
+    assert (
+        box.informativeText()
+        == "Chats that have its values keep them. New chats then start with the values of the settings."
+    )
     next(button for button in box.findChildren(QPushButton) if button.text() == "Delete").click()
     assert models.presets.presets == ()
-    assert dialog.picker.text() == " Own values"
+    assert dialog.picker.text() == " Custom values"
     assert models.conversation.manner == VERSE
 
 
 def test_new_chats_begin_with_the_preset_that_is_chosen_for_them(window, client, models):
     models.presets.save("Poet", VERSE)
     dialog = open_dialog(window, client)
-    entries(entries(dialog.picker.menu())["New chats begin with"].menu())["Poet"].trigger()
+    entries(entries(dialog.picker.menu())["Start new chats with"].menu())["Poet"].trigger()
     assert models.conversation.manner == Manner()
-    choices = entries(entries(dialog.picker.menu())["New chats begin with"].menu())
+    choices = entries(entries(dialog.picker.menu())["Start new chats with"].menu())
     assert [text for text, action in choices.items() if action.isChecked()] == ["Poet"]
     dialog.close_button.click()
-    window.new_chat()
+    window.chat_actions.new_chat()
     assert ask(window, client).manner == VERSE
 
 
@@ -412,8 +415,8 @@ def test_what_the_disk_refuses_of_a_chat_counts_and_is_saved_when_there_is_room(
     models.conversation.set_manner(VERSE)
     models.conversation.set_model("/m.gguf")
     models.conversation.leave_files_out()
-    window.new_chat()
-    window.open_chat(chat_id)
+    window.chat_actions.new_chat()
+    window.chat_actions.open_chat(chat_id)
     assert (models.conversation.manner, models.conversation.model) == (VERSE, "/m.gguf")
     assert not models.conversation.searches
     assert models.save() is not None
@@ -430,11 +433,11 @@ def test_what_was_refused_while_the_disk_was_full_is_not_searched_when_there_is_
     detach = models.conversation.detaching()
     connection.execute("PRAGMA query_only = ON")
     models.conversation.attach(["/a.md"])
-    window.new_chat()
+    window.chat_actions.new_chat()
     detach(["/a.md"])
     connection.execute("PRAGMA query_only = OFF")
     assert models.save() is None
-    window.open_chat(chat_id)
+    window.chat_actions.open_chat(chat_id)
     assert (models.conversation.filters.paths, models.conversation.searches) == ((), False)
     stored = models.conversation._store.conversation(chat_id)
     assert (filters_of(stored.filters).paths, stored.searches) == ((), False)

@@ -12,8 +12,9 @@ from app.models.memory_table import BYTES, OWNER, STATE, WHAT
 from app.widgets.decisions_card import time_text
 from app.widgets.figure import Figure
 from app.widgets.figures_card import FiguresCard
-from app.widgets.memory_lane import LANE_PX
+from app.widgets.painted_bar import BAR_PX
 from app.widgets.roomy_label import RoomyLabel
+from app.widgets.sparkline import Sparkline
 from engine import protocol
 from engine.protocol import Decision, Span, TierSnapshot
 from tests.helpers.scripted_memory import LARGE, Machine, snapshot
@@ -69,14 +70,14 @@ def test_streaming_is_told_though_no_span_moves_and_what_moves_comes_before_it(p
     moves = page.map.moves
     moves._rest()
     moves.show_streaming(False)
-    assert moves.sentence == "Nothing moves just now."
+    assert moves.sentence == "Nothing is moving right now."
     moves.show_streaming(True)
     moves.show_streaming(False)
     assert moves.sentence.startswith("Streamed layers pass through memory")
     moves.note([Move("came", "ram", ("embedder", "weights", 0), Span("embedder", "weights", "ram", GIB))])
     moves._tell()
     moves.show_streaming(True)
-    assert moves.sentence.startswith("Just now: ")
+    assert moves.sentence.startswith("Right now: ")
     moves._rest()
     moves.show_streaming(True)
     assert moves.sentence.startswith("Streamed layers pass through memory")
@@ -188,9 +189,9 @@ def test_what_is_done_without_is_told_beside_the_budget(page, client, qtbot):
 @pytest.mark.parametrize(
     ("held_bytes", "uncounted_bytes", "words"),
     [
-        (3 * GIB, 0, "More is held than the budget allows. Fewer wait."),
-        (3 * GIB, 2 * GIB, "The system says that memory is short. Fewer wait."),
-        (GIB, 0, "The system says that memory is short. Fewer wait."),
+        (3 * GIB, 0, "More is in use than the budget allows. Fewer wait."),
+        (3 * GIB, 2 * GIB, "The system reports that memory is low. Fewer wait."),
+        (GIB, 0, "The system reports that memory is low. Fewer wait."),
     ],
 )
 def test_a_budget_that_is_too_small_is_told_apart_from_a_system_that_is_short(page, held_bytes, uncounted_bytes, words):
@@ -242,7 +243,7 @@ def test_decisions_stand_with_their_time_the_newest_first(window, client, qtbot)
     history = (Decision(at=90.0, sentence="Slots 2 → 4.", kind="given_up"), Decision(at=30.0, sentence="Loaded."))
     reply = protocol.MemoryReply(tiers=(gpu_tier(),), decisions=("All is well.",), history=history)
     client.tell(protocol.MemorySnapshot(memory=reply))
-    qtbot.waitUntil(lambda: page.decision_lines() == ("All is well.", "Slots 2 → 4.", "Loaded."))
+    qtbot.waitUntil(lambda: page.decisions.lines() == ("All is well.", "Slots 2 → 4.", "Loaded."))
     words = [label.text() for label in page.decisions.findChildren(type(page.subtitle)) if not label.isHidden()]
     assert words.index(time_text(90.0)) < words.index(time_text(30.0))
 
@@ -260,12 +261,12 @@ def test_rates_have_a_line_and_gauges_have_none(page, client, qtbot, models):
     for tick in range(6):
         now[0] += 1.5
         tell(client, tick)
-    qtbot.waitUntil(lambda: len(page.counters.sparklines()) == 6)
+    qtbot.waitUntil(lambda: len(page.counters.findChildren(Sparkline)) == 6)
     page.counters.show_rates(models.memory.rates)
-    (tokens, *_) = page.counters.sparklines()
+    (tokens, *_) = page.counters.findChildren(Sparkline)
     assert tokens.accessibleName() == "Tokens written"
     assert len(tokens.points) >= 4
-    assert tokens.accessibleDescription().startswith("Of the last minutes: ")
+    assert tokens.accessibleDescription().startswith("Last minutes: between ")
     assert not tokens.grab().isNull()
 
 
@@ -274,7 +275,7 @@ def test_figures_of_parts_are_left_out_where_the_index_has_none(qtbot):
     qtbot.addWidget(card)
     counters = {"tokens_per_s": 2.0, "partitions": 0.0, "partitions_resident_ratio": 1.0, "sweep_fixed_ms": 5.0}
     card.show_counters(counters)
-    assert [words for words, _ in card.shown()] == ["Tokens written", "A search takes"]
+    assert [words for words, _ in card.shown()] == ["Tokens written", "Time of a search"]
     card.show_counters(counters | {"partitions": 4.0})
     assert ("Index parts in memory, of all", "100%") in card.shown()
 
@@ -384,5 +385,5 @@ def test_what_has_no_room_in_a_small_window_is_scrolled_to(page, window, qtbot):
 def test_no_tick_below_a_lane_is_cut(page, qtbot):
     theme.appearance().choose("light", 2.5)
     lane, strip = page.map.lanes()[0], page.map.strip
-    qtbot.waitUntil(lambda: lane.height() - LANE_PX > lane.fontMetrics().ascent() * 0.78)
-    qtbot.waitUntil(lambda: strip.height() - LANE_PX > strip.fontMetrics().ascent() * 0.78)
+    qtbot.waitUntil(lambda: lane.height() - BAR_PX > lane.fontMetrics().ascent() * 0.78)
+    qtbot.waitUntil(lambda: strip.height() - BAR_PX > strip.fontMetrics().ascent() * 0.78)

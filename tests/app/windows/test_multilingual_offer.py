@@ -32,7 +32,7 @@ def test_the_line_says_what_it_is_about_and_opens_the_choice_of_models(offer, cl
     assert not offer.isVisible()
     tell(client, "de")
     assert offer.isVisible()
-    assert offer.sentence == "Your files seem to be in German; the embedding model in use knows English."
+    assert offer.sentence == "Your files seem to be in German; the embedding model in use understands only English."
     assert "467 MiB" in offer.get.text()
     offer.get.click()
     dialog = window.findChild(EmbedderDialog)
@@ -61,7 +61,7 @@ def test_who_reads_another_language_may_want_to_ask_in_it(offer, client, models)
     tell(client, "")
     models.settings.change(language="zh_CN")
     assert offer.sentence == (
-        "The embedding model in use knows English. With a multilingual one you can ask in Chinese."
+        "The embedding model in use understands only English. With a multilingual one you can ask in Chinese."
     )
 
 

@@ -25,6 +25,7 @@ from app import theme
 from app.widgets.counter_words import counter_text
 from app.widgets.figure import Figure
 from app.widgets.model_row import speed_chips
+from app.widgets.sparkline import Sparkline
 from app.windows.collection_dialog import CollectionDialog
 from app.windows.embedder_dialog import EmbedderDialog
 from app.windows.model_dialog import ModelDialog
@@ -33,6 +34,7 @@ from engine.protocol import Collection, Span
 from tests.helpers.answers import finished
 from tests.helpers.cut_fields import cut_fields
 from tests.helpers.shown_values import GIB, gpu_tier, passage
+from tests.helpers.shown_words import shown_words
 from tests.helpers.told_library import tell_library
 
 COLLECTION = Collection("Documents", ("/docs",), {"indexed": 2, "failed": 1}, 6)
@@ -72,7 +74,7 @@ def test_on_the_first_run_a_model_can_be_asked_without_files(window, client):
     assert (first_run.isVisible(), prompt.isVisible()) == (True, True)
     assert window.focusWidget() is prompt.field
     assert prompt.field.placeholderText() == "Ask the model…"
-    assert "Tiny can be asked already" in [label.text() for label in first_run.findChildren(QLabel)]
+    assert "Tiny is ready" in [label.text() for label in first_run.findChildren(QLabel)]
     prompt.set_text("Say hello.")
     prompt.button.click()
     assert not first_run.isVisible()
@@ -142,7 +144,7 @@ def test_the_collection_is_chosen_at_the_top_of_the_chat(window, client, models)
     none = "No files · the model alone"
     assert [action.text() for action in actions] == ["All files", "Documents", "", none, "", "New collection…"]
     actions[1].trigger()
-    assert models.conversation.collection == "Documents"
+    assert models.conversation.collections == ("Documents",)
 
 
 def test_no_files_can_be_chosen_at_the_top_of_the_chat_and_taken_back(window, client, models):
@@ -192,11 +194,11 @@ def test_a_new_collection_gets_a_name_and_a_folder_and_is_asked_from_then_on(win
     chooser.filesSelected.emit(["/sales"])
     wanted = client.asked(protocol.ADD)[-1]
     assert (wanted.paths, wanted.collection) == (("/sales",), "Sales & Marketing")
-    assert models.conversation.collection == "Sales & Marketing"
+    assert models.conversation.collections == ("Sales & Marketing",)
     assert window.chat.collection_picker.text() == " Sales && Marketing"
     # A reply that was on its way when it was made does not know it yet.
     tell_library(client, COLLECTION)
-    assert models.conversation.collection == "Sales & Marketing"
+    assert models.conversation.collections == ("Sales & Marketing",)
     assert window.chat.collection_picker.text() == " Sales && Marketing"
 
 
@@ -206,16 +208,50 @@ def test_a_collection_that_is_gone_is_not_what_new_chats_ask(window, client, mod
     models.conversation.ask("Why?")
     first = models.conversation.conversation_id
     tell_library(client, Collection("Rust", (), {"indexed": 1}, 4))
-    assert models.conversation.collection == "Documents"
+    assert models.conversation.collections == ("Documents",)
     assert window.chat.collection_picker.text() == " Documents (removed)"
     models.conversation.new_chat()
-    assert models.conversation.collection is None
+    assert models.conversation.collections == ()
     assert window.chat.collection_picker.text() == " All files"
     models.conversation.ask("And now?")
     assert client.asked(protocol.ASK)[-1].collection is None
     # The one that was begun there says still that it is gone.
     models.conversation.open(first)
     assert window.chat.collection_picker.text() == " Documents (removed)"
+
+
+def test_several_collections_are_chosen_at_the_top_of_the_chat_and_told_of(window, client, models):
+    rust, tea = (Collection(name, (), {"indexed": number}, 50) for name, number in (("Rust", 5), ("Tea & co", 4)))
+    tell_library(client, COLLECTION, rust, tea)
+    picker = window.chat.collection_picker
+    for action in picker.several.actions()[1:]:
+        action.trigger()
+    assert models.conversation.collections == ("Rust", "Tea & co")
+    assert picker.text() == " Rust + Tea && co"
+    assert window.chat.hero.sentence == "Answers come from 9 files in Rust + Tea & co."
+    models.conversation.ask("Why?")
+    (asked,) = client.asked(protocol.ASK)
+    assert (asked.collection, asked.filters.collections) == (None, ("Rust", "Tea & co"))
+    client.tell(finished(asked.question_id, passages=(), quotes=(), citations=()))
+    (turn,) = window.chat.conversation.turn_views()
+    assert turn.everything.accessibleName() == "Search all of Rust + Tea & co instead"
+    models.conversation.new_chat()
+    assert models.conversation.collections == ("Rust", "Tea & co")
+
+
+def test_one_of_several_collections_that_is_gone_is_said_to_be_and_the_others_are_asked(window, client, models):
+    rust = Collection("Rust", (), {"indexed": 5}, 50)
+    tell_library(client, COLLECTION, rust)
+    models.conversation.set_collections(("Documents", "Rust"))
+    models.conversation.ask("Why?")
+    tell_library(client, rust)
+    picker = window.chat.collection_picker
+    assert picker.text() == " Documents (removed) + Rust"
+    models.conversation.ask("And now?")
+    assert client.asked(protocol.ASK)[-1].collection == "Rust"
+    models.conversation.new_chat()
+    assert picker.text() == " Rust"
+    assert window.chat.hero.sentence == "Answers come from 5 files in Rust."
 
 
 # --- small windows and large text ---
@@ -251,6 +287,21 @@ def test_at_large_text_no_picker_above_a_chat_is_cut(window, client, qtbot, size
         qtbot.waitUntil(lambda picker=picker: picker.height() >= picker.sizeHint().height())
 
 
+def test_long_names_of_collections_leave_the_other_buttons_above_a_chat_their_room(window, client, models, qtbot):
+    names = [f"A collection with a name that no line has room for, number {number}" for number in (1, 2)]
+    tell_library(client, *(Collection(name, (), {"indexed": 1}, 4) for name in names))
+    theme.appearance().choose("light", 2.0)
+    window.resize(800, 520)
+    for chosen in (names[:1], names):
+        models.conversation.set_collections(chosen)
+        chat = window.chat
+        buttons = (chat.model_picker, chat.manner_button, chat.sources_button)
+        qtbot.waitUntil(lambda buttons=buttons: all(one.width() >= one.sizeHint().width() for one in buttons))
+        assert window.width() == 800
+        assert chat.sources_button.mapTo(window, chat.sources_button.rect().topRight()).x() < 800
+        assert chat.collection_picker.cut_text.endswith("…")
+
+
 @pytest.mark.parametrize("scale", [1.0, 1.5, 2.0, 2.5])
 def test_no_choice_and_no_figure_of_the_settings_is_cut(window, client, scale):
     page = window.go_to("settings")
@@ -269,7 +320,7 @@ def test_every_button_of_a_page_is_reached_by_the_tab_key(window, client, models
     tell_library(client, COLLECTION)
     models.conversation.ask("Why?")
     client.tell(finished(models.conversation.turns[-1].turn_id, "So it is. [1]", passages=(passage(1),)))
-    models.each_file._store.create("Why?", None, [(1, "/docs/a.pdf")])
+    models.each_file._store.create("Why?", (), [(1, "/docs/a.pdf")])
     models.each_file._read_runs()
     page = window.go_to(place)
     window.activateWindow()
@@ -358,7 +409,7 @@ def test_a_hidden_memory_page_paints_nothing_until_it_is_gone_to(window, client)
 def test_decisions_are_said_in_words(window, client, qtbot):
     page = window.go_to("memory")
     client.tell(snapshot(SPAN, decisions=("3 chats waiting: batch 2 → 4.",), counters={"tokens_per_s": 31.44}))
-    qtbot.waitUntil(lambda: page.decision_lines() == ("3 chats waiting: batch 2 → 4.",))
+    qtbot.waitUntil(lambda: page.decisions.lines() == ("3 chats waiting: batch 2 → 4.",))
 
 
 def test_figures_change_in_their_place(window, client, qtbot):
@@ -383,9 +434,9 @@ def test_each_figure_says_what_it_is_a_figure_of(window, client, qtbot):
     qtbot.waitUntil(lambda: page.counters.shown()[1:] == (("Answers that came in time", "83%"),))
     written, in_time = page.counters.findChildren(Figure)
     assert (written.accessibleDescription(), written.toolTip()) == ("Tokens written", "")
-    assert in_time.accessibleDescription().startswith("Answers that came in time. Of all answers that models have")
+    assert in_time.accessibleDescription().startswith("Answers that came in time. Share of all answers since the")
     assert "generation.ttft_target_seconds" in in_time.toolTip()
-    assert page.counters.sparklines()[1].accessibleName() == "Answers that came in time"
+    assert page.counters.findChildren(Sparkline)[1].accessibleName() == "Answers that came in time"
 
 
 def test_without_counters_nothing_is_running(window, client, qtbot):
@@ -400,9 +451,10 @@ def test_without_counters_nothing_is_running(window, client, qtbot):
     [("tokens_per_s", 31.44, ("Tokens written", "31.4/s")),
      ("disk_read_bytes_per_s", 2**20, ("Read from disk", "1.0 MiB/s")),
      ("kv_hit_ratio", 0.83, ("KV hit", "83%")), ("cache_bytes", 2048, ("Cache", "2.0 KiB")),
-     ("waiting_questions", 3, ("Waiting questions", "3")), ("questions_waiting", 1, ("Questions under way", "1")),
-     ("kv_found_on_disk_ratio", 0.5, ("… kept on disk", "50%")), ("kv_cells_free", 1200, ("KV cells free", "1,200")),
-     ("sweep_load_ms", 9.9, ("… and for each part from disk", "10 ms")),
+     ("waiting_questions", 3, ("Waiting questions", "3")), ("questions_waiting", 1, ("Questions in progress", "1")),
+     ("kv_found_on_disk_ratio", 0.5, ("… in the disk cache", "50%")),
+     ("kv_cells_free", 1200, ("KV cells free", "1,200")),
+     ("sweep_load_ms", 9.9, ("… plus for each part from disk", "10 ms")),
      ("partitions", 4, ("Index parts", "4")),
      ("answers_in_time_ratio", 0.834, ("Answers that came in time", "83%"))],
 )  # fmt: skip
@@ -419,10 +471,6 @@ TINY = protocol.ModelEntry(
 BROKEN = protocol.ModelEntry(path="/m/broken.gguf", name="Broken", problem="The file is cut short.")
 
 
-def shown_words(widget: QWidget) -> list[str]:
-    return [label.text() for label in widget.findChildren(QLabel) if label.isVisibleTo(widget)]
-
-
 def test_without_models_the_page_says_that_answers_are_quotes(window, client):
     page = window.go_to("models")
     tell_models(client)
@@ -435,7 +483,7 @@ def test_a_model_that_was_got_is_deleted_after_it_was_asked_and_ones_own_is_forg
     got = TINY.model_copy(update={"deletable_bytes": 3 * GIB})
     tell_models(client, got, BROKEN)
     first, second = page.rows()
-    assert (first.forget.text(), second.forget.text()) == ("Delete file…", "Forget")
+    assert (first.forget.text(), second.forget.text()) == ("Delete file…", "Remove from list")
     assert first.forget.accessibleName() == "Delete the file of Tiny, tiny.gguf"
     second.forget.click()
     assert client.asked(protocol.MODELS_FORGET) == [protocol.ModelFile(path=BROKEN.path)]
@@ -444,7 +492,7 @@ def test_a_model_that_was_got_is_deleted_after_it_was_asked_and_ones_own_is_forg
     assert client.asked(protocol.MODELS_DELETE) == []
     assert box.text() == "Delete the file of Tiny?"
     assert "/m/tiny.gguf" in box.informativeText()
-    assert "3.0 GiB come free" in box.informativeText()
+    assert "Frees 3.0 GiB" in box.informativeText()
     assert box.defaultButton() is box.button(QMessageBox.StandardButton.Cancel)
     next(button for button in box.buttons() if button.text() == "Delete").click()
     assert client.asked(protocol.MODELS_DELETE) == [protocol.ModelFile(path=TINY.path)]
@@ -589,10 +637,10 @@ def test_loading_and_failing_are_told_on_the_page_and_the_button(window, client)
     page = window.go_to("models")
     tell_models(client, TINY, current=TINY.path)
     client.tell(protocol.ModelState(state="loading", path=TINY.path, name="Tiny", fraction=0.4))
-    assert page.banner_text == "Loading Tiny… 40 %"
+    assert "Loading Tiny… 40 %" in shown_words(page)
     assert window.chat.model_picker.text().strip() == "Loading Tiny · 40 %"
     client.tell(protocol.ModelState(state="failed", path=TINY.path, name="Tiny", sentence="There is no room for it."))
-    assert page.banner_text == "There is no room for it."
+    assert "There is no room for it." in shown_words(page)
     assert "could not be loaded" in window.chat.model_picker.text()
     assert window.chat.model_picker.toolTip() == "There is no room for it."
 
@@ -600,7 +648,7 @@ def test_loading_and_failing_are_told_on_the_page_and_the_button(window, client)
 def test_a_chosen_model_that_is_not_loaded_yet_is_no_reason_for_quotes(window, client):
     page = window.go_to("models")
     tell_models(client, TINY, current=TINY.path)
-    assert page.banner_text == "Tiny loads with the next question."
+    assert "Tiny loads with the next question." in shown_words(page)
 
 
 def test_of_a_model_that_is_loaded_one_speed_is_told(window, client):
@@ -610,7 +658,7 @@ def test_of_a_model_that_is_loaded_one_speed_is_told(window, client):
     assert "about 10 tokens/s" in shown_words(page.rows()[0])
     sentence = "4 layers on the GPU: about 14 tokens/s."
     client.tell(protocol.ModelState(state="loaded", path=TINY.path, name="Tiny", sentence=sentence))
-    assert page.banner_text == sentence
+    assert sentence in shown_words(page)
     assert not any("tokens/s" in words.replace("\u2060", "") for words in shown_words(page.rows()[0]))
     client.tell(protocol.ModelState(state="none"))
     assert "about 10 tokens/s" in shown_words(page.rows()[0])
@@ -631,7 +679,7 @@ def test_the_picker_shows_the_model_of_the_chat_that_is_open(window, client, mod
     tell_models(client, TINY, other, current=TINY.path)
     models.conversation.ask("one")
     first, picker = models.conversation.conversation_id, window.chat.model_picker
-    window.new_chat()
+    window.chat_actions.new_chat()
     picker.click()
     assert [row.entry for row in picker.popup.rows] == [TINY, other]
     picker.popup.rows[1].use.click()
@@ -640,7 +688,7 @@ def test_the_picker_shows_the_model_of_the_chat_that_is_open(window, client, mod
     picker.click()
     assert [row.entry for row in picker.popup.rows] == [other, TINY]
     picker.popup.close()
-    window.open_chat(first)
+    window.chat_actions.open_chat(first)
     assert picker.text().strip() == "Tiny"
     assert picker.accessibleName() == "Model: Tiny"
 
@@ -1066,13 +1114,13 @@ def test_another_embedding_model_is_chosen_after_its_price_was_told(window, clie
     page.embedder.click()
     (dialog,) = page.findChildren(EmbedderDialog)
     words = " ".join(label.text() for label in dialog.findChildren(type(page.subtitle)))
-    assert "embedded again" in words
+    assert "re-indexed in the background" in words
     assert not dialog.use.isEnabled()
     dialog.field.setText("/models/multilingual")
     dialog.use.click()
     assert client.asked(protocol.SETTINGS_SET)[-1].changes == {"embedder.model": "/models/multilingual"}
     page.embedder.click()
-    page.findChildren(EmbedderDialog)[-1].built_in.click()
+    page.findChildren(EmbedderDialog)[-1].use_none.click()
     assert client.asked(protocol.SETTINGS_SET)[-1].changes == {"embedder.model": ""}
 
 
@@ -1139,14 +1187,14 @@ def test_theme_and_text_size_take_effect_at_once(window, models):
 def test_the_language_is_chosen_for_the_next_start(window, models):
     page = window.go_to("settings")
     choices = [page.language.itemText(row) for row in range(page.language.count())]
-    assert choices == ["As the system", "English", "简体中文"]
-    assert page.language.currentText() == "As the system"
-    assert "started again" in page.language.accessibleDescription()
+    assert choices == ["System default", "English", "简体中文"]
+    assert page.language.currentText() == "System default"
+    assert "restarted" in page.language.accessibleDescription()
     page.language.activated.emit(page.language.findData("zh_CN"))
     assert models.settings.settings.language == "zh_CN"
     assert page.language.currentText() == "简体中文"
     models.settings.change(language="")
-    assert page.language.currentText() == "As the system"
+    assert page.language.currentText() == "System default"
 
 
 def test_the_data_folder_is_shown_and_opened(window, monkeypatch, ragdoll_home):
@@ -1164,4 +1212,4 @@ def test_the_status_line_says_what_the_engine_does_and_what_is_held(window, clie
     client.tell(protocol.IndexProgress(documents_done=1, documents_total=4, chunks_done=3))
     assert window.status_line.sentence == "Indexing 25 %"
     client.tell(snapshot(SPAN))
-    assert window.status_line.tiers_text == "GPU 0 4.0 GiB"
+    assert "GPU 0 4.0 GiB" in shown_words(window.status_line)

@@ -58,7 +58,7 @@ def test_another_key_is_made_by_the_engine_after_it_was_asked(page, client):
     page.server.new_key.click()
     (box,) = page.server.findChildren(QMessageBox)
     assert not client.asked(protocol.SETTINGS_SET)
-    next(button for button in box.findChildren(QPushButton) if button.text() == "Make another key").click()
+    next(button for button in box.findChildren(QPushButton) if button.text() == "Create a new key").click()
     assert client.asked(protocol.SETTINGS_SET)[-1].changes == {"server.key": ""}
     client.answer(protocol.SETTINGS_SET, protocol.SettingsReply(settings={"server": {**SERVER, "key": "other"}}))
     assert page.server.key.text() == "other"

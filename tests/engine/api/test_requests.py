@@ -81,21 +81,21 @@ def test_what_is_said_is_so(fields: dict[str, Any], name: str, value: object):
 def test_a_question_is_confined_as_it_says():
     where = {"paths": ["/home/me/Ünfälle"], "formats": ["pdf"], "changed_since": "2024-01-31"}
     filters = Filters(paths=("/home/me/Ünfälle",), formats=("pdf",), changed_since="2024-01-31")
-    assert request(ragdoll=where).ragdoll.filters() == filters
-    assert SearchRequest.model_validate_json(json.dumps({"query": "rent", **where})).filters() == filters
+    assert request(ragdoll=where).ragdoll.confined_to() == (None, filters)
+    assert SearchRequest.model_validate_json(json.dumps({"query": "rent", **where})).confined_to() == (None, filters)
 
 
 @pytest.mark.parametrize(
     ("word", "formats"), [("PDF", ("pdf",)), (".docx", ("docx",)), ("md", ("markdown",)), ("pdfs", ("pdf",))]
 )
 def test_formats_are_named_as_people_name_them(word: str, formats: tuple[str, ...]):
-    assert request(ragdoll={"formats": [word]}).ragdoll.filters().formats == formats
-    assert "xlsx" in SearchRequest(query="rent", formats=("spreadsheets",)).filters().formats
+    assert request(ragdoll={"formats": [word]}).ragdoll.confined_to()[1].formats == formats
+    assert "xlsx" in SearchRequest(query="rent", formats=("spreadsheets",)).confined_to()[1].formats
 
 
 def test_a_word_for_no_format_is_refused_with_those_there_are():
     with pytest.raises(BadRequest, match="pfd") as error:
-        request(ragdoll={"formats": ["pdf", "pfd"]}).ragdoll.filters()
+        request(ragdoll={"formats": ["pdf", "pfd"]}).ragdoll.confined_to()
     assert "PDF files" in error.value.way_out
 
 

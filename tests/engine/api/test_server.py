@@ -233,6 +233,28 @@ def test_a_conversation_goes_on_from_what_is_remembered(server: Server, engine: 
     assert second.conversation_id == first.conversation_id
 
 
+def test_a_question_is_put_to_several_collections(server: Server, engine: Answering):
+    chat(server, model="ragdoll:files/Home", ragdoll={"collections": ["Work", "Tea", "Work"]})
+    chat(server, model="ragdoll:files", ragdoll={"collections": ["Work"], "formats": ["pdf"]})
+    chat(server, model="ragdoll:files/Home", ragdoll={"collection": "Work", "collections": ["Tea"]})
+    chat(server, model="ragdoll:files/Home", ragdoll={"collections": []})
+    told = [(question.collection, question.filters.collections) for question in engine.asked]
+    assert told == [(None, ("Work", "Tea")), ("Work", ()), (None, ("Work", "Tea")), ("Home", ())]
+    assert engine.asked[1].filters.formats == ("pdf",)
+
+
+def test_a_conversation_goes_on_where_no_collection_is_left_out(server: Server, engine: Answering):
+    words = [*HELLO, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And?"}]
+
+    def ask(messages: list[dict[str, str]], *names: str) -> str:
+        chat(server, messages, model="ragdoll:files", ragdoll={"collections": names})
+        return engine.asked[-1].conversation_id
+
+    first = ask(HELLO, "Work", "Home")
+    assert ask(words, "Home", "Tea", "Work") == ask(words, "Home", "Work") == ask(words) == first
+    assert first not in {ask(words, "Work"), ask(words, "Work", "Tea")}
+
+
 def test_one_about_another_collection_is_told_only_what_was_said(server: Server, engine: Answering):
     chat(server, model="ragdoll:files/Home")
     words = [*HELLO, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And?"}]
@@ -432,6 +454,8 @@ def test_models_are_listed_with_what_they_can_read(server: Server):
     [
         ("/chat/completions", {"model": "tiny", "messages": HELLO, "ragdoll": {"collection": "Work"}}),
         ("/chat/completions", {"model": "ragdoll:files", "messages": HELLO, "ragdoll": {"colection": "Work"}}),
+        ("/chat/completions", {"model": "tiny", "messages": HELLO, "ragdoll": {"collections": ["Work", "Tea"]}}),
+        ("/chat/completions", {"model": "ragdoll:files", "messages": HELLO, "ragdoll": {"collections": "Work"}}),
         ("/search", {"query": "a", "ragdoll": {"path": ["/docs"]}}),
         ("/completions", {"model": "tiny", "prompt": "Once", "ragdoll": {"formats": ["pdf"]}}),
         ("/chat/completions", {"model": "x:files", "messages": HELLO, "ragdoll": {"searches": False, "paths": ["/a"]}}),

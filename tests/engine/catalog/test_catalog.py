@@ -269,6 +269,32 @@ def test_forgetting_several_paths_is_all_or_nothing(catalog: Catalog) -> None:
     assert [document.path for document in catalog.documents()[0]] == ["/d/2", "/d/3"]
 
 
+def test_what_lies_where_something_was_removed_is_noted_and_goes_along(catalog: Catalog) -> None:
+    catalog.add_root("Work", "/d", is_folder=True, device=1)
+    enter(catalog, "/d/1", "/d/2", "/d/3")
+    catalog.forget("/d/1", "/d/2", identities={"/d/1": "one"})
+    assert catalog.identities_removed() == {"/d/1": "one", "/d/2": ""}
+
+    catalog.note_exclusions({"/d/2": "two", "/d/3": "not removed"})
+    catalog.move_exclusion("/d/1", "/d/a")
+    catalog.move_exclusion("/d/2", "/d/b", leaves=False)
+    assert catalog.identities_removed() == {"/d/a": "one", "/d/2": "two", "/d/b": "two"}
+
+    # What was added again meanwhile is out nowhere.
+    catalog.move_exclusion("/d/1", "/d/c")
+    catalog.move_exclusion("/d/a", "/elsewhere")
+    assert catalog.exclusions() == {"/d/2", "/d/b"}
+
+
+def test_drives_are_noted_with_where_they_are_mounted(catalog: Catalog) -> None:
+    catalog.add_root("Work", "/d", is_folder=True, device=1)
+    catalog.note_mounts({"/d/vault": "/d/vault", "/d/nas": "/mnt/nas", "/elsewhere": "/elsewhere"}, [])
+    assert catalog.mounts() == {"/d/nas": "/mnt/nas", "/d/vault": "/d/vault"}
+
+    catalog.note_mounts({"/d/nas": "/mnt/other"}, ["/d/vault"])
+    assert catalog.mounts() == {"/d/nas": "/mnt/other"}
+
+
 def test_the_collections_of_a_document_follow_every_change_of_the_roots(catalog: Catalog) -> None:
     def collections(path: str = "/d/1") -> tuple[str, ...]:
         return known(catalog, path).collections

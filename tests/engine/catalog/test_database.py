@@ -44,28 +44,32 @@ def test_a_catalogue_of_a_newer_ragdoll_is_refused_and_kept(file: Path) -> None:
     assert file.exists()
 
 
-@pytest.mark.parametrize("content", [b"not a database at all" * 300, b"SQLite format 3\0" + b"\xff" * 5000])
-def test_a_damaged_file_is_told_and_never_deleted(file: Path, content: bytes) -> None:
-    file.write_bytes(content)
+def test_damage_that_is_met_in_use_is_told_with_the_way_out(file: Path) -> None:
+    opened = Database(file)
 
-    with pytest.raises(CatalogBroken, match=r"damaged.*move it away") as refusal:
-        Database(file)
+    with (
+        pytest.raises(CatalogBroken, match=r"damaged.*Start Ragdoll again.*untouched") as refusal,
+        opened.transaction(),
+    ):
+        raise sqlite3.DatabaseError("database disk image is malformed")
 
     assert str(file) in refusal.value.sentence
-    assert file.read_bytes() == content
+    opened.close()
 
 
-def test_damage_in_the_middle_of_the_file_is_found_when_it_is_opened(file: Path) -> None:
-    catalog = Catalog(Database(file))
-    catalog.add_documents(FoundFile(f"/docs/{'x' * 200}{i}", i, i) for i in range(500))
-    catalog.close()
-    content = bytearray(file.read_bytes())
-    middle = len(content) // 2
-    content[middle : middle + 8192] = b"\xa5" * 8192
-    file.write_bytes(content)
+def test_a_disk_that_fails_is_not_taken_for_a_damaged_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Database(file).close()
+    content = file.read_bytes()
 
-    with pytest.raises(CatalogBroken, match="damaged"):
+    def fail(_: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(database, "_configure", fail)
+    with pytest.raises(CatalogBroken, match=r"disk does not let.*Check the disk"):
         Database(file)
+
+    assert file.read_bytes() == content
+    assert [*file.parent.glob("*.set-aside-*")] == []
 
 
 def test_a_folder_in_the_files_place_is_told(file: Path) -> None:

@@ -90,6 +90,49 @@ def test_the_only_collection_is_all_there_is(catalog: Catalog) -> None:
     assert found(catalog, "Work", formats=("pdf",)) == {"lease.pdf"}
 
 
+@pytest.fixture
+def with_old(catalog: Catalog) -> Catalog:
+    """The same with a collection of what lies in another one, too."""
+    catalog.add_root("Old", "/home/work/old", is_folder=True, device=1)
+    return catalog
+
+
+def test_several_collections_are_searched_together(with_old: Catalog) -> None:
+    assert found(with_old, collections=("Kitchen", "old")) == {"Brötchen.md", "lease.pdf"}
+    assert with_old.extent(None, Filters(collections=("Kitchen", "Old"))) == Extent(files=2, chunks=4)
+    # What is in both counts once.
+    assert with_old.extent(None, Filters(collections=("Old", "Work"))) == Extent(files=3, chunks=6)
+    stored = with_old.stored_documents(None, Filters(collections=("Old", "Kitchen")))
+    assert [document.path for document in stored] == ["/home/recipes/Brötchen.md", "/home/work/old/lease.pdf"]
+    assert with_old.only_document(None, Filters(collections=("Kitchen", "Old"))) is None
+    assert with_old.only_document(None, Filters(collections=("Kitchen", "Old"), formats=("pdf",))) is not None
+
+
+def test_several_collections_and_filters_work_together(with_old: Catalog) -> None:
+    assert found(with_old, collections=("Kitchen", "Old"), formats=("pdf",)) == {"lease.pdf"}
+    assert found(with_old, collections=("Kitchen", "Old"), paths=("/home/work",)) == {"lease.pdf"}
+    assert found(with_old, "Work", collections=("Kitchen", "Old")) == {"lease.pdf"}
+    assert found(with_old, "Work", collections=("Kitchen",)) == set()
+
+
+def test_all_collections_by_their_names_are_all_there_is(with_old: Catalog) -> None:
+    assert with_old.ids_in_scope(None, Filters(collections=("old", "Kitchen", "Work"))) is None
+    assert found(with_old, collections=("old", "Kitchen", "Work"), formats=("markdown",)) == {"Brötchen.md"}
+    assert len(with_old.ids_in_scope("Kitchen", Filters(collections=("Old", "Kitchen", "Work"))) or ()) == 1
+
+
+def test_several_collections_are_found_by_former_names_and_an_unknown_one_is_named(with_old: Catalog) -> None:
+    with_old.rename_collection("Old", "Archive")
+    with_old.rename_collection("Kitchen", "Recipes")
+    assert found(with_old, collections=("Kitchen", "Old")) == {"Brötchen.md", "lease.pdf"}
+    for name in ("Garden", "", "\udcff"):
+        with pytest.raises(NothingThere, match=r"There is no collection named .*"):
+            with_old.extent(None, Filters(collections=("Archive", name)))
+    with_old.delete_collection("Recipes")
+    with pytest.raises(NothingThere, match="'Recipes'"):
+        with_old.ids_in_scope(None, Filters(collections=("Archive", "Recipes")))
+
+
 def test_a_collection_and_filters_work_together(catalog: Catalog) -> None:
     assert found(catalog, "work", formats=("markdown", "pdf")) == {"lease.pdf"}
     assert catalog.extent("work", Filters(formats=("pdf",))) == Extent(files=2, chunks=4)

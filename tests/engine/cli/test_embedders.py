@@ -35,7 +35,7 @@ def ragdoll(*arguments: str) -> str:
 def test_models_are_listed_with_what_they_are_good_for():
     told = ragdoll("embedders")
     assert "multilingual-e5-small  about 0.5 GB  MIT\n    About a hundred languages" in told
-    assert "The one that comes with Ragdoll is in use; it knows English." in told
+    assert "The built-in model is in use; it is for English." in told
     asked = json.loads(ragdoll("embedders", "--json"))
     assert [entry["name"] for entry in asked["embedders"]] == [one.name for one in CATALOGUE]
     assert asked["current"] is None
@@ -46,7 +46,7 @@ def test_one_is_got_and_used_and_the_built_in_one_again(hub: ModelHub, tmp_path:
     assert "* tiny  is here\n    owner/tiny" in told
     told = ragdoll("embedders", "use", "built-in")
     assert "  tiny  is here" in told
-    assert "comes with Ragdoll is in use" in told
+    assert "built-in model is in use" in told
     hub.asked.clear()
     assert "* tiny" in ragdoll("embedders", "use", "Tiny")
     assert hub.asked == []
@@ -60,11 +60,9 @@ def test_a_folder_is_the_same_from_wherever_it_is_looked_for(
     for name in ("./made", "made"):
         assert f"In use: {tmp_path / 'made'}" in ragdoll("embedders", "use", name)
     assert f'models.folder="{tmp_path / "models"}"' in ragdoll("settings", "models.folder=./models")
-    told = ragdoll("settings", "embedder.model=made", "retrieval.reranker=owner/none")
-    assert f'embedder.model="{tmp_path / "made"}"' in told
-    assert 'retrieval.reranker="owner/none"' in told
+    assert f'embedder.model="{tmp_path / "made"}"' in ragdoll("settings", "embedder.model=made")
     assert 'embedder.model=""' in ragdoll("settings", "embedder.model=")
-    with pytest.raises(EmbedderUnavailable, match="cannot be looked at"):
+    with pytest.raises(EmbedderUnavailable, match="cannot be read"):
         ragdoll("embedders", "use", "~nobody-at-all/made")
 
 
@@ -79,7 +77,7 @@ def test_one_that_was_got_is_deleted_once_another_is_in_use(hub: ModelHub, tmp_p
         ragdoll("embedders", "delete", "tiny")
     with pytest.raises(BadRequest, match="not in the folder of models"):
         ragdoll("embedders", "delete", str(tmp_path / "made"))
-    with pytest.raises(BadRequest, match="comes with Ragdoll is a part of it"):
+    with pytest.raises(BadRequest, match="built-in embedding model cannot be deleted"):
         ragdoll("embedders", "delete", "built-in")
 
 

@@ -61,7 +61,7 @@ def test_without_words_and_where_nothing_is_found_it_says_so(hub: ModelHub):
         ragdoll("models", "search", " ")
     assert hub.asked == []
     hub.found = []
-    with pytest.raises(DownloadFailed, match="no GGUF model called like"):
+    with pytest.raises(DownloadFailed, match="No GGUF model on"):
         ragdoll("models", "search", "qwen")
 
 

@@ -73,7 +73,7 @@ def test_a_password_is_typed_unseen_where_no_file_is_given(monkeypatch: pytest.M
         raise EOFError
 
     monkeypatch.setattr("getpass.getpass", nobody)
-    with pytest.raises(BadRequest, match="nobody"):
+    with pytest.raises(BadRequest, match="no terminal"):
         read_password(None)
 
 
@@ -107,7 +107,7 @@ def test_how_tokens_are_chosen_is_named_one_by_one():
 
 
 def test_what_is_no_way_to_choose_tokens_is_refused_with_a_sentence():
-    with pytest.raises(BadRequest, match="called 'topk'") as refused:
+    with pytest.raises(BadRequest, match="no sampling parameter 'topk'") as refused:
         read_sampling(["topk=20"], {})
     assert "top_k" in refused.value.way_out
     with pytest.raises(BadRequest, match="top_k"):

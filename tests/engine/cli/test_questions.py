@@ -24,6 +24,22 @@ def test_without_files_nothing_can_be_said_of_where_to_search(more: list[str]):
         questions.ask(options, Output(io.BytesIO(), is_json=True))
 
 
+@pytest.mark.parametrize(
+    ("more", "asked"),
+    [
+        ([], (None, ())),
+        (["--collection", "Flat"], ("Flat", ())),
+        (["--collection", "Flat", "--collection", "Flat"], ("Flat", ())),
+        (["--collection", "Flat", "--collection", "Tea"], (None, ("Flat", "Tea"))),
+    ],
+)
+def test_a_collection_is_named_once_or_several_times(more: list[str], asked: tuple[object, object]):
+    for command in ("ask", "search"):
+        options = make_parser().parse_args([command, "Who?", *more])
+        collection, filters = questions._confined_to(options)
+        assert (collection, filters.collections) == asked
+
+
 @pytest.mark.parametrize("command", ["ask", "search"])
 @pytest.mark.parametrize("more", [[], ["Who?", "--batch", "BATCH"]])
 def test_there_is_one_thing_to_ask(command: str, more: list[str], tmp_path: Path):

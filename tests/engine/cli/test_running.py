@@ -90,6 +90,7 @@ COMMANDS = {
     "ask for people": ["ask", "When does the lease end?"],
     "ask with options": ["ask", "May", "--instructions", "Be brief.", "--sampling", "top_k=3", "--seed", "5"],
     "ask a collection": ["ask", "May", "--collection", "Documents", "--temperature", "0"],
+    "ask several collections": ["ask", "May", "--collection", "Documents", "--collection", "documents"],
     "half a character": ["ask", "May\ud800", "--instructions", "\ud800"],
     "status": ["status"],
     "models": ["models"],
@@ -101,6 +102,8 @@ COMMANDS = {
     "prioritise": ["prioritise", "DOCS"],
     "nothing to ask": ["ask", " "],
     "no such collection": ["search", "x", "--collection", "None such"],
+    "no such collection among several": ["ask", "x", "--collection", "Documents", "--collection", "None such"],
+    "what is no name among several": ["search", "x", "--collection", "Documents", "--collection", "\udcff"],
     "no such path": ["add", "/nowhere/at/all"],
     "nothing to remove": ["remove", "/nowhere/at/all"],
     "nothing to settle": ["settle", "DOCS", "--keep"],
@@ -171,6 +174,35 @@ def test_batches_and_every_file_give_the_same_lines(
 
     assert [by_document(lines) for lines in beside] == [by_document(lines) for lines in alone]
     assert len(beside[2]) == len(NOTES)
+
+
+def test_several_collections_are_asked_together_alone_and_beside_an_open_window(
+    ragdoll: Ragdoll, docs: Path, open_engine: Callable[[], Engine], tmp_path: Path
+) -> None:
+    for name in ("Sea", "Sky"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.md").write_text(f"In May the {name.lower()} is blue.")
+        ragdoll.json("add", tmp_path / name, "--collection", name)
+    ragdoll.json("collections", "rename", "Sea", "Ocean")
+    both = ("--collection", "Sea", "--collection", "sky")
+
+    def told() -> list[Any]:
+        searched = ragdoll.json("search", "blue in May", *both)
+        answer = ragdoll.json("ask", "What is blue in May?", *both)
+        narrowed = ragdoll.json("search", "What is blue in May in the collection Sky?", *both)
+        each = ragdoll.run_here("ask", "What is blue in May?", "--each-file", *both, "--json").lines
+        (tmp_path / "batch.jsonl").write_text('{"id": 1, "query": "blue in May"}')
+        (batch,) = ragdoll.run_here("search", "--batch", tmp_path / "batch.jsonl", *both).lines
+        for passages in (searched["passages"], answer["passages"], batch["passages"], each):
+            assert {Path(one["document"]).name for one in passages} == {"Sea.md", "Sky.md"}
+        assert (searched["scope"]["files_searched"], answer["scope"]["files_searched"]) == (2, 2)
+        assert {Path(one["document"]).name for one in narrowed["passages"]} == {"Sky.md"}
+        assert narrowed["scope"]["recognised"] == ["only the collection “Sky”"]
+        return without_times([searched, answer, narrowed])
+
+    alone = told()
+    open_engine()
+    assert told() == alone
 
 
 def test_what_a_command_changes_is_changed_in_the_open_library(
@@ -309,10 +341,10 @@ def test_commands_that_need_an_engine_of_their_own_wait_for_each_other(
         told.append(sentence)
         turn.release()
 
-    monkeypatch.setattr(opening, "_say", end_the_other)
+    monkeypatch.setattr(opening, "say", end_the_other)
     for _ in range(2):
         assert ragdoll.json("status")["documents"]["indexed"] == len(NOTES)
-    assert told == ["Another command uses the library; this one goes on when that has ended. Ctrl+C gives up."]
+    assert told == ["Another command uses the library; this one continues when that has ended. Ctrl+C gives up."]
 
 
 def test_a_command_waits_for_another_no_longer_than_that_can_be_waiting_for_it(
@@ -332,7 +364,7 @@ def test_a_command_that_waits_for_another_goes_to_the_window_that_was_opened_mea
 ) -> None:
     monkeypatch.setattr(opening, "TOLD_S", 0.0)
     turn = lock.take_turn(Home.under(ragdoll.home))
-    monkeypatch.setattr(opening, "_say", lambda sentence: open_engine())
+    monkeypatch.setattr(opening, "say", lambda sentence: open_engine())
     assert ragdoll.json("status")["documents"]["indexed"] == len(NOTES)
     assert turn is not None
     turn.release()
@@ -466,7 +498,7 @@ def test_what_is_being_read_goes_on_when_the_command_is_stopped(
     interrupting.join(PATIENCE_S)
     assert (done.code, done.error) == (
         128 + signal.SIGINT,
-        "ragdoll: the open Ragdoll goes on with it.\nragdoll: stopped.\n",
+        "ragdoll: the open Ragdoll continues it.\nragdoll: stopped.\n",
     )
 
 
@@ -478,7 +510,7 @@ def test_what_is_longer_than_any_message_is_refused_and_not_waited_for(
     done = ragdoll.run_here("search", "word " * 30_000)
     assert (done.code, done.error) == (
         cli.EXIT_BAD_ARGUMENTS,
-        "ragdoll: This is too much to be asked at once. Ask with less of it.\n",
+        "ragdoll: This request is too large. Ask with less of it.\n",
     )
 
 
@@ -499,7 +531,7 @@ def test_what_waits_because_reading_is_paused_says_so_and_goes_on(
     done = ragdoll.run_here("add", docs)
     resuming.join(PATIENCE_S)
     assert done.code == 0
-    assert done.error == "ragdoll: reading is paused in the window, and this waits until it goes on there.\n"
+    assert done.error == "ragdoll: reading is paused in the window; this command waits until it continues there.\n"
     assert done.out.startswith("1 document indexed")
 
 
@@ -514,7 +546,7 @@ def test_what_is_stopped_at_the_window_has_failed_and_can_go_on(
     done = ragdoll.run_here("add", docs)
     stopping.join(PATIENCE_S)
     assert (done.code, done.out) == (cli.EXIT_FAILED, "")
-    assert done.error.endswith("ragdoll: Reading was stopped in the window. The same command goes on with it.\n")
+    assert done.error.endswith("ragdoll: Reading was stopped in the window. The same command continues it.\n")
     assert ragdoll.json("add", docs)["documents"]["indexed"] == 1
 
 
@@ -590,7 +622,7 @@ def test_getting_a_model_is_stopped_with_the_command(
     try:
         done = ragdoll.run_here("models", "get", SOURCE)
         interrupting.join(PATIENCE_S)
-        assert (done.code, "what was fetched is kept" in done.error) == (128 + signal.SIGINT, True)
+        assert (done.code, "what was downloaded is kept" in done.error) == (128 + signal.SIGINT, True)
         assert ended.wait(PATIENCE_S)
     finally:
         go_on.set()

@@ -102,7 +102,7 @@ def test_all_answers_of_a_file_are_told_each_with_its_places_and_whether_it_brea
         "/d/a.pdf\n    In May [1].\n    [1] page 3\n"
         "    --- answer 2 ---\n    In June [2].\n    [2] page 7\n"
         "    --- answer 3 ---\n    In\n"
-        "    There was no room for more of it: --max-tokens allows a longer answer.\n\n"
+        "    The answer reached its length limit: --max-tokens allows a longer one.\n\n"
     )
 
 
@@ -127,7 +127,7 @@ def test_all_answers_are_told_and_the_sources_of_each() -> None:
     assert "--- answer 2 ---\nAs the second says [2].\n" in told
     assert "[1] /docs/1.txt" in told
     assert "[2] /docs/2.txt" in told
-    assert "no room for more" not in told
+    assert "length limit" not in told
     assert documents.of_answer(end)["alternatives"] == ["As the second says [2]."]
 
 
@@ -139,7 +139,7 @@ def test_an_answer_that_breaks_off_says_so(first: FinishReason, second: FinishRe
     stream = io.BytesIO()
     words.tell_answer(end, Output(stream, is_json=False))
 
-    assert "no room for more of it: --max-tokens" in stream.getvalue().decode()
+    assert "reached its length limit: --max-tokens" in stream.getvalue().decode()
     assert documents.of_answer(end)["finish_reason"] == first
 
 

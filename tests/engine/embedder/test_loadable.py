@@ -14,11 +14,25 @@ from engine.embedder import resolve
 from engine.embedder.loadable import is_the_systems, tried
 from engine.errors import EmbedderUnavailable, EmbedderUntried
 from tests.helpers.tiny_embedder import write_tiny_embedder
+from tests.helpers.tiny_reranker import write_tiny_reranker
 
 
 def test_a_model_that_can_be_loaded_passes():
-    for _ in tried(resolve(EmbedderSettings())):
+    for _ in tried(resolve(EmbedderSettings()).folder):
         pass
+
+
+def test_a_reranker_that_can_be_loaded_passes_and_one_of_another_kind_is_told(tmp_path: Path):
+    folder = write_tiny_reranker(tmp_path / "reads")
+    for _ in tried(folder, "reranker"):
+        pass
+    (folder / "model.safetensors").write_bytes(b"no weights at all")
+    with pytest.raises(EmbedderUnavailable, match="reads was downloaded, but cannot be used: The reranker 'reads'"):
+        for _ in tried(folder, "reranker"):
+            pass
+    with pytest.raises(EmbedderUnavailable, match=r"sorts was downloaded, but cannot .* sorts texts into 3 kinds"):
+        for _ in tried(write_tiny_reranker(tmp_path / "sorts", num_labels=3), "reranker"):
+            pass
 
 
 def test_a_trial_for_which_memory_is_short_says_nothing_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -35,13 +49,13 @@ def test_a_trial_for_which_memory_is_short_says_nothing_of_the_model(tmp_path: P
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(EmbedderUntried, match="could not be tried: there is not enough memory") as error:
-        for _ in tried(resolve(EmbedderSettings())):
+        for _ in tried(resolve(EmbedderSettings()).folder):
             pass
-    assert "not fetched twice" in error.value.way_out
+    assert "what was downloaded is kept" in error.value.way_out
 
 
 def test_who_closes_it_leaves_nothing_running():
-    steps = tried(resolve(EmbedderSettings()))
+    steps = tried(resolve(EmbedderSettings()).folder)
     next(steps)
     steps.close()
 
@@ -49,8 +63,8 @@ def test_who_closes_it_leaves_nothing_running():
 def test_weights_that_are_none_are_told_with_a_way_out(tmp_path: Path):
     folder = write_tiny_embedder(tmp_path / "broken")
     (folder / "model.safetensors").write_bytes(b"no weights at all")
-    with pytest.raises(EmbedderUnavailable, match="broken came and cannot be used: ") as error:
-        for _ in tried(resolve(EmbedderSettings(model=str(folder)))):
+    with pytest.raises(EmbedderUnavailable, match="broken was downloaded, but cannot be used: ") as error:
+        for _ in tried(folder):
             pass
     assert "Choose another one" in error.value.way_out
 
@@ -65,9 +79,9 @@ def test_a_trial_that_is_killed_says_nothing_of_the_model(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(subprocess, "Popen", killed)
     with pytest.raises(EmbedderUntried, match="could not be tried") as error:
-        for _ in tried(resolve(EmbedderSettings())):
+        for _ in tried(resolve(EmbedderSettings()).folder):
             pass
-    assert "not fetched twice" in error.value.way_out
+    assert "what was downloaded is kept" in error.value.way_out
 
 
 @pytest.mark.parametrize(

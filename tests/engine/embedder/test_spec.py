@@ -107,9 +107,9 @@ def test_a_folder_that_cannot_be_looked_at_is_told_of(monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "is_dir", gone)
-        with pytest.raises(EmbedderUnavailable, match="'/share/e5' cannot be looked at: Transport endpoint is not"):
+        with pytest.raises(EmbedderUnavailable, match="'/share/e5' cannot be read: Transport endpoint is not"):
             resolve(EmbedderSettings(model="/share/e5"))
-    with pytest.raises(EmbedderUnavailable, match="cannot be looked at") as error:
+    with pytest.raises(EmbedderUnavailable, match="cannot be read") as error:
         resolve(EmbedderSettings(model="~nobody-at-all/e5"))
     assert "Get it in the settings" in error.value.way_out
 

@@ -113,6 +113,31 @@ def test_most_of_a_folder_missing_at_once_is_kept() -> None:
     assert len(verdict.offline) == 51
 
 
+def test_most_of_a_folder_missing_little_by_little_is_kept() -> None:
+    known = documents(100)
+
+    def judged(count: int, *, left: int, undecided: int = 0) -> int:
+        """How many of so many missing documents are gone, where a hundred are still known."""
+        verdict = judge_missing(known[:count], [ROOT], [], lambda root: 100, lambda root: left, lambda root: undecided)
+        assert {reason for _, reason in verdict.offline} <= {GONE_AT_ONCE}
+        return len(verdict.gone)
+
+    assert judged(1, left=98) == 1
+    assert judged(1, left=99) == 0
+    assert judged(20, left=60) == 20
+    assert judged(20, left=61) == 0
+    assert judged(30, left=0, undecided=20) == 30
+    assert judged(30, left=0, undecided=21) == 0
+    # Of nothing missing nothing is asked.
+    assert judged(0, left=1000) == 0
+
+
+def test_what_went_before_from_a_small_folder_is_no_question() -> None:
+    (one,) = documents(1)
+    assert judge_missing([one], [ROOT], [], lambda root: 1, lambda root: 19).gone == (one,)
+    assert judge_missing([one], [ROOT], [], lambda root: 1, lambda root: 20).gone == ()
+
+
 def test_what_lies_below_an_unreadable_folder_is_kept() -> None:
     known = [document(1, "/d/closed/a"), document(2, "/d/closed"), document(3, "/d/closed.txt")]
     problems = [

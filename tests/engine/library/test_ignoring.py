@@ -9,6 +9,7 @@ import pytest
 
 from engine.config import IGNORE_FILE
 from engine.library.ignoring import IgnoreRules, ignored_below, rules_in
+from engine.library.removed import Removed
 from engine.library.scanner import Scan, scan, scan_below
 
 
@@ -159,8 +160,8 @@ def test_a_look_at_one_place_leaves_out_what_was_removed_from_the_library(tmp_pa
     write(tmp_path, "sub/a.md", "sub/b.md")
     root, sub, a = str(tmp_path), str(tmp_path / "sub"), str(tmp_path / "sub" / "a.md")
 
-    assert _names(_end(scan_below(root, sub, frozenset({a}))), tmp_path) == ["sub/b.md"]
-    assert _end(scan_below(root, a, frozenset({sub}))).files == ()
+    assert _names(_end(scan_below(root, sub, Removed({a: ""}))), tmp_path) == ["sub/b.md"]
+    assert _end(scan_below(root, a, Removed({sub: ""}))).files == ()
 
 
 def test_links_are_noted_in_a_look_at_one_place(tmp_path: Path) -> None:

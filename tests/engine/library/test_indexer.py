@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.catalog import GONE_AT_ONCE
+from engine.catalog.catalog import CATALOG_NAME
 from engine.config import LibrarySettings
 from engine.core import Chunk, FoundFile, ReadDocument
 from engine.errors import (
@@ -22,13 +23,18 @@ from engine.errors import (
     EmbedderUnavailable,
     LibraryError,
     NothingThere,
+    ParserGaveUp,
 )
 from engine.library import recording, survey
-from engine.library.jobs import IndexRoots
-from engine.library.recording import VANISHED
+from engine.library.jobs import Forget, IndexRoots
+from engine.library.recording import CRASHED, KEPT_AS_READ, VANISHED
 from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS
 from tests.helpers.indexing import SmallLibrary
 from tests.helpers.library import LEFT_OUT, vector_of
+
+
+class Killed(BaseException):
+    """As kill -9 would: nothing of ours handles it."""
 
 
 def test_a_folder_is_indexed(library: SmallLibrary) -> None:
@@ -238,6 +244,113 @@ def test_a_file_that_became_bad_loses_its_rows(library: SmallLibrary) -> None:
     assert library.stores.table.rows == {}
 
 
+def test_a_file_that_cannot_be_read_again_keeps_what_was_read_of_it(library: SmallLibrary) -> None:
+    path = library.write("a.md", "one", "two")
+    other = library.write("b.md", "three")
+    library.add()
+    rows = library.stores.table.rows.copy()
+    hashes = {one: library.known(one).content_hash for one in (path, other)}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library.parser, "read", _raiser(ParserGaveUp("It took too long.", "Open it and save it again.")))
+        finished = library.reindex(library.docs)
+
+    reason = f"{KEPT_AS_READ} It took too long. Open it and save it again."
+    assert library.stores.table.rows == rows
+    assert sorted(finished.failed) == [(str(path), reason), (str(other), reason)]
+    for one in (path, other):
+        known = library.known(one)
+        assert (known.state, known.reason, known.content_hash) == ("indexed", reason, hashes[one])
+    library.check()
+    # Nothing is tried for ever, and the next reading that succeeds takes the remark back.
+    library.forget_what_was_embedded()
+    assert library.rescan().unchanged == 2
+    assert library.parser.paths_read == []
+    assert library.reindex(path).indexed == 1
+    assert library.known(path).reason == ""
+
+
+def test_a_scan_that_cannot_be_read_again_keeps_its_other_pages(library: SmallLibrary) -> None:
+    path = library.write("a.md", "one")
+    library.add()
+    document_id = library.known(path).document_id
+    library.catalog.mark_kept(document_id, LEFT_OUT, "ocr")
+    library.parser.has_ocr = True
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library.parser, "read", _raiser(ParserGaveUp("The parser crashed.")))
+        library.rescan()
+
+    assert (library.known(path).state, library.known(path).needs) == ("indexed", "")
+    assert library.stores.table.document_ids() == {document_id}
+
+
+def test_without_its_password_a_file_keeps_what_was_read_with_it(library: SmallLibrary) -> None:
+    path = library.write("a.md", "LOCKED x")
+    library.add()
+    document_id = library.known(path).document_id
+    library.catalog.give_password([document_id], "x", remember=False)
+    library.reindex(path)
+    assert library.known(path).state == "indexed"
+    library.reopen()
+
+    library.reindex(path)
+
+    known = library.known(path)
+    assert (known.state, known.needs, known.num_chunks) == ("indexed", "password", 1)
+    library.check()
+    library.catalog.give_password([document_id], "x", remember=False)
+    library.reindex(path)
+    assert (library.known(path).reason, library.known(path).needs) == ("", "")
+
+
+def test_a_file_of_the_same_size_and_time_with_other_content_loses_its_rows(library: SmallLibrary) -> None:
+    path = library.write("a.md", "whole!")
+    library.add()
+    noted = path.stat()
+    path.write_text("BROKEN")
+    os.utime(path, ns=(noted.st_atime_ns, noted.st_mtime_ns))
+
+    library.refresh(path)
+
+    assert library.known(path).state == "failed"
+    assert library.stores.table.rows == {}
+
+
+def _convict(library: SmallLibrary, path: Path) -> None:
+    """As after three ends of the engine, the last two while this file alone was read."""
+    document_id = library.known(path).document_id
+    for alone in (False, True, True):
+        library.catalog.mark_begun([document_id], alone=alone)
+        library.reopen()
+
+
+def test_a_file_that_ends_the_engine_when_read_again_keeps_what_was_read_of_it(library: SmallLibrary) -> None:
+    path = library.write("a.md", "one")
+    library.add()
+    document_id = library.known(path).document_id
+    library.catalog.mark_pending([document_id], forget_content=True)
+
+    _convict(library, path)
+
+    assert (library.known(path).state, library.known(path).reason) == ("indexed", f"{KEPT_AS_READ} {CRASHED}")
+    library.check()
+    library.forget_what_was_embedded()
+    library.resume()
+    assert library.parser.paths_read == []
+
+
+def test_a_changed_file_that_ends_the_engine_loses_what_was_read_before_it_changed(library: SmallLibrary) -> None:
+    path = library.write("a.md", "one")
+    library.add()
+    library.write("a.md", "one and two")
+    library.catalog.mark_pending([library.known(path).document_id])
+
+    _convict(library, path)
+
+    assert library.known(path).state == "failed"
+    assert library.stores.table.rows == {}
+
+
 def test_a_mended_file_is_indexed(library: SmallLibrary) -> None:
     path = library.write("a.md", "BROKEN")
     library.add()
@@ -290,7 +403,7 @@ def test_a_file_that_cannot_be_opened_is_listed_and_tried_again(
         finished = library.add()
 
     assert [reason for _, reason in finished.failed] == [
-        "It cannot be opened: Permission denied. Give yourself the right to read it, then add it again."
+        "It cannot be opened: Permission denied. Give yourself permission to read it, then add it again."
     ]
     assert library.add().indexed == 1
     assert library.known(path).state == "indexed"
@@ -488,6 +601,26 @@ def test_rows_that_a_kill_left_of_a_removed_file_leave_the_disk_soon(library: Sm
     library.reopen()
 
     assert library.stores.table.is_hurried
+
+
+def test_what_was_recognised_of_removed_scans_is_forgotten_at_once_and_when_their_rows_are(
+    library: SmallLibrary,
+) -> None:
+    path, unread = library.write("a.md"), library.write("b.md", "SCAN")
+    library.add()
+    assert library.parser.num_forgotten == 0
+
+    library.indexer.remove([str(path)])
+    assert library.parser.num_forgotten == 1
+    library.run(Forget())
+    assert library.parser.num_forgotten == 2
+    # Nobody waits for this.
+    library.stores.table.is_removed_kept = True
+    library.run(Forget())
+    assert library.parser.num_forgotten == 2
+    # It may have been read up to a page that failed.
+    library.indexer.remove([str(unread)])
+    assert library.parser.num_forgotten == 3
 
 
 def test_nobody_waits_for_a_removed_file_of_which_nothing_was_indexed(library: SmallLibrary) -> None:
@@ -799,6 +932,158 @@ def test_reconciling_drops_orphans_and_reads_again_what_lost_its_rows(library: S
     assert library.embedded == ["The text of b.md."]
 
 
+def _lose_catalogue(library: SmallLibrary) -> None:
+    """As when it was moved away, the way out of a damaged one."""
+    library.catalog.close()
+    (library.home / CATALOG_NAME).unlink()
+    library.open()
+    library.indexer.reconcile()
+    library.forget_what_was_embedded()
+
+
+def test_a_lost_catalogue_costs_no_vector(library: SmallLibrary) -> None:
+    library.write("a/one.md", "one", "two")
+    library.write("b/two.md", "three")
+    library.add()
+    rows = library.stores.table.rows.copy()
+
+    _lose_catalogue(library)
+    library.resume()
+    library.reopen()
+    assert library.stores.table.rows == rows
+
+    with pytest.MonkeyPatch.context() as patch:
+        # Killed before anything is entered.
+        patch.setattr(library.catalog, "add_documents", _killed)
+        with pytest.raises(Killed):
+            library.add()
+    library.reopen()
+    assert library.stores.table.rows == rows
+
+    assert library.resume().indexed == 2
+    assert library.embedded == []
+    assert not library.catalog.is_beginning
+    library.check()
+
+
+def test_what_a_lost_catalogue_left_stays_while_a_folder_is_out_of_reach(library: SmallLibrary, tmp_path: Path) -> None:
+    library.write("a/one.md", "one")
+    library.write("b/two.md", "two")
+    library.add()
+    _lose_catalogue(library)
+    (library.docs / "b").rename(tmp_path / "away")
+    library.catalog.add_root("Documents", str(library.docs / "b"), is_folder=True, device=1)
+    assert library.add(library.docs / "a").indexed == 1
+    assert library.rescan().unchanged == 1
+    library.reopen()
+    assert len(library.stores.table.rows) == 3
+
+    (tmp_path / "away").rename(library.docs / "b")
+    assert library.rescan().indexed == 1
+    assert library.embedded == []
+    library.check()
+
+
+def test_of_what_a_user_removed_nothing_is_kept_for_a_lost_catalogue(library: SmallLibrary) -> None:
+    library.write("a.md", "one")
+    removed = library.write("b.md", "two")
+    library.add()
+    _lose_catalogue(library)
+    # So that the beginning is not over.
+    library.catalog.add_root("Documents", str(library.docs / "away"), is_folder=True, device=1)
+    library.rescan()
+    library.add(removed)
+    document_id = library.known(removed).document_id
+    library.catalog.forget(str(removed))
+    assert len(library.stores.table.rows) == 3
+
+    library.reopen()
+
+    assert library.catalog.is_beginning
+    assert len(library.stores.table.rows) == 2
+    assert document_id not in library.stores.table.rows
+    library.catalog.end_beginning()
+    library.reopen()
+
+
+def _set_table_aside(library: SmallLibrary, *unreadable: int) -> None:
+    """As when one of its files was found to be damaged; of these documents nothing can be read any more."""
+    table = library.stores.table
+    table.rows_aside = {one: rows for one, rows in table.rows.items() if one not in unreadable}
+    table.rows = {}
+    table.is_set_aside_dropped = False
+    library.forget_what_was_embedded()
+    library.reopen()
+
+
+def test_what_can_be_read_of_a_table_that_is_set_aside_is_not_read_again(library: SmallLibrary, tmp_path: Path) -> None:
+    gone, kept, here, damaged = (library.write(f"{name}/a.md", name) for name in ("gone", "kept", "here", "damaged"))
+    library.add(*(path.parent for path in (gone, kept, here, damaged)))
+    before = {path: library.known(path) for path in (gone, kept, here, damaged)}
+    gone.parent.rename(tmp_path / "away")
+    kept.unlink()
+    library.rescan()
+    library.catalog.keep_gone([before[kept].document_id])
+    rows = library.stores.table.rows.copy()
+
+    _set_table_aside(library, before[damaged].document_id)
+
+    assert library.stores.table.rows.keys() == rows.keys() - {before[damaged].document_id}
+    assert library.states() == {
+        "gone/a.md": "offline",
+        "kept/a.md": "offline",
+        "here/a.md": "indexed",
+        "damaged/a.md": "pending",
+    }
+    assert all(library.known(path).num_chunks == 1 for path in (gone, kept, here))
+    library.resume()
+    assert (library.embedded, library.states()["damaged/a.md"]) == (["damaged"], "indexed")
+    assert library.stores.table.is_set_aside_dropped
+
+
+def test_a_table_that_is_set_aside_stays_while_a_document_of_it_is_out_of_reach(
+    library: SmallLibrary, tmp_path: Path
+) -> None:
+    library.write("here/b.md", "two")
+    away = library.write("away/a.md", "one")
+    library.add(library.docs / "here", library.docs / "away")
+    document_id = library.known(away).document_id
+    away.parent.rename(tmp_path / "away")
+    library.rescan()
+
+    _set_table_aside(library, document_id)
+    library.resume()
+    library.rescan()
+
+    assert library.states() == {"here/b.md": "indexed", "away/a.md": "offline"}
+    assert not library.stores.table.is_set_aside_dropped
+    (tmp_path / "away").rename(away.parent)
+    library.rescan()
+    assert library.states()["away/a.md"] == "indexed"
+    assert library.stores.table.is_set_aside_dropped
+
+
+def test_what_is_out_of_reach_stays_where_the_newest_rows_were_lost(library: SmallLibrary, tmp_path: Path) -> None:
+    away, here = library.write("away/a.md", "one"), library.write("here/b.md", "two")
+    library.add(away.parent, here.parent)
+    away.parent.rename(tmp_path / "away")
+    library.rescan()
+    library.stores.table.went_back_to_ns = 0
+    library.forget_what_was_embedded()
+
+    library.reopen()
+
+    known = library.known(away)
+    assert (known.state, known.num_chunks) == ("offline", 1)
+    assert library.known(here).num_chunks == 0
+    assert library.stores.table.rows_of(known.document_id)
+    # Once it is there it is read again, as nobody can tell whether the rows are those of its last version.
+    (tmp_path / "away").rename(away.parent)
+    library.rescan()
+    assert sorted(library.parser.paths_read) == [str(away), str(here)]
+    assert library.embedded == []
+
+
 def test_vectors_are_those_of_what_is_indexed(library: SmallLibrary) -> None:
     path = library.write("a.md", "one")
     library.add()
@@ -807,6 +1092,10 @@ def test_vectors_are_those_of_what_is_indexed(library: SmallLibrary) -> None:
 
     assert (row.vector == vector_of("one")).all()
     assert (row.text, row.indexed_text, row.ordinal) == ("one", "one", 0)
+
+
+def _killed(*_: object, **__: object) -> object:
+    raise Killed
 
 
 def _raiser(error: Exception) -> Callable[..., object]:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from engine.core import FoundFile
+from engine.library.identities import identity_at
 from engine.library.ignoring import IgnoreRules
+from engine.library.removed import Removed, Renamed
 from engine.library.scanner import Scan, content_hash, found_file, look_at, scan
 
 
 def look(path: Path | str, *excluded: Path, at_each: Callable[[str], None] = lambda _: None) -> Scan:
     """`at_each` is told of each folder before it is entered."""
-    looking = scan(str(path), frozenset(map(str, excluded)))
+    looking = scan(str(path), Removed(dict.fromkeys(map(str, excluded), "")))
     while True:
         try:
             at_each(next(looking))
@@ -124,6 +127,20 @@ def test_circles_of_links_end_and_files_keep_their_own_names(tmp_path: Path) -> 
 
     assert names(found, root) == ["real.md", "again/linked.md"]
     assert found.problems == ()
+
+
+def test_a_link_to_a_drive_is_told_as_a_place_where_one_is_mounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "docs" / "a.md", tmp_path / "nas" / "b.md", tmp_path / "plain" / "c.md")
+    for name in ("nas", "plain"):
+        (tmp_path / "docs" / name).symlink_to(tmp_path / name)
+    monkeypatch.setattr(os.path, "ismount", lambda path: str(path) == str(tmp_path / "nas"))
+
+    found = look(tmp_path / "docs")
+
+    assert names(found, tmp_path / "docs") == ["a.md", "nas/b.md", "plain/c.md"]
+    assert found.mounts == (str(tmp_path / "docs" / "nas"),)
 
 
 def test_links_to_nothing_or_to_themselves_are_listed(tmp_path: Path) -> None:
@@ -297,3 +314,45 @@ def test_looking_at_what_became_a_pipe_does_not_wait(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="named pipe"):
         look_at(str(tmp_path / "pipe"))
     assert content_hash(str(tmp_path / "pipe")) == content_hash("/dev/null")
+
+
+class WindowsEntry:
+    """As Windows lists what is in a folder: without inodes and drives."""
+
+    def __init__(self, entry: os.DirEntry[str]) -> None:
+        self._entry, self.name, self.path = entry, entry.name, entry.path
+
+    def is_dir(self, *, follow_symlinks: bool) -> bool:
+        return self._entry.is_dir(follow_symlinks=follow_symlinks)
+
+    def stat(self, *, follow_symlinks: bool) -> SimpleNamespace:
+        found = self._entry.stat(follow_symlinks=follow_symlinks)
+        told = {name: getattr(found, name) for name in ("st_mode", "st_size", "st_mtime_ns")}
+        return SimpleNamespace(st_ino=0, st_dev=0, **told)
+
+
+def test_where_folders_are_listed_without_inodes_each_thing_is_told_apart_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "a" / "x.md", tmp_path / "b" / "y.md", tmp_path / "c.md", tmp_path / "was.md")
+    was, now = str(tmp_path / "was.md"), str(tmp_path / "now.md")
+    removed = Removed({was: identity_at(was)})
+    os.rename(was, now)
+    scandir = os.scandir
+
+    @contextmanager
+    def windows(path: str) -> Iterator[list[WindowsEntry]]:
+        with scandir(path) as entries:
+            yield [WindowsEntry(entry) for entry in entries]
+
+    monkeypatch.setattr(os, "scandir", windows)
+    looking, found = scan(str(tmp_path), removed), None
+    while found is None:
+        try:
+            next(looking)
+        except StopIteration as end:
+            found = end.value
+
+    assert names(found, tmp_path) == ["c.md", os.path.join("a", "x.md"), os.path.join("b", "y.md")]
+    assert removed.renamed == {now: Renamed(was, is_gone=True)}
+    assert (found.mounts, found.problems) == ((), ())

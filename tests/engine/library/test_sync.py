@@ -17,7 +17,8 @@ import pytest
 from engine.catalog import GONE_AT_ONCE, KEPT, Catalog, Root
 from engine.config import IGNORE_FILE
 from engine.errors import NothingThere
-from engine.library import moves, scanner, survey
+from engine.library import findings, identities, indexer, moves, root_looks, scanner, survey
+from engine.library.indexer import Indexer
 from engine.library.jobs import Refresh
 from engine.library.moves import is_surely_gone, new_place
 from tests.helpers.indexing import SmallLibrary
@@ -176,7 +177,7 @@ def test_a_folder_moved_away_stays_answerable_and_comes_back_without_being_read(
     library.docs.rename(tmp_path / "away")
     look(library.docs)
     assert library.known(paths[0]).state == "offline"
-    assert library.catalog.absent_ids(rows) == rows.keys()
+    assert set(library.states().values()) == {"offline"}
     assert library.stores.table.rows == rows
     (linked,) = library.catalog.linked_folders()
     assert "not there" in linked.root.absence
@@ -186,7 +187,6 @@ def test_a_folder_moved_away_stays_answerable_and_comes_back_without_being_read(
     look(library.docs)
     assert set(library.states().values()) == {"indexed"}
     assert library.embedded == library.parser.paths_read == []
-    assert library.catalog.absent_ids(rows) == frozenset()
     assert library.catalog.roots()[0].absence == ""
 
 
@@ -415,6 +415,104 @@ def test_what_came_back_before_the_decision_is_not_removed(library: SmallLibrary
     assert library.known(back).state == "indexed"
 
 
+@pytest.fixture
+def clock(library: SmallLibrary) -> list[float]:
+    """By which the library's looks tell the time; it stands still."""
+    seconds = [0.0]
+    library.indexer = Indexer(
+        library.catalog, library.stores, library.parser, lambda: library.settings, clock=lambda: seconds[0]
+    )
+    return seconds
+
+
+def delete(look: Look, paths: list[Path]) -> None:
+    for path in paths:
+        path.unlink()
+    look(*paths)
+
+
+def test_a_folder_that_is_deleted_little_by_little_is_asked_about(
+    library: SmallLibrary, look: Look, clock: list[float]
+) -> None:
+    paths = fill(library, "sub", 60)
+    library.add()
+
+    for start in (0, 15):
+        delete(look, paths[start : start + 15])
+        clock[0] += 1000.0
+    assert len(library.states()) == 30
+    # Thirty had gone: with one more it is more than half.
+    for start in (30, 40, 50):
+        delete(look, paths[start : start + 5])
+        clock[0] += 10.0
+
+    assert len(library.states()) == 30
+    (linked,) = library.catalog.linked_folders()
+    assert linked.num_gone == 15
+    assert library.indexer.settle_gone(str(library.docs), remove=True) == 15
+    # It was answered: from now on it is counted anew.
+    delete(look, paths[35:36])
+    assert len(library.states()) == 14
+
+
+def test_what_is_deleted_in_the_course_of_days_is_not_asked_about(
+    library: SmallLibrary, look: Look, clock: list[float]
+) -> None:
+    paths = fill(library, "sub", 60)
+    library.add()
+
+    for start in range(0, 60, 15):
+        delete(look, paths[start : start + 14])
+        clock[0] += 3600.0
+
+    assert len(library.states()) == 4
+    assert set(library.states().values()) == {"indexed"}
+
+
+def test_what_comes_and_goes_is_not_counted_again_and_again(
+    library: SmallLibrary, look: Look, clock: list[float]
+) -> None:
+    paths = fill(library, "sub", 40)
+    library.add()
+
+    for _ in range(5):
+        delete(look, paths[:15])
+        fill(library, "sub", 15)
+        look(*paths[:15])
+
+    delete(look, paths[:20])
+    assert len(library.states()) == 20
+
+
+def test_what_came_back_is_no_open_question(library: SmallLibrary, look: Look, clock: list[float]) -> None:
+    paths = fill(library, "sub", 40)
+    library.add()
+    shutil.copytree(library.docs / "sub", library.docs.with_name("aside"))
+    delete(look, paths[:30])
+    assert library.catalog.linked_folders()[0].num_gone == 30
+
+    for path in paths[:30]:
+        shutil.copy2(library.docs.with_name("aside") / path.name, path)
+    paths[39].unlink()
+    look(library.docs / "sub")
+
+    assert len(library.states()) == 39
+    assert set(library.states().values()) == {"indexed"}
+
+
+def test_what_the_user_removes_is_no_deletion(library: SmallLibrary, look: Look, clock: list[float]) -> None:
+    paths = fill(library, "sub", 40)
+    library.add()
+    library.indexer.remove([str(path) for path in paths[:25]])
+    library.write(IGNORE_FILE, "003?.md")
+    look(library.docs)
+    assert len(library.states()) == 5
+
+    delete(look, paths[25:27])
+
+    assert len(library.states()) == 3
+
+
 def test_a_change_below_a_link_is_a_look_at_the_whole_folder(library: SmallLibrary, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -518,6 +616,140 @@ def test_what_was_removed_stays_out_when_a_folder_above_it_gets_another_name(lib
     assert library.states() == {"archive/personal/a.md": "indexed"}
 
 
+@pytest.fixture(params=["told", "not told"])
+def tells_when(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the file system tells when something was made."""
+    made = (lambda path: os.lstat(path).st_ino + 10**18) if request.param == "told" else lambda path: 0
+    monkeypatch.setattr(identities, "made_at_ns", made)
+    return bool(request.param == "told")
+
+
+def test_what_was_removed_stays_out_under_another_name(
+    library: SmallLibrary, look: Look, tmp_path: Path, tells_when: bool
+) -> None:
+    fill(library, "private", 3)
+    diary = library.write("diary.md")
+    library.write("stays.md")
+    other = tmp_path / "other"
+    other.mkdir()
+    library.add()
+    library.add(other)
+    library.indexer.remove([str(library.docs / "private"), str(diary)])
+    library.forget_what_was_embedded()
+
+    (library.docs / "private").rename(library.docs / "private-old")
+    diary.rename(library.docs / "old-diary.md")
+    look(library.docs / "private-old", library.docs / "old-diary.md", diary)
+    library.rescan()
+    assert library.states() == {"stays.md": "indexed"}
+    assert library.catalog.exclusions() == {str(library.docs / "private-old"), str(library.docs / "old-diary.md")}
+
+    # Also below another linked folder, and where only what lies in it was heard.
+    (library.docs / "private-old").rename(other / "private")
+    look(other / "private" / "0000.md")
+    library.rescan()
+    assert library.states() == {"stays.md": "indexed"}
+    assert str(other / "private") in library.catalog.exclusions()
+    assert library.parser.paths_read == []
+
+
+def test_a_removed_folder_that_was_filled_and_renamed_stays_out(
+    library: SmallLibrary, look: Look, tells_when: bool
+) -> None:
+    fill(library, "private", 3)
+    library.write("stays.md")
+    library.add()
+    private = library.docs / "private"
+    library.indexer.remove([str(private)])
+
+    new = library.write("private/new.md")
+    os.utime(private, ns=(5, 5))
+    if not tells_when:
+        # Here it takes a look to know it again.
+        look(new)
+    private.rename(library.docs / "private-old")
+    look(library.docs / "private-old")
+
+    assert library.states() == {"stays.md": "indexed"}
+
+
+def test_what_takes_the_place_of_a_removed_folder_stays_out_as_well(
+    library: SmallLibrary, look: Look, tells_when: bool
+) -> None:
+    fill(library, "private", 3)
+    library.write("stays.md")
+    library.add()
+    private, old = library.docs / "private", library.docs / "private-old"
+    library.indexer.remove([str(private)])
+
+    private.rename(old)
+    library.write("private/new.md")
+    look(private)
+    look(old)
+
+    assert library.states() == {"stays.md": "indexed"}
+    assert library.catalog.exclusions() == {str(private), str(old)}
+
+
+def test_a_removed_folder_is_wanted_again_when_it_is_added_by_its_new_name(
+    library: SmallLibrary, look: Look, tmp_path: Path, tells_when: bool
+) -> None:
+    fill(library, "private", 1)
+    library.write("diary.md")
+    library.write("stays.md")
+    library.add()
+    renamed, elsewhere = library.docs / "renamed", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    library.indexer.remove([str(library.docs / "private"), str(library.docs / "diary.md")])
+    (library.docs / "private").rename(renamed)
+    (library.docs / "diary.md").rename(elsewhere / "diary.md")
+
+    library.catalog.add_root("Documents", str(renamed), is_folder=True, device=os.stat(renamed).st_dev)
+    look(renamed)
+    library.add(renamed, elsewhere)
+    library.rescan()
+
+    assert library.states() == {
+        "stays.md": "indexed",
+        "renamed/0000.md": "indexed",
+        "../elsewhere/diary.md": "indexed",
+    }
+
+
+def test_what_was_removed_before_anybody_noted_what_lay_there_is_noted_by_a_look(
+    library: SmallLibrary, tells_when: bool
+) -> None:
+    fill(library, "private", 3)
+    library.write("stays.md")
+    library.add()
+    private = library.docs / "private"
+    library.catalog.remove_documents(library.catalog.forget(str(private)))
+    assert library.catalog.identities_removed() == {str(private): ""}
+    library.reopen()
+
+    library.rescan()
+    private.rename(library.docs / "private-old")
+    library.rescan()
+
+    assert library.states() == {"stays.md": "indexed"}
+
+
+def test_a_removed_document_of_a_share_that_does_not_answer_is_removed_all_the_same(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = library.write("a.md")
+    library.write("stays.md")
+    library.add()
+    never = threading.Event()
+    monkeypatch.setattr(root_looks, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(indexer, "identity_at", lambda path: never.wait(20))
+    try:
+        assert library.indexer.remove([str(path)]) == 1
+    finally:
+        never.set()
+    assert library.catalog.identities_removed() == {str(path): ""}
+
+
 def test_a_file_of_another_kind_by_its_new_name_is_read_anew(library: SmallLibrary, look: Look) -> None:
     path = library.write("table.txt", "a,b", "1,2")
     library.add()
@@ -583,7 +815,7 @@ def test_documents_of_a_drive_below_a_folder_are_offline_while_it_is_away(
     library.write("stays.md")
     library.add()
     ids = library.catalog.ids_with_rows()
-    assert library.catalog.mounts() == (str(vault),)
+    assert library.catalog.mounts() == {str(vault): str(vault)}
 
     drives.clear()
     vault.rename(away)
@@ -604,6 +836,117 @@ def test_documents_of_a_drive_below_a_folder_are_offline_while_it_is_away(
     look(vault)
     assert set(library.states().values()) == {"indexed"}
     assert library.catalog.ids_with_rows() >= ids
+
+
+@pytest.fixture
+def nas(library: SmallLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[Path]:
+    """Three documents behind a link to a drive, which is mounted while it is in this set; and one beside the link."""
+    drive, ismount = tmp_path / "nas", os.path.ismount
+    drive.mkdir()
+    mounted = {drive}
+    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) in mounted or ismount(path))
+    for number in range(3):
+        (drive / f"{number}.md").write_text(f"Text {number} of the drive.")
+    library.write("stays.md")
+    (library.docs / "nas").symlink_to(drive)
+    library.add()
+    assert library.catalog.mounts() == {str(library.docs / "nas"): str(drive)}
+    return mounted
+
+
+def test_documents_behind_a_link_to_a_drive_are_offline_while_it_is_away(
+    library: SmallLibrary, look: Look, nas: set[Path]
+) -> None:
+    (drive,), link, before = nas, library.docs / "nas", library.states()
+    ids = library.catalog.ids_with_rows()
+    library.forget_what_was_embedded()
+
+    nas.clear()
+    away = drive.rename(drive.with_name("away"))
+    drive.mkdir()
+    look(link)
+    assert library.states() == before | {f"nas/{number}.md": "offline" for number in range(3)}
+    assert library.known(link / "0.md").reason == "Its drive is not connected."
+    # What is found meanwhile is a copy.
+    shutil.copytree(away, library.docs / "copy")
+    look(library.docs / "copy")
+    assert library.catalog.ids_with_rows() > ids
+    assert library.known(link / "0.md").document_id in ids
+    shutil.rmtree(library.docs / "copy")
+
+    drive.rmdir()
+    nas.add(away.rename(drive))
+    look(link)
+    assert library.states() == before
+    assert library.embedded == []
+
+
+@pytest.mark.parametrize("leads_elsewhere", [False, True])
+def test_what_lay_behind_a_link_that_was_taken_away_leaves_if_its_drive_is_there(
+    library: SmallLibrary, look: Look, nas: set[Path], leads_elsewhere: bool
+) -> None:
+    (drive,), link = nas, library.docs / "nas"
+    elsewhere = drive.with_name("elsewhere")
+    elsewhere.mkdir()
+    link.unlink()
+    if leads_elsewhere:
+        link.symlink_to(elsewhere)
+
+    nas.clear()
+    library.rescan()
+    assert library.known(link / "0.md").state == "offline"
+    nas.add(drive)
+    look(link)
+    assert library.states() == {"stays.md": "indexed"}
+
+
+def test_a_link_that_leads_to_a_folder_with_the_documents_of_a_drive_is_to_no_drive_any_more(
+    library: SmallLibrary, nas: set[Path]
+) -> None:
+    (drive,), link, before = nas, library.docs / "nas", library.states()
+    nas.clear()
+    shutil.copytree(drive, drive.with_name("copy"))
+    link.unlink()
+    link.symlink_to(drive.with_name("copy"))
+
+    library.rescan()
+
+    assert library.states() == before
+    assert library.catalog.mounts() == {}
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+@pytest.mark.parametrize("when", [0, 1, 2])
+def test_a_drive_that_goes_between_looks_at_single_places_takes_no_document_along(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch, comes_back: bool, when: int
+) -> None:
+    for name in "abc":
+        fill(library, name, 3)
+    library.add()
+    before, ids, away = library.states(), library.catalog.ids_with_rows(), library.docs.with_name("away")
+    (library.docs / "a" / "0000.md").rename(library.docs / "a" / "renamed.md")
+    # What lies in the folder where it is mounted is on another drive.
+    monkeypatch.setattr(findings, "stands", lambda root: not away.exists() and moves.stands(root))
+    places = (str(library.docs / name) for name in ("a", "b/0000.md", "b", "c"))
+    steps = library.indexer.run(Refresh(tuple(places)), threading.Event())
+
+    # Each step is a place where it may be paused for hours.
+    for _ in range(when):
+        next(steps)
+    library.docs.rename(away)
+    library.docs.mkdir()
+    if comes_back:
+        (library.docs / "c").mkdir()
+        next(steps)
+        shutil.rmtree(library.docs)
+        away.rename(library.docs)
+    for _ in steps:
+        pass
+
+    assert library.catalog.ids_with_rows() == ids
+    renamed = before | {"a/renamed.md": "indexed"}
+    del renamed["a/0000.md"]
+    assert library.states() == (renamed if comes_back else dict.fromkeys(before, "offline"))
 
 
 @pytest.mark.parametrize("looks_at_all", [True, False])
@@ -640,7 +983,7 @@ def test_what_is_deleted_where_a_drive_was_and_a_folder_is_now_leaves(library: S
 
     drives.clear()
     library.rescan()
-    assert library.catalog.mounts() == ()
+    assert library.catalog.mounts() == {}
     paths[0].unlink()
     library.rescan()
     assert sorted(library.states()) == ["vault/0001.md", "vault/0002.md"]

@@ -19,8 +19,8 @@ from engine.errors import BadRequest, DiskFull, EmbedderUnavailable, LibraryErro
 from engine.events import Event, IndexFailed, IndexFinished, IndexProgressed, LibraryChanged, ProblemFound
 from engine.giving_way import GivingWay
 from engine.library import indexer, survey
-from engine.library.fulfilment import INDEX_LOST, NO_ROOM, ROWS_LOST
 from engine.library.indexer import Indexer
+from engine.library.job_runner import INDEX_LOST, NO_ROOM, ROWS_LOST
 from engine.library.jobs import IndexJob, Reindex
 from engine.library.queue import JobQueue
 from engine.library.reading import FIRST_PATIENCE, LAST_PATIENCE
@@ -378,6 +378,76 @@ def test_a_folder_cancelled_before_its_turn_is_forgotten(bench: Bench) -> None:
     assert bench.catalog.collection_names() == ("Documents",)
 
 
+@pytest.fixture
+def beside(bench: Bench) -> Path:
+    """A document in a folder of its own, which is in the library."""
+    path = bench.docs.with_name("beside") / "beside.md"
+    path.parent.mkdir()
+    path.write_text("A text beside the others.")
+    (path.parent / "stays.md").write_text("It stays.")
+    bench.worker.add([str(path.parent)]).wait(HANG_SECONDS)
+    return path
+
+
+def test_what_was_heard_while_a_job_ran_is_looked_at_though_that_is_cancelled(bench: Bench, beside: Path) -> None:
+    bench.parser.began.clear()
+    bench.parser.gate.clear()
+    job = bench.worker.add([bench.write("a.md")])
+    assert bench.parser.began.wait(HANG_SECONDS)
+    beside.unlink()
+    heard = bench.worker.refresh([str(beside)])
+    unasked, asked = bench.worker.rescan(is_unasked=True), bench.worker.rescan()
+
+    bench.worker.cancel()
+
+    assert job.wait(HANG_SECONDS).was_cancelled
+    assert asked.wait(HANG_SECONDS).was_cancelled
+    finished = heard.wait(HANG_SECONDS)
+    assert (finished.removed, finished.was_cancelled) == (1, False)
+    assert not unasked.wait(HANG_SECONDS).was_cancelled
+    assert bench.states() == {"a.md": "skipped", "stays.md": "indexed"}
+
+
+@pytest.mark.parametrize("wish", ["refresh", "rescan"])
+def test_a_look_that_was_cancelled_before_it_had_seen_all_is_made_again(
+    bench: Bench, beside: Path, monkeypatch: pytest.MonkeyPatch, wish: str
+) -> None:
+    looked, looks = survey.find_moves, list[str]()
+
+    def slow(*arguments: object) -> object:
+        moves = yield from looked(*arguments)  # type: ignore[arg-type]
+        looks.append("")
+        if len(looks) == 1:
+            bench.worker.cancel()
+            yield str(beside)
+        return moves
+
+    monkeypatch.setattr(survey, "find_moves", slow)
+    beside.unlink()
+    worker = bench.worker
+    job = worker.refresh([str(beside)]) if wish == "refresh" else worker.rescan(is_unasked=True)
+
+    assert job.wait(HANG_SECONDS).was_cancelled
+    wait_until(lambda: bench.states() == {"stays.md": "indexed"})
+    wait_until(lambda: worker.is_idle)
+    assert len(looks) == 2
+
+
+def test_what_a_look_found_is_not_read_again_when_its_reading_was_cancelled(bench: Bench, beside: Path) -> None:
+    bench.parser.began.clear()
+    bench.parser.gate.clear()
+    beside.write_text("It was changed.")
+    job = bench.worker.refresh([str(beside)])
+    assert bench.parser.began.wait(HANG_SECONDS)
+
+    bench.worker.cancel()
+    bench.parser.gate.set()
+
+    assert job.wait(HANG_SECONDS).was_cancelled
+    assert bench.worker.reindex([str(beside.with_name("stays.md"))]).wait(HANG_SECONDS).indexed == 1
+    assert bench.parser.paths_read.count(str(beside)) == 2
+
+
 def test_cancelling_nothing_is_harmless(bench: Bench) -> None:
     bench.worker.add([bench.write("a.md")]).wait(HANG_SECONDS)
 
@@ -400,7 +470,7 @@ def test_progress_tells_that_it_is_slow_because_somebody_waits_for_an_answer(ben
 def test_rates_go_by_a_clock_that_runs_as_slowly_as_documents_may_go(bench: Bench) -> None:
     bench.worker.add([bench.write("a.md")]).wait(HANG_SECONDS)
     wait_until(lambda: bench.worker.is_idle)
-    indexer = bench.worker._fulfilment.indexer
+    indexer = bench.worker._runner.indexer
     assert indexer is not None
     bench.share = 0.25
     since = indexer._runs._clock()

@@ -43,7 +43,6 @@ def test_kv_bytes_follow_the_heads_of_the_header(model: Path):
 def test_a_real_models_header_is_read():
     shape = read_shape(shared_file("models/stories260K-f32.gguf"))
     assert (shape.name, shape.num_layers, shape.trained_context) == ("stories260K", 5, 512)
-    assert not shape.has_chat_template
 
 
 @pytest.mark.parametrize("share", [0.001, 0.02, 0.3, 0.6, 0.99])

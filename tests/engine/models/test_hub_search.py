@@ -71,7 +71,7 @@ def test_very_many_words_are_cut_and_what_is_no_text_is_sent_as_one(hub: ModelHu
 
 def test_nothing_found_is_said_with_the_words(hub: ModelHub) -> None:
     hub.found = []
-    with pytest.raises(DownloadFailed, match=r"no GGUF model called like “qwen coder” on 127\.0\.0\.1") as error:
+    with pytest.raises(DownloadFailed, match=r"No GGUF model on 127\.0\.0\.1\S* matches “qwen coder”") as error:
         search(hub)
     assert error.value.way_out == "Try fewer words, or others."
 
@@ -86,13 +86,13 @@ def test_a_mirror_that_cannot_be_searched_says_what_else_to_do(hub: ModelHub) ->
 @pytest.mark.parametrize(
     ("refusal", "sentence", "way_out"),
     [
-        (Refusal(503), r"a fault of its own \(503\)", "Search again later."),
-        (Refusal(429, {"Retry-After": "600"}), "asks for a pause", "Search again in 10 minutes."),
-        (Refusal(429), "asks for a pause", "Search again in some minutes."),
+        (Refusal(503), r"a problem of its own \(503\)", "Search again later."),
+        (Refusal(429, {"Retry-After": "600"}), "asks you to wait", "Search again in 10 minutes."),
+        (Refusal(429), "asks you to wait", "Search again in some minutes."),
         (Refusal(401), r"cannot be searched by words \(401\)", "Paste the link"),
-        (Refusal(200, {"Content-Type": "text/html"}, b"<html>Sign in"), "something else than a list of models", ""),
-        (Refusal(200, {}, b'{"error": "no"}'), "something else than a list of models", ""),
-        (Refusal(200, {}, b"[1, 2]"), "something else than a list of models", ""),
+        (Refusal(200, {"Content-Type": "text/html"}, b"<html>Sign in"), "something other than a list of models", ""),
+        (Refusal(200, {}, b'{"error": "no"}'), "something other than a list of models", ""),
+        (Refusal(200, {}, b"[1, 2]"), "something other than a list of models", ""),
     ],
 )
 def test_each_refusal_is_a_sentence_and_a_way_out(hub: ModelHub, refusal: Refusal, sentence: str, way_out: str) -> None:
@@ -107,7 +107,7 @@ def test_a_hub_out_of_reach_is_told_without_a_word_of_what_was_fetched() -> None
         address = gone.address
     with pytest.raises(DownloadFailed, match="cannot be reached") as error:
         Hub(address).search(Wanted.parse("qwen"))
-    assert error.value.way_out == "Look whether this computer is online, and try again."
+    assert error.value.way_out == "Check that this computer is online, and try again."
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_a_mirror_has_links_of_its_own_and_those_of_what_it_mirrors():
     mirror = "http://localhost:8080/hub/"
     for text in ("http://localhost:8080/hub/o/n/blob/main/m.gguf", "https://huggingface.co/o/n/blob/main/m.gguf"):
         assert meant_by(text, mirror) == FILE
-    with pytest.raises(BadRequest, match="got from localhost:8080"):
+    with pytest.raises(BadRequest, match="downloaded from localhost:8080"):
         meant_by("http://localhost:8080/o/n/blob/main/m.gguf", mirror)
 
 
@@ -58,7 +58,7 @@ def test_a_mirror_has_links_of_its_own_and_those_of_what_it_mirrors():
     ["https://example.org/m.gguf", "https://huggingface.co.example.org/o/n", "file:///m.gguf", "https://[::1/o/n"],
 )
 def test_a_link_that_leads_elsewhere_is_told_as_one(link: str):
-    with pytest.raises(BadRequest, match=r"got from huggingface\.co, and this link leads elsewhere") as error:
+    with pytest.raises(BadRequest, match=r"downloaded from huggingface\.co, and this link leads elsewhere") as error:
         meant_by(link, HUB)
     assert "browser" in error.value.way_out
 
@@ -71,7 +71,7 @@ def test_a_link_that_leads_elsewhere_is_told_as_one(link: str):
      "https://huggingface.co/o/n/blob/..%2f../m.gguf", "https://huggingface.co/o/%2e%2e/blob/main/m.gguf"],
 )  # fmt: skip
 def test_what_names_nothing_of_a_hub_is_refused(text: str):
-    with pytest.raises(BadRequest, match="names no model of the hub") as error:
+    with pytest.raises(BadRequest, match="does not name a model on the hub") as error:
         meant_by(text, HUB)
     assert "OWNER/NAME" in error.value.way_out
 

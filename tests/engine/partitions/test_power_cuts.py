@@ -1,4 +1,4 @@
-"""Tests for engine.partitions.mending and what is safe on the disk: no power cut costs more than the last moments."""
+"""Tests for engine.partitions.recovery and what is safe on the disk: no power cut costs more than the last moments."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from engine.partitions.table import ChunkTable
 from engine.retrieval.breadth import Breadth
 from engine.retrieval.joining import Room
 from engine.retrieval.pauses import Pauses
-from engine.retrieval.query import ANYWHERE, Query
+from engine.retrieval.query import ANYWHERE, Query, SearchResult
 from engine.retrieval.search import Searcher
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, HashEmbedder, chunk_row
 
@@ -42,16 +42,17 @@ class Documents:
             "Kitchen": frozenset({2}),
             "Empty": frozenset(),
         }
+        self.former: dict[str, str] = {}
 
     def located(self, document_ids: Iterable[int]) -> Mapping[int, Located]:
         return {id_: self.known[id_] for id_ in document_ids if id_ in self.known}
 
     def ids_in_scope(self, collection: str | None, filters: Filters) -> frozenset[int] | None:
-        if collection is None and not (filters.paths or filters.formats):
+        if collection is None and not (filters.paths or filters.formats or filters.collections):
             return None
-        if collection is not None and collection not in self.collections:
-            raise NothingThere(f"There is no collection named {collection!r}.")
-        ids = frozenset(self.known) if collection is None else self.collections[collection]
+        names = filters.collections if collection is None else (collection,)
+        several = [self.collections[self.require_collection(name)] for name in names]
+        ids = frozenset[int]().union(*several) if names else frozenset(self.known)
         if filters.formats:
             ids = frozenset(id_ for id_ in ids if id_ == 9 and "pdf" in filters.formats)
         return frozenset(id_ for id_ in ids if not filters.paths or self.known[id_].path in filters.paths)
@@ -69,6 +70,11 @@ class Documents:
 
     def collection_names(self) -> tuple[str, ...]:
         return tuple(self.collections)
+
+    def require_collection(self, name: str) -> str:
+        if (now := self.former.get(name, name)) not in self.collections:
+            raise NothingThere(f"There is no collection named {name!r}.")
+        return now
 
     def paths_named(self, names: Collection[str]) -> Named:
         return Named(frozenset(one.path for one in self.known.values() if os.path.basename(one.path) in names))
@@ -167,6 +173,56 @@ def test_the_texts_of_a_batch_are_read_together(
 def test_a_collection_confines_the_search(searcher: Searcher):
     assert set(texts(searcher, "threads", collection="Kitchen")) == set(TEXTS[2])
     assert texts(searcher, "threads", collection="Empty") == []
+
+
+def test_several_collections_confine_the_search_together(documents: Documents, searcher: Searcher):
+    several = Filters(collections=("Kitchen", "Empty"))
+    assert set(texts(searcher, "threads", filters=several)) == set(TEXTS[2])
+    assert set(texts(searcher, "threads", filters=Filters(collections=("Kitchen", "Rust")))) >= {*TEXTS[1], TEXTS[2][1]}
+    with pytest.raises(NothingThere, match="Garden"):
+        searcher.search([Query("threads", filters=Filters(collections=("Kitchen", "Garden")))])
+
+
+def test_of_several_collections_that_were_chosen_a_question_may_name_one(documents: Documents, searcher: Searcher):
+    documents.former["Cooking"] = "Kitchen"
+    documents.collections["Chinese"] = frozenset({3})
+
+    def asked(words: str, *names: str) -> SearchResult:
+        return searcher.search([Query(f"What is said about threads {words}?", filters=Filters(collections=names))])[0]
+
+    narrowed = asked("in the collection Kitchen", "Cooking", "Rust")
+    assert narrowed.recognised == ("only the collection “Kitchen”",)
+    assert {passage.document for passage in narrowed.passages} == {"/docs/2.txt"}
+    assert not narrowed.is_doubtful
+    # What was not chosen is not searched, and one that is all that was chosen is nothing less.
+    for words, names in (("in the collection Chinese", ("Kitchen", "Rust")), ("in the collection Rust", ("Rust",))):
+        result = asked(words, *names)
+        assert result.recognised == ()
+        assert {passage.document_id for passage in result.passages} <= {1, 2}
+        assert result.scope.files_searched == len(names)
+
+
+def test_a_file_that_several_have_is_that_of_the_chosen_collections(
+    table: ChunkTable, documents: Documents, searcher: Searcher
+):
+    table.put_document(9, [chunk_row(9, 0, "Threads of another file.")])
+    documents.known[9] = Located("/elsewhere/2.txt", False, 1)
+    documents.collections["Elsewhere"] = frozenset({9})
+    asked = Query("What does the file 2.txt say about threads?", filters=Filters(collections=("Kitchen", "Rust")))
+    [result] = searcher.search([asked])
+    assert {passage.document for passage in result.passages} == {"/docs/2.txt"}
+
+
+def test_what_one_of_several_collections_does_not_say_is_searched_for_in_all_of_them(
+    documents: Documents, searcher: Searcher
+):
+    several = Filters(collections=("Kitchen", "Empty"))
+    [result] = searcher.search([Query("What is said of dough in the collection Empty?", filters=several)])
+    assert result.recognised == ()
+    assert result.scope.recognised == (
+        "nothing was found with “only the collection “Empty””, so it was searched without that",
+    )
+    assert {passage.document for passage in result.passages} == {"/docs/2.txt"}
 
 
 def test_an_unknown_collection_is_named(searcher: Searcher):
@@ -402,6 +458,20 @@ def test_a_cross_encoder_has_the_last_word(table: ChunkTable, documents: Documen
     assert lengths == sorted(lengths, reverse=True)
     scores = [passage.score for passage in result.passages]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_where_the_cross_encoder_cannot_read_passages_come_as_they_were_found(table: ChunkTable, documents: Documents):
+    class Absent:
+        num_asked = 0
+
+        def scores(self, question: str, texts: Sequence[str]) -> None:
+            self.num_asked += 1
+
+    searcher = make_searcher(table, documents)
+    as_found = searcher.search([Query("threads")])
+    searcher._reranker = absent = Absent()
+    assert searcher.search([Query("threads")]) == as_found
+    assert absent.num_asked == 1
 
 
 def test_how_well_words_fit_does_not_depend_on_what_the_search_is_confined_to(table: ChunkTable, searcher: Searcher):

@@ -35,7 +35,7 @@ def test_a_password_opens_what_it_protects(parsed, locked):
 def test_without_its_password_a_document_asks_for_it(parsed, locked):
     with pytest.raises(DocumentEncrypted, match="needs a password") as missing:
         parsed("a.docx", locked("right"))
-    assert missing.value.way_out == "Give its password, and it will be read."
+    assert missing.value.way_out == "Enter its password, and it will be read."
     with pytest.raises(DocumentEncrypted, match="The password does not open it"):
         parsed("a.docx", locked("right"), Limits(passwords=("wrong",)))
 

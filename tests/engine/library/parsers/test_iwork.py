@@ -19,7 +19,7 @@ def test_the_preview_is_read_and_said_to_be_one(parsed):
     assert document.format == "iwork"
     assert [page.text for page in document.pages] == ["The rent is due on the first.", "It goes on for two pages."]
     assert (document.remark, document.needs) == (
-        "Read is the preview that was saved with it, which may end before the document does.",
+        "Only the preview that was saved with it was read, which may be shorter than the document.",
         "",
     )
 

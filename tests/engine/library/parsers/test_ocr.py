@@ -14,6 +14,7 @@ import pytest
 from engine.errors import DocumentEmpty, DocumentNeedsOcr, DocumentUnreadable
 from engine.library.parsers import ocr, patience, tesseract
 from engine.library.parsers.limits import Limits
+from engine.library.parsers.pool import ParserPool, PoolLimits
 from engine.library.parsers.shapes import Picture
 from engine.library.parsers.tesseract import Tesseract, chosen, words_of
 from engine.library.parsers.view import view
@@ -387,6 +388,25 @@ def test_what_was_recognised_is_kept_for_the_next_time(tmp_path: Path, monkeypat
 
     assert read("deu") is not None
     assert calls == ["eng", "deu"]
+
+
+def test_what_was_recognised_can_be_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tesseract, "_recognised", lambda *_: LETTER)
+    monkeypatch.setattr(tesseract, "installed_languages", lambda: ("eng",))
+    folder = tmp_path / "ocr"
+    pool = ParserPool(lambda: PoolLimits(1, 1.0, 2**30), folder)
+    # Nothing was recognised yet.
+    pool.forget_recognised()
+    Tesseract((), folder).words(WHITE)
+    # As a child leaves it that is killed while it writes.
+    (folder / "tmp12345").write_bytes(b"half")
+    (tmp_path / "other").write_bytes(b"not ours")
+
+    pool.forget_recognised()
+
+    assert [*folder.iterdir()] == []
+    assert (tmp_path / "other").exists()
+    pool.close()
 
 
 def test_damage_to_what_was_kept_is_read_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -36,7 +36,7 @@ def test_what_is_written_in_a_picture_is_read(parsed, kind):
 
 def test_what_a_broken_installation_lacks_is_told(parsed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(DocumentNeedsOcr, match=r"without Pillow.*install it anew"):
+    with pytest.raises(DocumentNeedsOcr, match=r"without Pillow.*install it again"):
         parsed("a.png", picture("PNG"), Limits(ocr=FakeRecogniser([LETTER])))
     with pytest.raises(DocumentUnreadable, match=r"without Pillow"):
         view(tmp_path / "a.png", None, 0, 3, 400, Limits())

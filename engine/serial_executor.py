@@ -1,4 +1,4 @@
-"""Lane: what is asked of the engine in an order is carried out in it, one after another, on a thread of its own."""
+"""SerialExecutor: requests that must keep their order are carried out one after another, on a thread of their own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 
-class Lane:
+class SerialExecutor:
     """Used by one thread, which is not the lane's."""
 
     def __init__(self, name: str) -> None:
@@ -24,6 +24,6 @@ class Lane:
         return self._last
 
 
-def end_all(lanes: Sequence[Lane], patience_seconds: float) -> None:
+def end_all(lanes: Sequence[SerialExecutor], patience_seconds: float) -> None:
     """Ends them; waits so long for all that they have, some of which may hang."""
     wait([last for lane in lanes if (last := lane.end()) is not None], patience_seconds)

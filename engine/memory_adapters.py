@@ -1,4 +1,4 @@
-"""What the loop over memory sees of this engine, and what it can have done: its eyes and hands among the parts."""
+"""What the loop over memory sees of this engine, and how it acts on the engine's parts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from engine.generation.worker import GenerationWorker
 from engine.handing_over import Here
 from engine.memory.backlog import BacklogWatch
 from engine.memory.demand import Budgets, Demand
-from engine.memory.gangs import Sharing
+from engine.memory.gangs import QueueSharing
 from engine.memory.hardware import Hardware, probe
 from engine.memory.placement import Placement
-from engine.sight import InForce, Use
+from engine.memory_interfaces import InForce, Use
 from engine.stores import StoresOpener
 
 
-class EngineSenses:
-    """Each method can be called from any thread, and waits for nobody."""
+class EngineMemoryState:
+    """Each method can be called from any thread, and never blocks."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class EngineSenses:
         )
 
 
-class EngineHands:
-    """Carries out what the loop decides; implements `adapting.Hands`."""
+class EngineMemoryActions:
+    """Carries out what the loop decides; implements `adapting.MemoryActions`."""
 
     def __init__(self, models: ModelPool, generation: GenerationWorker, stores: StoresOpener) -> None:
         self._models, self._generation, self._stores = models, generation, stores
@@ -109,7 +109,7 @@ class EngineHands:
         self.move_embedder(to_gpu=False)
         return False
 
-    def share_steps(self, sharing: Sharing | None) -> None:
+    def share_steps(self, sharing: QueueSharing | None) -> None:
         self._generation.share_steps(sharing)
 
     def keep_in_cells(self, may_lie: bool) -> None:

@@ -1,6 +1,6 @@
-"""Fulfilment: the index thread's work. Jobs go step by step; in between come removals, pauses, and what is short.
+"""JobRunner: the index thread's work. Jobs run step by step; removals, pauses and short jobs run in between.
 
-Every job ends in exactly one of finished (perhaps cancelled) and failed, told by an event and by its handle.
+Every job ends in exactly one of finished (perhaps cancelled) and failed, reported by an event and by its handle.
 """
 
 from __future__ import annotations
@@ -15,29 +15,32 @@ from engine.config import Settings
 from engine.errors import Cancelled, DiskFull, EmbedderUnavailable, RagdollError
 from engine.events import IndexFinished, IndexProgressed
 from engine.library.indexer import Indexer
+from engine.library.job_reporter import NOTHING_TO_DO, JobReporter, as_told
 from engine.library.jobs import IndexJob, Move, Resume, TooMuch
 from engine.library.pace import Clock
 from engine.library.queue import JobQueue, Removal, closing_error
 from engine.library.reserve import Reserve
 from engine.library.seams import Parser, Stores
-from engine.library.telling import NOTHING_TO_DO, Teller, as_told
 from engine.library.turns import MoveTurns
 
 log = logging.getLogger(__name__)
 CANCELLED = "Indexing was cancelled before this file was read. Add it again to index it."
-INDEX_LOST = "The index could not be read any more and is made anew: all documents are read again, one after another."
+INDEX_LOST = (
+    "The index could not be read any more and is rebuilt. What can be read of it is taken over, and all other"
+    " documents are read again, one after another."
+)
 ROWS_LOST = "The index was damaged and has lost what was written last, so that some documents are read again."
 NO_ROOM = (
     "There is too little room on the disk to tidy up the index. Everything is found, but searching becomes slower, and"
     " what was removed stays on the disk for now. Free some space; it is tried again."
 )
 NEVER_BEGUN = replace(NOTHING_TO_DO, was_cancelled=True)
-# A job that is over so soon is not worth cutting in on.
+# A job that ends this soon is not worth interrupting.
 _SECONDS_BEFORE_CUTTING_IN = 1.0
 
 
-class Fulfilment:
-    """Takes from the queue and does it, until the queue is stopped.
+class JobRunner:
+    """Takes jobs from the queue and carries them out, until the queue is stopped.
 
     Loading the heavy stores and making catalogue and table agree happens before the first job.
     """
@@ -49,21 +52,21 @@ class Fulfilment:
         parser: Parser,
         open_stores: Callable[[], Stores],
         settings: Callable[[], Settings],
-        teller: Teller,
+        reporter: JobReporter,
         clock: Clock,
         turns: MoveTurns | None,
         reserve: Reserve | None,
     ) -> None:
         self._queue, self._catalog, self._parser, self._open_stores = queue, catalog, parser, open_stores
-        self._settings, self._teller, self._clock = settings, teller, clock
+        self._settings, self._reporter, self._clock = settings, reporter, clock
         self._turns, self._reserve = turns, reserve
-        # What others ask for: whom to hurry, and whether something stopped because the disk was full.
+        # Used by the worker: which documents to hurry, and whether a job stopped because the disk was full.
         self.indexer: Indexer | None = None
         self.is_out_of_room = False
         self._is_told_of_room = False
 
     def run(self) -> None:
-        """Until the queue is stopped; what waits then ends as never begun."""
+        """Runs until the queue is stopped; jobs that still wait then end as never begun."""
         while (task := self._queue.next()) is not None:
             if isinstance(task, Removal):
                 self._carry_out_removal(task)
@@ -72,7 +75,7 @@ class Fulfilment:
             else:
                 self._carry_out(task)
             if self._queue.forget_pause():
-                self._teller.changed()
+                self._reporter.changed()
         jobs, removals = self._queue.empty()
         for job in jobs:
             job.ended.set_result(NEVER_BEGUN)
@@ -82,29 +85,29 @@ class Fulfilment:
     # --- jobs ---
 
     def _carry_out(self, job: IndexJob, *, cuts_in: bool = False) -> None:
-        self._teller.begun(cuts_in=cuts_in)
+        self._reporter.begun(cuts_in=cuts_in)
         assert not isinstance(job.job, Move)
         try:
             finished = self._drive(job, self._opened().run(job.job, job.cancelled, cuts_in=cuts_in))
-            self._clean_up(finished)
+            self._clean_up(job, finished)
             self._tell_of_room()
-        except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed, and by the handle
-            # What it removed until then is removed.
+        except Exception as error:  # noqa: BLE001 - the thread's edge: reported as IndexFailed, and by the handle
+            # What it has removed stays removed.
             self._pass_removals_on(may_have_removed=True)
             self._end_unfinished(job, error)
         else:
             self._pass_removals_on(may_have_removed=bool(finished.removed or finished.skipped or finished.failed))
-            self._teller.ended(job, finished)
+            self._reporter.ended(job, finished)
 
     def _end_unfinished(self, job: IndexJob, error: Exception) -> None:
         if isinstance(error, TooMuch):
-            # It turned out to be long, so its turn comes after the running one's.
+            # It turned out to be long, so it waits for the running one to end.
             if not self._queue.wait_again(job):
                 job.ended.set_result(NEVER_BEGUN)
             return
         told = self._told(error)
-        self._teller.changed()
-        self._teller.failed(told)
+        self._reporter.changed()
+        self._reporter.failed(told)
         job.ended.set_exception(told)
 
     def _opened(self) -> Indexer:
@@ -124,22 +127,22 @@ class Fulfilment:
         return self.indexer
 
     def _tell_of_losses(self, stores: Stores) -> None:
-        """Nobody need hear of a table that nothing was in yet."""
+        """Reports a table that was lost, unless it was empty."""
         if self._catalog.ids_with_rows():
             if stores.table.set_aside:
-                self._teller.problem(INDEX_LOST)
+                self._reporter.problem(INDEX_LOST)
             elif stores.table.went_back_to_ns is not None:
-                self._teller.problem(ROWS_LOST)
+                self._reporter.problem(ROWS_LOST)
 
     def _tell_of_room(self) -> None:
-        """Once, until there has been room again."""
+        """Reports missing room once, until there has been room again."""
         lacks_room = self._opened().lacks_room
         if lacks_room and not self._is_told_of_room:
-            self._teller.problem(NO_ROOM)
+            self._reporter.problem(NO_ROOM)
         self._is_told_of_room = lacks_room
 
     def _drive(self, job: IndexJob, steps: Generator[IndexProgressed, None, IndexFinished]) -> IndexFinished:
-        """Takes the job's steps; between them, tells how it goes, waits if paused, and serves removals."""
+        """Takes the job's steps; between them, reports progress, waits if paused, and serves removals."""
         last: IndexProgressed | None = None
         begun = self._clock()
         while True:
@@ -148,28 +151,30 @@ class Fulfilment:
             except StopIteration as end:
                 finished: IndexFinished = end.value
                 break
-            self._teller.step(job, last)
+            self._reporter.step(job, last)
             self._rest(job, last)
-            # Not while it looks around: what another look enters meanwhile, it would not know of.
+            # Not during its survey, which would not know what another survey enters meanwhile.
             if last.documents_total and self._clock() - begun >= _SECONDS_BEFORE_CUTTING_IN:
                 self._let_cut_in()
         if last is not None and last.documents_total:
-            self._teller.progress(last)
+            self._reporter.progress(last)
         return finished
 
-    def _clean_up(self, finished: IndexFinished) -> None:
-        """After a cancellation nothing waits any more; when we are only stopping, it waits for the next start."""
+    def _clean_up(self, job: IndexJob, finished: IndexFinished) -> None:
+        """After a cancellation no document stays pending; if the engine is stopping, they wait for the next start."""
         with self._queue.locked:
             if not finished.was_cancelled or self._queue.is_stopping:
                 return
+            if self._opened().has_left_look:
+                self._queue.look_again(job)
             self._catalog.set_pending_aside(CANCELLED)
             self._catalog.end_run()
             self._catalog.give_up_surveys(self._queue.roots_waiting)
 
     def _pass_removals_on(self, *, may_have_removed: bool) -> None:
-        """What has lost its rows loses them in the table to which the library moves as well, now or after a later job.
+        """Deletes removed documents from the table to which the library moves as well, now or after a later job.
 
-        Nothing is cited from there, so that a fault of it is no fault of the job.
+        Nothing is cited from there, so a failure does not fail the job.
         """
         if self._turns is not None:
             if may_have_removed:
@@ -182,24 +187,24 @@ class Fulfilment:
     # --- between two steps ---
 
     def _rest(self, job: IndexJob, progress: IndexProgressed) -> None:
-        """Removals at once, and a pause for as long as it lasts."""
+        """Serves removals at once, and waits while paused."""
         is_told = False
         while True:
             if (removal := self._queue.next_removal()) is not None:
                 self._carry_out_removal(removal)
             elif not self._queue.is_held(job):
                 if is_told:
-                    self._teller.rest(progress, is_paused=False)
+                    self._reporter.rest(progress, is_paused=False)
                 return
             elif not is_told:
-                self._teller.rest(progress, is_paused=True)
+                self._reporter.rest(progress, is_paused=True)
                 is_told = True
             else:
                 self._queue.rest(job, self._at_rest())
 
     @contextmanager
     def _at_rest(self) -> Iterator[None]:
-        """The embedder rests too, for as long as the block lasts."""
+        """The embedder is idle too, as long as the block lasts."""
         indexer = self._opened()
         indexer.hold(True)
         try:
@@ -208,7 +213,7 @@ class Fulfilment:
             indexer.hold(False)
 
     def _let_cut_in(self) -> None:
-        """What waits and is a moment's work need not wait for the end of a long job."""
+        """Runs a queued job that takes a moment, so that it need not wait for the end of a long one."""
         job = self._queue.next_to_cut_in()
         if job is not None:
             try:
@@ -226,48 +231,48 @@ class Fulfilment:
                 self._turns.drop_removed()
         except Exception as error:  # noqa: BLE001 - the thread's edge: raised again where removal was asked for
             removal.removed.set_exception(self._told(error))
-            self._teller.changed()
+            self._reporter.changed()
         else:
             removal.removed.set_result(removed)
-            self._teller.changed()
+            self._reporter.changed()
 
     # --- moves ---
 
     def _move(self, job: IndexJob) -> None:
-        """Moves the library until it has moved, or something else waits: then the move waits for its turn again."""
+        """Moves the library until it has moved, or another job waits: then the move is queued again."""
         try:
             is_over = self._turns is None or self._moved(job, self._turns)
         except Cancelled:
-            # It is taken up at the next start.
+            # The next start continues it.
             is_over = True
         except EmbedderUnavailable:
-            # Without a model that is not there the library stays where it is, and the state of the embedder says why.
+            # If the model is not there, the library stays with its own, and the state of the embedder says why.
             is_over = True
-        except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed; what has moved stays so
-            self._teller.failed(self._told(error))
+        except Exception as error:  # noqa: BLE001 - the thread's edge: reported as IndexFailed; what has moved stays so
+            self._reporter.failed(self._told(error))
             is_over = True
         if not is_over and self._queue.wait_again(job):
             return
-        self._teller.changed()
+        self._reporter.changed()
         job.ended.set_result(NOTHING_TO_DO)
 
     def _moved(self, job: IndexJob, turns: MoveTurns) -> bool:
-        """Whether the move is over; not when something else waits."""
+        """Whether the move is complete; False when another job waits."""
 
         def may_go_on(progress: IndexProgressed) -> bool:
-            self._teller.step(job, progress)
+            self._reporter.step(job, progress)
             self._rest(job, progress)
             return not self._queue.has_other_than_moves
 
         self._opened()
-        turn = turns.take(job.cancelled, may_go_on, self._teller.failed)
+        turn = turns.take(job.cancelled, may_go_on, self._reporter.failed)
         if turn == "moved":
-            # It knows the tables of before, and from now on no search looks there, even if the others do not open.
+            # It has the old tables open, which no search uses from now on, even if the new ones do not open.
             self.indexer = None
             turns.switch()
             with self._queue.locked:
                 if self._catalog.ids_to_read() and not self._queue.is_stopping:
-                    # The model of before may have been there no longer.
+                    # The old model may have been missing.
                     self._queue.put(Resume())
         return turn != "interrupted"
 

@@ -1,4 +1,4 @@
-"""What the loop over memory sees, and whom it can ask to do something: its seams with the rest of an engine."""
+"""The interfaces of the loop over memory: what it sees, and which actions it can request of the rest of an engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 from engine.config import Settings
 from engine.handing_over import Here, Movers
 from engine.memory.demand import Backlog, Demand
-from engine.memory.gangs import Sharing
+from engine.memory.gangs import QueueSharing
 from engine.memory.hardware import Hardware
 from engine.memory.ladder import Rung
 from engine.memory.placement import Placement
@@ -46,8 +46,8 @@ class InForce:
 
 
 @dataclass(frozen=True, slots=True)
-class Senses:
-    """What the loop looks at; each can be asked from any thread and waits for nobody."""
+class MemoryState:
+    """What the loop looks at; each can be asked from any thread and never blocks."""
 
     hardware: Callable[[], Hardware]
     settings: Callable[[], Settings]
@@ -56,14 +56,14 @@ class Senses:
     use: Callable[[], Use]
 
 
-class Hands(Movers, Protocol):
+class MemoryActions(Movers, Protocol):
     """Who does what is decided; each call returns soon, whatever it takes."""
 
-    def share_steps(self, sharing: Sharing | None) -> None:
+    def share_steps(self, sharing: QueueSharing | None) -> None:
         """Has as many of scripts' questions under way as this says; None: as many as have cells."""
 
     def rest_model(self) -> None:
-        """Frees the model, which nobody uses; the next question loads it again."""
+        """Frees the model, which is not in use; the next question loads it again."""
 
     def keep_in_cells(self, may_lie: bool) -> None:
         """Whether what was read may lie in cells that no answer needs."""
@@ -73,7 +73,7 @@ class Hands(Movers, Protocol):
 
 
 # What scripts' questions gain by sharing steps, of a model placed so; None for as many as have cells.
-SharingOf = Callable[[Placement, Backlog, Demand], Sharing | None]
+SharingOf = Callable[[Placement, Backlog, Demand], QueueSharing | None]
 Plan = Callable[[Hardware, Backlog, Demand], Placement]
 
 

@@ -1,4 +1,4 @@
-"""Stillness: which changed paths have been left alone for long enough to be looked at. No thread, no disk of its own.
+"""Debouncing: which changed paths have been quiet for long enough to be looked at. Pure: no thread, no disk.
 
 A burst of changes is one change. A file that goes on growing is waited for, the longer the more often it changed,
 up to a limit. What vanished waits until nothing else vanishes, so that a folder that is being deleted is seen as a
@@ -11,23 +11,23 @@ import os
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
-# A first change is looked at after this time of stillness …
+# A first change is looked at after this time without another …
 SETTLE_SECONDS = 0.4
 # … one that comes again and again after at most this …
 MAX_SETTLE_SECONDS = 2.0
-# … and a file that never rests (a log) after this all the same.
+# … and a file that keeps changing (a log) after this in any case.
 PATIENCE_SECONDS = 60.0
 # What is moved to another file system is copied and then deleted: it comes due after its copies in either way, or its
-# documents would be removed before anybody knows of these, and all be embedded anew.
+# documents would be removed before anybody knows of these, and all be embedded again.
 GONE_SETTLE_SECONDS = 2.5
 GONE_PATIENCE_SECONDS = 65.0
-# More paths than this are told as the folders that they lie in.
+# More paths than this are reported as the folders that contain them.
 MAX_PATHS = 2000
 
 
 @dataclass(slots=True)
 class _Change:
-    """Something that happened at one path, and may still go on; `state` is None where nothing is any more."""
+    """A change at one path that may still continue; `state` is None if nothing is there any more."""
 
     first: float
     last: float
@@ -36,11 +36,11 @@ class _Change:
     is_folder: bool
 
 
-class Stillness:
-    """Takes what happens, gives what has ended. `look` tells a path's state: equal states mean that it is still."""
+class Debouncer:
+    """Collects changes, and returns those that have ended. `look` gives a path's state: equal states mean no change."""
 
     def __init__(self, look: Callable[[str], tuple[Hashable, bool]]) -> None:
-        """`look` returns (state, is a folder); the state is None where nothing is."""
+        """`look` returns (state, is a folder); the state is None if nothing is there."""
         self._look = look
         self._changes: dict[str, _Change] = {}
         self._last_gone = 0.0
@@ -49,7 +49,7 @@ class Stillness:
         return len(self._changes)
 
     def note(self, path: str, now: float) -> None:
-        """Something happened at `path`; times in seconds of any clock."""
+        """Notes a change at `path`; times are in seconds of any clock."""
         known = self._changes.get(path) or self._folder_above(path)
         if known is not None and known.is_folder:
             self._touch(known, now)
@@ -64,7 +64,7 @@ class Stillness:
             self._last_gone = now
 
     def due(self, now: float) -> tuple[str, ...]:
-        """The paths that have been still for long enough; they are forgotten here."""
+        """The paths that have been quiet for long enough; they are removed here."""
         ready = [path for path, change in self._changes.items() if self._due_at(change) <= now]
         still = [path for path in ready if self._is_still(path, now)]
         for path in still:
@@ -85,7 +85,7 @@ class Stillness:
         return None
 
     def _touch(self, change: _Change, now: float) -> None:
-        # Within one burst it is the same change; later it is one that comes again.
+        # Within one burst it is the same change; later it is a repeated one.
         if now - change.last > SETTLE_SECONDS / 2:
             change.settle_seconds = min(2 * change.settle_seconds, MAX_SETTLE_SECONDS)
         change.last = now
@@ -96,7 +96,7 @@ class Stillness:
         return min(change.last + change.settle_seconds, change.first + PATIENCE_SECONDS)
 
     def _is_still(self, path: str, now: float) -> bool:
-        """Looks once more: a network drive may tell of a change late, or not at all."""
+        """Looks once more: a network drive may report a change late, or not at all."""
         change = self._changes[path]
         state, is_folder = self._look(path)
         if state == change.state or now >= change.first + PATIENCE_SECONDS:

@@ -1,4 +1,4 @@
-"""Tests for engine.taking_in and engine.askable, in a whole engine."""
+"""Tests for engine.question_intake and engine.askable, in a whole engine."""
 
 from __future__ import annotations
 
@@ -78,6 +78,6 @@ def test_for_an_answer_that_goes_on_nothing_is_searched(engine: Engine, monkeypa
         pass
     assert "Without a model" in str(end.error)
     assert searched == []
-    with pytest.raises(BadRequest, match="no words"):
+    with pytest.raises(BadRequest, match="no text yet"):
         engine.submit(Question("q", "Why?", unfinished=Unfinished(" ")))
     assert engine._questions.all() == ()

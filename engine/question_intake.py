@@ -1,6 +1,6 @@
-"""Taking in: a question is checked, made fit to be answered, and handed to whoever answers it; or it is refused.
+"""Taking in: a question is checked, completed from the settings, and handed to the thread that answers it, or refused.
 
-From the moment it is taken it can be cancelled; once it was handed over, whoever has it ends it.
+From the moment it is taken it can be cancelled; once it was handed over, the thread that has it ends it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 _NOTHING_SEARCHED = Evidence((), (), Scope(0, 0, 0))
 
 
-class TakingIn:
+class QuestionIntake:
     """From any thread."""
 
     def __init__(self, questions: OpenQuestions, choice: ModelChoice, parts: Parts, publish: Publish) -> None:
@@ -92,7 +92,7 @@ class TakingIn:
                 self._put_to_model(in_flight)
 
     def _put_to_model(self, in_flight: QuestionInFlight) -> None:
-        """Hands a question to whoever writes, with nothing to go by: it waits for no search, and needs no index."""
+        """Hands a question to the generation thread without evidence: it waits for no search, and needs no index."""
         in_flight.timeline.mark("retrieval_started")
         in_flight.timeline.mark("retrieval_ended")
         self._publish(AnswerStateChanged(in_flight.question.question_id, "queued"))

@@ -1,4 +1,4 @@
-"""Tests for engine.senses, over parts that only answer what they are asked."""
+"""Tests for engine.memory_adapters, over parts that only answer what they are asked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.memory.ledger import Ledger
 from engine.memory.ledger_share import LedgerShare
 from engine.memory.placement import Placement
 from engine.memory.runtime import FREED, LIBRARIES
-from engine.senses import EngineHands, EngineSenses
+from engine.memory_adapters import EngineMemoryActions, EngineMemoryState
 from tests.engine.memory.test_ladder import DEMAND
 
 PLACEMENT = Placement(0, 16, 0, GIB, "All in memory.")
@@ -76,10 +76,10 @@ def pool(**facts: object) -> SimpleNamespace:
     return SimpleNamespace(principal=SimpleNamespace(loader=loader, loaded=loader.loaded_now))
 
 
-def senses(tmp_path: Path, ledger: Ledger, stores: FakeStores, **facts: object) -> tuple[EngineSenses, Asked]:
+def senses(tmp_path: Path, ledger: Ledger, stores: FakeStores, **facts: object) -> tuple[EngineMemoryState, Asked]:
     generation = Asked()
     competitors = Competitors(stores, ledger, Settings, Foreseen(tmp_path / "take.json"), Process())
-    return EngineSenses(tmp_path, pool(**facts), generation, stores, competitors, BacklogWatch()), generation
+    return EngineMemoryState(tmp_path, pool(**facts), generation, stores, competitors, BacklogWatch()), generation
 
 
 def test_without_a_model_the_index_is_all_there_is(tmp_path: Path):
@@ -149,20 +149,20 @@ def test_an_embedder_that_a_card_can_take_is_the_plans_to_place(tmp_path: Path):
 
 def test_the_embedder_is_moved_by_a_thread_of_its_own():
     stores = FakeStores((10,))
-    hands = EngineHands(pool(), Asked(), stores)
+    hands = EngineMemoryActions(pool(), Asked(), stores)
     for to_gpu in (True, False):
         hands.move_embedder(to_gpu)
         hands._moving.join(30)
         assert not hands.is_embedder_moving
     assert stores.moved == ["card", "memory"]
-    EngineHands(pool(), Asked(), FakeStores(None)).move_embedder(True)
+    EngineMemoryActions(pool(), Asked(), FakeStores(None)).move_embedder(True)
 
 
 def test_an_embedder_is_asked_to_leave_the_card_where_it_is_there():
     stores = FakeStores((10,))
-    hands = EngineHands(pool(), Asked(), stores)
+    hands = EngineMemoryActions(pool(), Asked(), stores)
     assert hands.leave_card()
-    assert EngineHands(pool(), Asked(), FakeStores(None)).leave_card()
+    assert EngineMemoryActions(pool(), Asked(), FakeStores(None)).leave_card()
     stores.opened().embedder.place = "card"
     assert not hands.leave_card()
     hands._moving.join(30)
@@ -204,7 +204,7 @@ def test_what_is_set_aside_of_models_that_wait_can_be_given_back_as_well(tmp_pat
 
 def test_hands_reach_the_parts():
     generation, stores, path = Asked(), FakeStores(None), Path("/m.gguf")
-    hands = EngineHands(pool(loaded_now=LOADED), generation, stores)
+    hands = EngineMemoryActions(pool(loaded_now=LOADED), generation, stores)
     hands.apply(PLACEMENT, path)
     hands.keep_in_cells(False)
     hands.set_aside_on_disk(True)
@@ -221,7 +221,7 @@ def test_hands_reach_the_parts():
 
 def test_what_was_planned_for_a_model_stays_its_own_when_another_comes():
     generation = Asked()
-    hands = EngineHands(pool(loaded_now=None), generation, FakeStores(None))
+    hands = EngineMemoryActions(pool(loaded_now=None), generation, FakeStores(None))
     hands.apply(PLACEMENT, Path("/gone.gguf"))
     assert generation.calls == [("apply", PLACEMENT, Path("/gone.gguf"))]
 
@@ -256,6 +256,18 @@ def test_room_is_left_for_libraries_that_are_bound_to_come(tmp_path: Path):
     there = Competitors(FakeStores(()), ledger, Settings, foreseen, Process()).alone()
     assert {span.owner: span.num_bytes for span in before.fixed} == USUAL_BYTES
     assert {span.owner: span.num_bytes for span in there.fixed} == {"runtime": 32 * MIB, "embedder": 32 * MIB}
+
+
+def test_room_is_left_for_a_reranker_that_comes_with_the_next_question(tmp_path: Path):
+    ledger, coming = Ledger(), [90 * MIB]
+    ledger.take("embedder", "weights", "ram", 32 * MIB)
+    for stores in (FakeStores(None), FakeStores(())):
+        foreseen = Foreseen(tmp_path / "take.json")
+        competitors = Competitors(stores, ledger, Settings, foreseen, Process(), reranker_bytes=lambda: coming[0])
+        demand = competitors.beside(competitors.alone(), num_questions=0, has_device=False)
+        assert [span.num_bytes for span in demand.fixed if span.owner == "reranker"] == [96 * MIB]
+    coming[0] = 0
+    assert not [span for span in competitors.alone().fixed if span.owner == "reranker"]
 
 
 def test_spans_are_summed_by_owner():

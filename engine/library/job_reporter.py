@@ -1,4 +1,4 @@
-"""Telling: what is heard of the index worker's jobs; not too often, and nothing that nobody need hear."""
+"""Reporting indexing jobs: progress at a bounded rate, and no reports of looks that changed nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROGRESS_SECONDS = 0.1
 _LIBRARY_SECONDS = 1.0
 
 
-class Teller:
+class JobReporter:
     """Publishes what becomes of jobs. Used on the worker's thread, but for `changed` and `ended`: those from any."""
 
     def __init__(
@@ -27,7 +27,7 @@ class Teller:
     ) -> None:
         """`has_cut_in` says whether the job under way has cut in on another, which is the one that people watch.
 
-        `gives_way` says whether jobs are slow because somebody waits for an answer.
+        `gives_way` says whether jobs are slow because a user waits for an answer.
         """
         self._publish, self._has_cut_in, self._gives_way = publish, has_cut_in, gives_way
         self._progress = Throttle(_PROGRESS_SECONDS, clock)
@@ -84,7 +84,7 @@ class Teller:
 
 
 def as_told(error: Exception) -> RagdollError:
-    """An error as people are told it."""
+    """An error as it is shown to users."""
     if isinstance(error, RagdollError):
         return error
     if is_disk_full(error):

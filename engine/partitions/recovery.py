@@ -1,4 +1,4 @@
-"""Mending: a table of which a power cut took some files goes back to its last whole version.
+"""Recovery: a table that lost files in a power cut goes back to its last complete version.
 
 LanceDB leaves it to the system when files reach the disk, so that a name may be there without the content, or a file
 be missing that a later one names. Versions of the last minutes are kept, and what they lack the catalogue misses, so
@@ -114,7 +114,7 @@ def _go_on_from(table: Table, kept: int, newest: int) -> None:
 
 
 def _is_whole(table: Table, version: int | None = None) -> bool:
-    """Whether all files of rows are there, and those that say which are deleted; indices can be made anew.
+    """Whether all files of rows are there, and those that say which are deleted; indices can be rebuilt.
 
     Counts come from the manifest and hold when the data is gone, so a column is read: 8 bytes of each row. `version`
     is checked out first.

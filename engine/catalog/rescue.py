@@ -1,0 +1,299 @@
+"""Saves what can still be read of a damaged catalogue into a new one, row by row, as the window does with its chats.
+
+The damaged file is kept beside. What is lost of it is found again by a look at the folders, and the vectors of those
+files are in the table still (see `m009_beginning`), so that damage costs reading, and no embedding.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.catalog.migrations import begin_anew, migrate, refuse_unknown
+
+log = logging.getLogger(__name__)
+
+# Of runs and migrations the new file has its own.
+_TABLES = ("collections", "roots", "documents", "arrivals", "passwords", "vector_tables", "mounts", "former_names")
+_LEAST_NUMBER, _HIGHEST_NUMBER = -(2**63), 2**63 - 1
+# Between two pages that cannot be read, where no index tells which rows there are.
+_MOST_PROBES = 4096
+_MENDING = (
+    "DELETE FROM passwords WHERE document_id NOT IN (SELECT document_id FROM documents)",
+    "DELETE FROM former_names WHERE collection_id NOT IN (SELECT collection_id FROM collections)",
+    # It is one number, and what is stored is the least that it was.
+    "INSERT INTO arrivals SELECT coalesce(sum(num_chunks), 0) FROM documents WHERE NOT EXISTS (SELECT 1 FROM arrivals)",
+    # What is lost is found by a look at all of them.
+    "UPDATE roots SET is_surveyed = 0",
+)
+
+_Row = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    """What was saved of a file, and where it is now."""
+
+    num_folders: int
+    num_documents: int
+    kept: Path
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file itself was found to be wrong; all else has a kind of its own."""
+    return type(error) is sqlite3.DatabaseError or "not decode to UTF-8" in str(error)
+
+
+def note_damage(file: Path) -> None:
+    """Has the file rescued when it is opened the next time: damage was met that a look at its pages may not see."""
+    with suppress(OSError):
+        _mark(file).touch()
+
+
+def is_noted(file: Path) -> bool:
+    return _mark(file).exists()
+
+
+def _mark(file: Path) -> Path:
+    return file.with_name(f"{file.name}-damaged")
+
+
+def finish(file: Path) -> None:
+    """Ends a rescue that a kill cut off between its last two steps. Raises OSError."""
+    rescued = _rescued(file)
+    if rescued.exists() and not file.exists():
+        rescued.replace(file)
+
+
+def replace(file: Path) -> Rescued:
+    """Has a new file with all that can be read in the place of a damaged one.
+
+    Raises:
+        CatalogBroken: A newer Ragdoll has written the file. It is left as it is.
+        sqlite3.OperationalError: The new file cannot be written, for want of room, say; likewise.
+        OSError: Likewise.
+    """
+    rescued = _rescued(file)
+    _remove(rescued)
+    try:
+        rescued.touch(mode=0o600)
+        with closing(sqlite3.connect(rescued, isolation_level=None)) as into:
+            # As it is written in one go, and is nothing before its end.
+            into.execute("PRAGMA journal_mode = DELETE")
+            into.execute("PRAGMA foreign_keys = OFF")
+            migrate(into, file)
+            num_folders, num_documents = _rescue(file, into)
+    except BaseException:
+        _remove(rescued)
+        raise
+    kept = _set_aside(file)
+    rescued.replace(file)
+    _mark(file).unlink(missing_ok=True)
+    return Rescued(num_folders, num_documents, kept)
+
+
+def _rescued(file: Path) -> Path:
+    return file.with_name(f"{file.stem}.rescued{file.suffix}")
+
+
+def _set_aside(file: Path) -> Path:
+    """Moves the database and what SQLite keeps beside it out of the way, itself last; returns where it is now."""
+    stamp, number = time.strftime("%Y%m%d-%H%M%S"), 1
+    kept = file.with_name(f"{file.stem}.set-aside-{stamp}{file.suffix}")
+    while kept.exists():
+        number += 1
+        kept = file.with_name(f"{file.stem}.set-aside-{stamp}-{number}{file.suffix}")
+    for suffix in ("-wal", "-shm", ""):
+        part = file.with_name(file.name + suffix)
+        if part.exists():
+            part.rename(kept.with_name(kept.name + suffix))
+    return kept
+
+
+def _remove(file: Path) -> None:
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        file.with_name(file.name + suffix).unlink(missing_ok=True)
+
+
+def _rescue(damaged: Path, into: sqlite3.Connection) -> tuple[int, int]:
+    wal = damaged.with_name(f"{damaged.name}-wal")
+    # Where there is nothing to put together, nothing need lie beside it either.
+    mode = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
+    with closing(sqlite3.connect(f"{damaged.absolute().as_uri()}?{mode}", uri=True)) as source:
+        source.text_factory = _decoded
+        _refuse_newer(source, damaged)
+        into.execute("BEGIN IMMEDIATE")
+        into.execute("DELETE FROM arrivals")
+        for table in _TABLES:
+            _copy(source, into, table)
+        _copy_exclusions(source, into)
+        _put_roots_back(source, into)
+    for mending in _MENDING:
+        into.execute(mending)
+    begin_anew(into)
+    num_folders, num_documents = into.execute(
+        "SELECT (SELECT count(*) FROM roots), (SELECT count(*) FROM documents)"
+    ).fetchone()
+    into.execute("COMMIT")
+    return int(num_folders), int(num_documents)
+
+
+def _decoded(text: bytes) -> str:
+    # One character that is damaged does not cost the row.
+    return text.decode(errors="replace")
+
+
+def _refuse_newer(source: sqlite3.Connection, damaged: Path) -> None:
+    """Raises CatalogBroken where steps are known to have been taken that this Ragdoll does not know."""
+    with suppress(sqlite3.DatabaseError):
+        refuse_unknown({name for (name,) in source.execute("SELECT name FROM migrations")}, damaged)
+
+
+def _copy(source: sqlite3.Connection, into: sqlite3.Connection, table: str) -> None:
+    try:
+        columns = sorted(_columns(source, table) & _columns(into, table))
+    except sqlite3.DatabaseError:
+        # Nothing at all can be read.
+        return
+    if columns:
+        for _, *values in _rows(source, table, ", ".join(columns)):
+            _put(into, table, columns, values)
+
+
+def _copy_exclusions(source: sqlite3.Connection, into: sqlite3.Connection) -> None:
+    """These have no numbers: from both ends."""
+    try:
+        columns = sorted(_columns(source, "exclusions") & _columns(into, "exclusions"))
+    except sqlite3.DatabaseError:
+        return
+    select = f"SELECT {', '.join(columns)} FROM exclusions"
+    for order in ("ASC", "DESC") if "path" in columns else ():
+        for values in _until_damage(source, f"{select} ORDER BY path {order}")[0]:
+            _put(into, "exclusions", columns, values)
+            # By its path alone, where damage has made nothing of the rest.
+            _put(into, "exclusions", ["path"], [values[columns.index("path")]])
+
+
+def _put_roots_back(source: sqlite3.Connection, into: sqlite3.Connection) -> None:
+    """Of folders and collections that cannot be read, what the indices of their names have: what a library begins with.
+
+    They are few, and so lie on one page each.
+    """
+    for row_id, collection_id, path in _until_damage(
+        source, "SELECT rowid, collection_id, path FROM roots INDEXED BY sqlite_autoindex_roots_1"
+    )[0]:
+        if not isinstance(path, bytes):
+            continue
+        # As `catalog.span` has it; whether it is a folder, what lies below it tells where it is out of reach.
+        first, last = path.rstrip(b"/") + b"/", path.rstrip(b"/") + b"0"
+        below = into.execute("SELECT 1 FROM documents WHERE path >= ? AND path < ? LIMIT 1", (first, last)).fetchone()
+        is_folder = below is not None or os.path.isdir(path)
+        bounds = (first, last) if is_folder else (path, path + b"\0")
+        try:
+            device = os.stat(path).st_dev
+        except (OSError, ValueError):
+            device = 0
+        columns = ["root_id", "collection_id", "path", "first", "last", "is_folder", "device"]
+        _put(into, "roots", columns, (row_id, collection_id, path, *bounds, is_folder, device))
+    keys = "SELECT rowid, name_key FROM collections INDEXED BY sqlite_autoindex_collections_1"
+    names = {row[0]: row[1] for row in _until_damage(source, keys)[0]}
+    lacking = into.execute(
+        "SELECT DISTINCT collection_id FROM roots WHERE collection_id NOT IN (SELECT collection_id FROM collections)"
+    ).fetchall()
+    for (collection_id,) in lacking:
+        name = names.get(collection_id) or f"Recovered {collection_id}"
+        key = str(name).casefold()
+        _put(into, "collections", ["collection_id", "name", "name_key"], (collection_id, name, key))
+
+
+def _put(into: sqlite3.Connection, table: str, columns: list[str], values: list[object] | _Row) -> None:
+    """IGNORE, and what is no value of its column: what damage has made of a row is no row."""
+    marks = ", ".join("?" * len(columns))
+    with suppress(sqlite3.IntegrityError):
+        into.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({marks})", values)
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+
+
+def _rows(source: sqlite3.Connection, table: str, columns: str) -> Iterator[_Row]:
+    """All rows that can be read, each after its number: from both ends up to the damage, and what lies within that."""
+    select = f"SELECT rowid, {columns} FROM {table}"
+    between = f"{select} WHERE rowid > ? AND rowid < ? ORDER BY rowid"
+    ends = (_LEAST_NUMBER, _HIGHEST_NUMBER)
+    upwards, is_damaged = _until_damage(source, between, ends)
+    yield from upwards
+    if not is_damaged:
+        return
+    low, high = _number(upwards, ends[0]), ends[1]
+    downwards, _ = _until_damage(source, f"{between} DESC", (low, high))
+    yield from downwards
+    high = _number(downwards, high)
+    numbers = _numbers_in_indices(source, table)
+    if numbers is not None:
+        for number in sorted(number for number in numbers if low < number < high):
+            yield from _until_damage(source, f"{select} WHERE rowid = ?", (number,))[0]
+    else:
+        yield from _probed(source, between, low, high)
+
+
+def _probed(source: sqlite3.Connection, between: str, low: int, high: int) -> Iterator[_Row]:
+    """Halved again and again, the wide gaps first: ids are times, so that there are far more numbers than rows."""
+    gaps, probes = deque([(low, high)]), 0
+    while gaps and probes < _MOST_PROBES:
+        low, high = gaps.popleft()
+        if high - low < 2:
+            continue
+        middle = (low + high) // 2
+        for first, last in ((low, middle + 1), (middle, high)):
+            probes += 1
+            upwards, is_damaged = _until_damage(source, between, (first, last))
+            yield from upwards
+            if is_damaged:
+                first = _number(upwards, first)
+                downwards, _ = _until_damage(source, f"{between} DESC", (first, last))
+                yield from downwards
+                last = _number(downwards, last)
+                # One number that cannot be read is no gap.
+                if last - first > 2:
+                    gaps.append((first, last))
+
+
+def _number(rows: list[_Row], otherwise: int) -> int:
+    """Of the last of these rows."""
+    number = rows[-1][0] if rows else otherwise
+    return number if isinstance(number, int) else otherwise
+
+
+def _numbers_in_indices(source: sqlite3.Connection, table: str) -> set[int] | None:
+    """The numbers of all rows, by an index that can be read to its end; None where there is none."""
+    try:
+        indices = source.execute("SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ?", (table,))
+        names = [name for (name,) in indices]
+    except sqlite3.DatabaseError:
+        return None
+    for name in names:
+        # An index of some rows only is none to go by, which SQLite says itself.
+        found, is_damaged = _until_damage(source, f'SELECT rowid FROM {table} INDEXED BY "{name}"')
+        if found and not is_damaged:
+            return {number for (number,) in found if isinstance(number, int)}
+    return None
+
+
+def _until_damage(source: sqlite3.Connection, select: str, parameters: tuple[int, ...] = ()) -> tuple[list[_Row], bool]:
+    """The rows up to the first that cannot be read, and whether there is such a one."""
+    rows: list[_Row] = []
+    try:
+        for row in source.execute(select, parameters):
+            rows.append(row)
+    except sqlite3.DatabaseError:
+        return rows, True
+    return rows, False
