@@ -182,7 +182,7 @@ def library() -> tuple[Row, ...]:
         Row(
             "library.ocr_languages", _tr("Languages of scanned pages"),
             _tr("Tesseract's names for them, for example eng, deu, chi_sim. Each must be installed with Tesseract."),
-            lambda: Words(_tr("same as the system")),
+            lambda: Words(_tr("system default")),
         ),
         Row(
             "library.max_file_bytes", _tr("Largest file"),

@@ -29,8 +29,8 @@ class RerankerDialog(HubFolderDialog):
 
     def _words(self) -> Words:
         return Words(
-            title=self.tr("Second reading"),
-            heading=self.tr("A second reading of the best passages"),
+            title=self.tr("Reranker"),
+            heading=self.tr("Read the best passages a second time"),
             consequence=self._consequence(),
             others=self.tr(
                 "Any other cross-encoder for sentence-transformers: OWNER/NAME or its link on the hub, or a folder "

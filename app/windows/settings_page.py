@@ -210,7 +210,7 @@ class SettingsPage(Page):
         )
         self.reranker_told = bits.label("", "small", wraps=True)
         self.reranker_told.hide()
-        name = self.tr("Second reading of the best passages")
+        name = self.tr("Reranker")
         more = self.reranker_name, self._chosen_reranker.coming, self.reranker_told
         self._lines[_RERANKER] = self._line(section, name, words, self.reranker, *more)
 

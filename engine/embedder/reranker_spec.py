@@ -30,8 +30,8 @@ _FLOAT32_BYTES = 4
 _MOST_NUMBERS_PER_BYTE = 2
 # A longer head is none: of a thousand tensors it is a tenth of that.
 _MOST_HEAD_BYTES = 2**27
-_GET_IT = "Get it in the settings, under “Second reading”, or name a folder that holds it; or read with none."
-_CHOOSE_ANOTHER = "Choose another one in the settings, under “Second reading”, or none."
+_GET_IT = "Download it in the settings, under “Reranker”, choose a folder that holds it, or use none."
+_CHOOSE_ANOTHER = "Choose another one in the settings, under “Reranker”, or none."
 
 
 @dataclass(frozen=True, slots=True)

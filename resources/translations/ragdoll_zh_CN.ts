@@ -32,7 +32,7 @@
         <translation>返回</translation>
     </message>
     <message>
-        <source>Back to what was found for “%1”</source>
+        <source>Back to the results for “%1”</source>
         <translation>返回“%1”的搜索结果</translation>
     </message>
     <message>
@@ -40,16 +40,16 @@
         <translation>取消</translation>
     </message>
     <message>
-        <source>Cancel looking for the model</source>
+        <source>Cancel the search for the model</source>
         <translation>取消查找模型</translation>
     </message>
     <message>
-        <source>Get</source>
-        <translation>获取</translation>
+        <source>Download</source>
+        <translation>下载</translation>
     </message>
     <message>
-        <source>Get or search for this model</source>
-        <translation>获取或搜索此模型</translation>
+        <source>Download or search for this model</source>
+        <translation>下载或搜索此模型</translation>
     </message>
     <message>
         <source>Hide</source>
@@ -60,7 +60,7 @@
         <translation>隐藏 %1 中的模型</translation>
     </message>
     <message>
-        <source>Hide what was found</source>
+        <source>Hide the results</source>
         <translation>隐藏搜索结果</translation>
     </message>
     <message>
@@ -69,7 +69,7 @@
     </message>
     <message>
         <source>The link of its page or of its GGUF file on the Hugging Face hub, or its name there: OWNER/NAME. Other words are searched for there when you press Enter.</source>
-        <translation>它在 Hugging Face 上的页面链接或 GGUF 文件链接，或它在那里的名称：OWNER/NAME。其他词会在您按回车时到那里搜索。</translation>
+        <translation>它在 Hugging Face Hub 上的页面链接或 GGUF 文件链接，或它在那里的名称：OWNER/NAME。其他词会在你按 Enter 时到那里搜索。</translation>
     </message>
 </context>
 <context>
@@ -97,7 +97,7 @@
         <translation>查看</translation>
     </message>
     <message>
-        <source>“%1” is being asked meanwhile, %2 %</source>
+        <source>“%1” is still being asked, %2 %</source>
         <translation>“%1”仍在提问中，已完成 %2 %</translation>
     </message>
 </context>
@@ -108,11 +108,11 @@
         <translation>已附加：%1</translation>
     </message>
     <message>
-        <source>Make room on the disk that holds %1, then paste it again.</source>
-        <translation>请在 %1 所在的磁盘上腾出空间，然后重新粘贴。</translation>
+        <source>Free some space on the disk that holds %1, then paste it again.</source>
+        <translation>请在 %1 所在的磁盘上腾出一些空间，然后重新粘贴。</translation>
     </message>
     <message>
-        <source>What was pasted could not be kept as a file: %1.</source>
+        <source>The pasted content could not be saved as a file: %1.</source>
         <translation>粘贴的内容无法保存为文件：%1。</translation>
     </message>
 </context>
@@ -139,60 +139,60 @@
         <translation>占用上限：%1，自动</translation>
     </message>
     <message>
-        <source>More is held than the budget allows.</source>
+        <source>More is in use than the budget allows.</source>
         <translation>占用已超出上限。</translation>
     </message>
     <message>
-        <source>The system says that memory is short.</source>
+        <source>The system reports that memory is low.</source>
         <translation>系统报告内存不足。</translation>
     </message>
 </context>
 <context>
     <name>BudgetsCard</name>
     <message>
+        <source>An 8-bit KV cache, or a smaller context. You are notified.</source>
+        <translation>改用 8 位 KV 缓存，或缩短上下文。届时会通知你。</translation>
+    </message>
+    <message>
         <source>Budgets</source>
         <translation>占用上限</translation>
     </message>
     <message>
-        <source>Give up precision or context where nothing else helps</source>
-        <translation>别无他法时，允许降低精度或缩短上下文</translation>
+        <source>Reduce precision or context when nothing else helps</source>
+        <translation>别无他法时，降低精度或缩短上下文</translation>
     </message>
     <message>
-        <source>Keys and values as 8-bit numbers, or a smaller context; it is told.</source>
-        <translation>键和值改用 8 位数存储，或缩短上下文；发生时会告知。</translation>
-    </message>
-    <message>
-        <source>The most that Ragdoll may hold. Automatic leaves to other programs what they need.</source>
+        <source>The most that Ragdoll may use. Automatic leaves other programs what they need.</source>
         <translation>Ragdoll 最多可占用的容量。设为自动时，会给其他程序留出所需部分。</translation>
     </message>
 </context>
 <context>
     <name>CatalogueList</name>
     <message>
-        <source>Comes from the Hugging Face hub when you press Get, and stays on this computer. Sizes and speeds are estimates for this machine.</source>
-        <translation>点按“获取”后从 Hugging Face Hub 下载，并保存在这台电脑上。大小和速度均为针对本机的估计值。</translation>
+        <source>Comes from the Hugging Face hub when you press Download, and stays on this computer. Sizes and speeds are estimates for this machine.</source>
+        <translation>点按“下载”后从 Hugging Face Hub 下载，并保存在这台电脑上。大小和速度均为针对本机的估计值。</translation>
     </message>
     <message>
-        <source>Get a model</source>
-        <translation>获取模型</translation>
+        <source>Download a model</source>
+        <translation>下载模型</translation>
     </message>
 </context>
 <context>
     <name>CatalogueModel</name>
     <message>
-        <source>%1 is here, and on the list of models.</source>
+        <source>%1 is downloaded and on the list of models.</source>
         <translation>%1 已下载，并已列入模型列表。</translation>
     </message>
 </context>
 <context>
     <name>CatalogueRow</name>
     <message>
-        <source>Get</source>
-        <translation>获取</translation>
+        <source>Download</source>
+        <translation>下载</translation>
     </message>
     <message>
-        <source>Get %1</source>
-        <translation>获取 %1</translation>
+        <source>Download %1</source>
+        <translation>下载 %1</translation>
     </message>
     <message>
         <source>On your list</source>
@@ -205,6 +205,17 @@
     <message>
         <source>context of %1 tokens</source>
         <translation>上下文 %1 词元</translation>
+    </message>
+</context>
+<context>
+    <name>ChatActions</name>
+    <message>
+        <source>Choose another folder.</source>
+        <translation>请选择其他文件夹。</translation>
+    </message>
+    <message>
+        <source>The chat could not be written: %1.</source>
+        <translation>无法写出对话：%1。</translation>
     </message>
 </context>
 <context>
@@ -327,10 +338,6 @@
         <translation>删除合集…</translation>
     </message>
     <message>
-        <source>List its files</source>
-        <translation>列出其中的文件</translation>
-    </message>
-    <message>
         <source>More for %1</source>
         <translation>%1 的更多操作</translation>
     </message>
@@ -338,9 +345,17 @@
         <source>Rename…</source>
         <translation>重命名…</translation>
     </message>
+    <message>
+        <source>Show its files</source>
+        <translation>显示其中的文件</translation>
+    </message>
 </context>
 <context>
     <name>CollectionDialog</name>
+    <message>
+        <source>A set of folders and files that you can ask separately.</source>
+        <translation>可以单独提问的一组文件夹和文件。</translation>
+    </message>
     <message>
         <source>Cancel</source>
         <translation>取消</translation>
@@ -358,10 +373,6 @@
         <translation>合同</translation>
     </message>
     <message>
-        <source>Folders and files that are asked together, and apart from the rest.</source>
-        <translation>一起提问、并与其他内容分开的文件夹和文件。</translation>
-    </message>
-    <message>
         <source>Name of the collection</source>
         <translation>合集名称</translation>
     </message>
@@ -373,7 +384,11 @@
 <context>
     <name>CollectionNameDialog</name>
     <message>
-        <source>Chats that ask this collection go on asking it. Its files and folders keep their names.</source>
+        <source>A collection with this name already exists.</source>
+        <translation>已有同名的合集。</translation>
+    </message>
+    <message>
+        <source>Chats that ask this collection keep asking it. Its files and folders keep their names.</source>
         <translation>向此合集提问的对话会继续向它提问。其中的文件和文件夹名称不变。</translation>
     </message>
     <message>
@@ -388,16 +403,20 @@
         <source>Rename “%1”</source>
         <translation>重命名“%1”</translation>
     </message>
-    <message>
-        <source>There is a collection of that name already.</source>
-        <translation>已有同名的合集。</translation>
-    </message>
 </context>
 <context>
     <name>CollectionPicker</name>
     <message>
         <source>%1 (removed)</source>
         <translation>%1（已移除）</translation>
+    </message>
+    <message>
+        <source>%1 + %2</source>
+        <translation>%1 + %2</translation>
+    </message>
+    <message>
+        <source>%1 + %2 more</source>
+        <translation>%1 + 另外 %2 个</translation>
     </message>
     <message>
         <source>All collections</source>
@@ -416,12 +435,28 @@
         <translation>列出其文件的合集：%1</translation>
     </message>
     <message>
+        <source>Collections to ask</source>
+        <translation>提问的合集</translation>
+    </message>
+    <message>
+        <source>Collections to ask: %1</source>
+        <translation>提问的合集：%1</translation>
+    </message>
+    <message>
         <source>New collection…</source>
         <translation>新建合集…</translation>
     </message>
     <message>
         <source>No files · the model alone</source>
         <translation>不用文件 · 仅模型</translation>
+    </message>
+    <message>
+        <source>Several collections</source>
+        <translation>多个合集</translation>
+    </message>
+    <message>
+        <source>Several collections: %1</source>
+        <translation>多个合集：%1</translation>
     </message>
     <message>
         <source>Which files answers come from</source>
@@ -491,16 +526,16 @@
 <context>
     <name>DecisionCard</name>
     <message>
-        <source>Keep what was indexed</source>
-        <translation>保留已索引的内容</translation>
+        <source>Keep them in the index</source>
+        <translation>保留在索引中</translation>
     </message>
     <message>
         <source>Remove them…</source>
         <translation>移除它们…</translation>
     </message>
     <message>
-        <source>They may have been deleted, or moved where Ragdoll does not look. They answer until you decide.</source>
-        <translation>它们可能已被删除，或移到了 Ragdoll 不会查看的位置。在你决定之前，它们仍可用于回答。</translation>
+        <source>They may have been deleted, or moved to a folder that is not in the library. They can be searched until you decide.</source>
+        <translation>它们可能已被删除，或移到了资料库之外的文件夹。在你决定之前，它们仍可搜索。</translation>
     </message>
 </context>
 <context>
@@ -510,8 +545,8 @@
         <translation>决策记录</translation>
     </message>
     <message>
-        <source>Nothing has had to be decided yet.</source>
-        <translation>还没有需要决定的事项。</translation>
+        <source>No decisions yet.</source>
+        <translation>尚无决策记录。</translation>
     </message>
 </context>
 <context>
@@ -521,12 +556,12 @@
         <translation>所有文件</translation>
     </message>
     <message>
-        <source>Every file could be indexed.</source>
-        <translation>所有文件都已顺利索引。</translation>
+        <source>Every file can be reached.</source>
+        <translation>所有文件都可访问。</translation>
     </message>
     <message>
-        <source>Every file is within reach.</source>
-        <translation>所有文件都可访问。</translation>
+        <source>Every file could be indexed.</source>
+        <translation>所有文件都已顺利索引。</translation>
     </message>
     <message>
         <source>Find by name</source>
@@ -611,7 +646,7 @@
 <context>
     <name>DownloadRow</name>
     <message>
-        <source>%1 is here</source>
+        <source>%1 downloaded</source>
         <translation>已下载 %1</translation>
     </message>
     <message>
@@ -631,43 +666,43 @@
         <translation>取消</translation>
     </message>
     <message>
-        <source>Cancel getting %1</source>
-        <translation>取消获取 %1</translation>
+        <source>Cancel the download of %1</source>
+        <translation>取消下载 %1</translation>
     </message>
     <message>
-        <source>Checking what is here: %1</source>
-        <translation>正在检查已下载的部分：%1</translation>
+        <source>Checking the files: %1</source>
+        <translation>正在检查文件：%1</translation>
     </message>
     <message>
-        <source>Getting %1</source>
-        <translation>正在获取 %1</translation>
+        <source>Deletes the partial download and frees the space</source>
+        <translation>删除已下载的部分并释放空间</translation>
+    </message>
+    <message>
+        <source>Downloading %1</source>
+        <translation>正在下载 %1</translation>
     </message>
     <message>
         <source>Remove</source>
         <translation>移除</translation>
     </message>
     <message>
-        <source>Remove what is here of %1</source>
+        <source>Remove the partial download of %1</source>
         <translation>删除 %1 已下载的部分</translation>
-    </message>
-    <message>
-        <source>Removes what was fetched, and frees the space</source>
-        <translation>删除已下载的部分并释放空间</translation>
     </message>
     <message>
         <source>Resume</source>
         <translation>继续</translation>
     </message>
     <message>
-        <source>Resume getting %1</source>
-        <translation>继续获取 %1</translation>
+        <source>Resume the download of %1</source>
+        <translation>继续下载 %1</translation>
     </message>
     <message>
-        <source>Tries again at %1</source>
+        <source>Retrying at %1</source>
         <translation>将于 %1 重试</translation>
     </message>
     <message>
-        <source>Trying again…</source>
+        <source>Retrying…</source>
         <translation>正在重试…</translation>
     </message>
     <message>
@@ -702,12 +737,12 @@
         <translation>松开即可打开此模型</translation>
     </message>
     <message>
-        <source>Its next questions are answered from what is attached to it. It is added to %1 as well.</source>
-        <translation>此对话接下来的问题将依据所附文件回答。这些文件也会添加到 %1。</translation>
-    </message>
-    <message>
         <source>Shown while files are dragged over the window</source>
         <translation>将文件拖到窗口上时显示</translation>
+    </message>
+    <message>
+        <source>The next questions of this chat are answered from the attached files. They are also added to %1.</source>
+        <translation>此对话接下来的问题将依据所附文件回答。这些文件也会添加到 %1。</translation>
     </message>
 </context>
 <context>
@@ -744,44 +779,20 @@
 <context>
     <name>EmbedderDialog</name>
     <message>
-        <source>%1 come free. To use it again, you have to get it again.</source>
-        <translation>将释放 %1。若要再次使用，需重新获取。</translation>
-    </message>
-    <message>
-        <source>All files are embedded again, in the background: that takes about as long as indexing them did, and longer with a larger model. The present model answers until all have moved, and you can go back. Other languages than English are found by meaning only with a multilingual model.</source>
-        <translation>所有文件会在后台重新嵌入：所需时间与当初建立索引相近，模型越大耗时越长。在全部转完之前由当前模型作答，您也可以随时换回。英语以外的语言只有使用多语言模型才能按含义查找。</translation>
+        <source>All files are re-indexed in the background. That takes about as long as indexing them did, and longer with a larger model. The current model is used until then, and you can go back. Languages other than English are found by meaning only with a multilingual model.</source>
+        <translation>所有文件会在后台重新索引：所需时间与当初建立索引相近，模型越大耗时越长。在此之前仍使用当前模型，你也可以随时换回。英语以外的语言只有使用多语言模型才能按含义查找。</translation>
     </message>
     <message>
         <source>Another embedding model</source>
         <translation>其他嵌入模型</translation>
     </message>
     <message>
-        <source>Any other that is made for sentence-transformers: OWNER/NAME or the link of one on the hub; or a folder that holds one, or the name of one on this computer.</source>
-        <translation>也可以是任何适用于 sentence-transformers 的模型：OWNER/NAME 或其在 Hub 上的链接；或者包含模型的文件夹，或本机上已有模型的名称。</translation>
-    </message>
-    <message>
-        <source>Close</source>
-        <translation>关闭</translation>
-    </message>
-    <message>
-        <source>Delete</source>
-        <translation>删除</translation>
-    </message>
-    <message>
-        <source>Delete the files of %1?</source>
-        <translation>删除 %1 的文件？</translation>
+        <source>Any other model for sentence-transformers: OWNER/NAME or its link on the hub, a folder that contains it, or the name of one on this computer.</source>
+        <translation>也可以是任何适用于 sentence-transformers 的模型：OWNER/NAME 或其在 Hub 上的链接、包含模型的文件夹，或本机上已有模型的名称。</translation>
     </message>
     <message>
         <source>Embedding model</source>
         <translation>嵌入模型</translation>
-    </message>
-    <message>
-        <source>Folder…</source>
-        <translation>文件夹…</translation>
-    </message>
-    <message>
-        <source>Get and use</source>
-        <translation>获取并使用</translation>
     </message>
     <message>
         <source>Name, link or folder of the embedding model</source>
@@ -792,39 +803,35 @@
         <translation>使用内置模型</translation>
     </message>
     <message>
-        <source>Use this model</source>
-        <translation>使用此模型</translation>
-    </message>
-    <message>
-        <source>the one that comes with Ragdoll</source>
-        <translation>Ragdoll 自带的模型</translation>
+        <source>the built-in one</source>
+        <translation>内置模型</translation>
     </message>
 </context>
 <context>
     <name>EmbedderLine</name>
     <message>
-        <source>%1 answers until all have moved.</source>
-        <translation>全部迁移完成之前，由 %1 负责搜索。</translation>
+        <source>%1 is used until all files are re-indexed.</source>
+        <translation>在所有文件重新索引完之前，使用 %1。</translation>
     </message>
     <message>
         <source>%1 of %2 files</source>
         <translation>%1 / %2 个文件</translation>
     </message>
     <message>
-        <source>Moving to another embedding model</source>
-        <translation>正在迁移到另一个嵌入模型</translation>
-    </message>
-    <message>
-        <source>Moving to the embedding model %1</source>
-        <translation>正在迁移到嵌入模型 %1</translation>
-    </message>
-    <message>
         <source>Searched by meaning with %1</source>
         <translation>使用 %1 按含义搜索</translation>
     </message>
     <message>
-        <source>The present one</source>
-        <translation>现有模型</translation>
+        <source>Switching to another embedding model</source>
+        <translation>正在切换到另一个嵌入模型</translation>
+    </message>
+    <message>
+        <source>Switching to the embedding model %1</source>
+        <translation>正在切换到嵌入模型 %1</translation>
+    </message>
+    <message>
+        <source>The current one</source>
+        <translation>当前模型</translation>
     </message>
 </context>
 <context>
@@ -834,48 +841,8 @@
         <translation>%1 维</translation>
     </message>
     <message>
-        <source>Delete %1</source>
-        <translation>删除 %1</translation>
-    </message>
-    <message>
-        <source>Deletes its files, and frees %1</source>
-        <translation>删除其文件，释放 %1</translation>
-    </message>
-    <message>
-        <source>Delete…</source>
-        <translation>删除…</translation>
-    </message>
-    <message>
         <source>English</source>
         <translation>英语</translation>
-    </message>
-    <message>
-        <source>Get %1 and use it</source>
-        <translation>获取并使用 %1</translation>
-    </message>
-    <message>
-        <source>Get and use</source>
-        <translation>获取并使用</translation>
-    </message>
-    <message>
-        <source>Here</source>
-        <translation>已在本机</translation>
-    </message>
-    <message>
-        <source>In use</source>
-        <translation>使用中</translation>
-    </message>
-    <message>
-        <source>Use</source>
-        <translation>使用</translation>
-    </message>
-    <message>
-        <source>Use %1</source>
-        <translation>使用 %1</translation>
-    </message>
-    <message>
-        <source>about %1</source>
-        <translation>约 %1</translation>
     </message>
     <message>
         <source>many languages</source>
@@ -885,8 +852,8 @@
 <context>
     <name>EmbeddersModel</name>
     <message>
-        <source>%1 is here. Your files are moved to it in the background.</source>
-        <translation>%1 已就绪。文件正在后台转到该模型。</translation>
+        <source>%1 is downloaded. Your files are being re-indexed in the background.</source>
+        <translation>%1 已下载。你的文件正在后台重新索引。</translation>
     </message>
 </context>
 <context>
@@ -896,12 +863,12 @@
         <translation>Ragdoll 正在关闭。</translation>
     </message>
     <message>
-        <source>The engine is being started again.</source>
-        <translation>正在重新启动引擎。</translation>
-    </message>
-    <message>
         <source>The engine is not running.</source>
         <translation>引擎未运行。</translation>
+    </message>
+    <message>
+        <source>The engine is restarting.</source>
+        <translation>正在重新启动引擎。</translation>
     </message>
 </context>
 <context>
@@ -1043,19 +1010,19 @@
         <translation>运行数据</translation>
     </message>
     <message>
-        <source>Nothing is running.</source>
-        <translation>目前没有任务在运行。</translation>
+        <source>Last minutes: between %1 and %2</source>
+        <translation>最近几分钟：%1 至 %2</translation>
     </message>
     <message>
-        <source>Of the last minutes: %1 at the least, %2 at the most</source>
-        <translation>最近几分钟：最低 %1，最高 %2</translation>
+        <source>Nothing is running.</source>
+        <translation>目前没有任务在运行。</translation>
     </message>
 </context>
 <context>
     <name>FilterBar</name>
     <message>
-        <source>Do not confine to: %1</source>
-        <translation>取消限定：%1</translation>
+        <source>Remove the filter: %1</source>
+        <translation>移除筛选条件：%1</translation>
     </message>
     <message>
         <source>Search in</source>
@@ -1101,8 +1068,8 @@
         <translation>文件类型</translation>
     </message>
     <message>
-        <source>Once it is added, it is read before all else, and can be searched.</source>
-        <translation>添加后会优先阅读，随后即可搜索。</translation>
+        <source>Once added, it is indexed first and can be searched.</source>
+        <translation>添加后会优先索引，随后即可搜索。</translation>
     </message>
     <message>
         <source>Search everything</source>
@@ -1140,14 +1107,6 @@
         <translation>在此对话中查找</translation>
     </message>
     <message>
-        <source>Looking…</source>
-        <translation>正在查找…</translation>
-    </message>
-    <message>
-        <source>Match before (Shift+F3)</source>
-        <translation>上一处匹配（Shift+F3）</translation>
-    </message>
-    <message>
         <source>Next match (F3)</source>
         <translation>下一处匹配（F3）</translation>
     </message>
@@ -1155,15 +1114,23 @@
         <source>Not found</source>
         <translation>未找到</translation>
     </message>
+    <message>
+        <source>Previous match (Shift+F3)</source>
+        <translation>上一处匹配（Shift+F3）</translation>
+    </message>
+    <message>
+        <source>Searching…</source>
+        <translation>正在搜索…</translation>
+    </message>
 </context>
 <context>
     <name>FirstRun</name>
     <message>
-        <source>%1 can be asked already</source>
-        <translation>现在就可以向 %1 提问</translation>
+        <source>%1 is ready</source>
+        <translation>%1 已就绪</translation>
     </message>
     <message>
-        <source>A language model, if you like</source>
+        <source>A language model (optional)</source>
         <translation>语言模型（可选）</translation>
     </message>
     <message>
@@ -1203,16 +1170,16 @@
         <translation>Ragdoll 在这台电脑上阅读你的文档，并引用找到的内容。</translation>
     </message>
     <message>
+        <source>Type your question below. Without files, it answers from general knowledge.</source>
+        <translation>在下方输入你的问题。没有文件时，它凭自身知识回答。</translation>
+    </message>
+    <message>
         <source>Welcome</source>
         <translation>欢迎</translation>
     </message>
     <message>
         <source>Without one, answers are quotes from your files.</source>
         <translation>没有模型时，回答就是文件中的引文。</translation>
-    </message>
-    <message>
-        <source>Write below. Until there are files, it answers from what it knows.</source>
-        <translation>在下方输入即可。在添加文件之前，它凭自身知识回答。</translation>
     </message>
 </context>
 <context>
@@ -1234,6 +1201,10 @@
         <translation>重新索引</translation>
     </message>
     <message>
+        <source>Its indexed files can still be searched.</source>
+        <translation>其中已索引的文件仍可搜索。</translation>
+    </message>
+    <message>
         <source>More for %1</source>
         <translation>%1 的更多操作</translation>
     </message>
@@ -1242,11 +1213,7 @@
         <translation>从资料库中移除…</translation>
     </message>
     <message>
-        <source>What was indexed of it still answers.</source>
-        <translation>其中已索引的内容仍可用于回答。</translation>
-    </message>
-    <message>
-        <source>checked from time to time</source>
+        <source>checked periodically</source>
         <translation>定期检查</translation>
     </message>
     <message>
@@ -1259,7 +1226,54 @@
     </message>
 </context>
 <context>
+    <name>FolderRow</name>
+    <message>
+        <source>Delete %1</source>
+        <translation>删除 %1</translation>
+    </message>
+    <message>
+        <source>Deletes its files and frees %1</source>
+        <translation>删除其文件，释放 %1</translation>
+    </message>
+    <message>
+        <source>Delete…</source>
+        <translation>删除…</translation>
+    </message>
+    <message>
+        <source>Download %1 and use it</source>
+        <translation>下载 %1 并使用</translation>
+    </message>
+    <message>
+        <source>Download and use</source>
+        <translation>下载并使用</translation>
+    </message>
+    <message>
+        <source>Here</source>
+        <translation>已在本机</translation>
+    </message>
+    <message>
+        <source>In use</source>
+        <translation>使用中</translation>
+    </message>
+    <message>
+        <source>Use</source>
+        <translation>使用</translation>
+    </message>
+    <message>
+        <source>Use %1</source>
+        <translation>使用 %1</translation>
+    </message>
+    <message>
+        <source>about %1</source>
+        <translation>约 %1</translation>
+    </message>
+</context>
+<context>
     <name>FoundModelsDialog</name>
+    <message>
+        <source>Add all to the list</source>
+        <translation>全部加入列表</translation>
+    </message>
     <message>
         <source>Close</source>
         <translation>关闭</translation>
@@ -1269,23 +1283,19 @@
         <translation>模型文件夹</translation>
     </message>
     <message>
-        <source>Looking where LM Studio, GPT4All, Jan, Ollama and others keep their models…</source>
-        <translation>正在 LM Studio、GPT4All、Jan、Ollama 等存放模型的位置查找…</translation>
-    </message>
-    <message>
         <source>Models on this computer</source>
         <translation>此电脑上的模型</translation>
     </message>
     <message>
-        <source>No other model was found where LM Studio, GPT4All, Jan, Ollama and others keep theirs.</source>
-        <translation>在 LM Studio、GPT4All、Jan、Ollama 等存放模型的位置没有找到其他模型。</translation>
+        <source>No other model was found in the folders of LM Studio, GPT4All, Jan, Ollama and others.</source>
+        <translation>在 LM Studio、GPT4All、Jan、Ollama 等应用的文件夹中没有找到其他模型。</translation>
     </message>
     <message>
-        <source>Put all on the list</source>
-        <translation>全部加入列表</translation>
+        <source>Searching the folders of LM Studio, GPT4All, Jan, Ollama and others…</source>
+        <translation>正在 LM Studio、GPT4All、Jan、Ollama 等应用的文件夹中查找…</translation>
     </message>
     <message>
-        <source>They are used where they lie; nothing is copied.</source>
+        <source>They are used where they are; nothing is copied.</source>
         <translation>它们在原处直接使用，不会复制任何文件。</translation>
     </message>
 </context>
@@ -1297,26 +1307,57 @@
     </message>
 </context>
 <context>
-    <name>HubRepositoryRow</name>
+    <name>HubFolderDialog</name>
     <message>
-        <source>%1 downloads lately</source>
-        <translation>近期下载 %1 次</translation>
+        <source>Close</source>
+        <translation>关闭</translation>
     </message>
+    <message>
+        <source>Delete</source>
+        <translation>删除</translation>
+    </message>
+    <message>
+        <source>Delete the files of %1?</source>
+        <translation>删除 %1 的文件？</translation>
+    </message>
+    <message>
+        <source>Download and use</source>
+        <translation>下载并使用</translation>
+    </message>
+    <message>
+        <source>Folder…</source>
+        <translation>文件夹…</translation>
+    </message>
+    <message>
+        <source>Frees %1. You would have to download it again.</source>
+        <translation>将释放 %1。若要再次使用，需重新下载。</translation>
+    </message>
+    <message>
+        <source>Use this model</source>
+        <translation>使用此模型</translation>
+    </message>
+</context>
+<context>
+    <name>HubRepositoryRow</name>
     <message>
         <source>%1 likes</source>
         <translation>%1 个赞</translation>
     </message>
     <message>
-        <source>1 download lately</source>
-        <translation>近期下载 1 次</translation>
+        <source>%1 recent downloads</source>
+        <translation>近期下载 %1 次</translation>
     </message>
     <message>
         <source>1 like</source>
         <translation>1 个赞</translation>
     </message>
     <message>
-        <source>Given only to people with an account there who accepted its licence, so it cannot be got here.</source>
-        <translation>只提供给在那里有账号并接受其许可证的人，因此无法在此获取。</translation>
+        <source>1 recent download</source>
+        <translation>近期下载 1 次</translation>
+    </message>
+    <message>
+        <source>Requires a Hugging Face account that accepted the licence; cannot be downloaded here.</source>
+        <translation>需要已接受其许可证的 Hugging Face 账户，因此无法在此下载。</translation>
     </message>
     <message>
         <source>See its models</source>
@@ -1353,8 +1394,8 @@
         <translation>%1 个文件</translation>
     </message>
     <message>
-        <source>%1 files leave the index and can no longer be found or cited.</source>
-        <translation>%1 个文件将离开索引，不再能被找到或引用。</translation>
+        <source>%1 files are removed from the index and can no longer be found or cited.</source>
+        <translation>%1 个文件将从索引中移除，无法再被搜索或引用。</translation>
     </message>
     <message>
         <source>%1 on disk</source>
@@ -1369,8 +1410,8 @@
         <translation>1 个文件</translation>
     </message>
     <message>
-        <source>1 file leaves the index and can no longer be found or cited.</source>
-        <translation>1 个文件将离开索引，不再能被找到或引用。</translation>
+        <source>1 file is removed from the index and can no longer be found or cited.</source>
+        <translation>1 个文件将从索引中移除，无法再被搜索或引用。</translation>
     </message>
     <message>
         <source>Add files…</source>
@@ -1381,7 +1422,7 @@
         <translation>添加文件夹…</translation>
     </message>
     <message>
-        <source>All its files stay in the index, as they are in other collections as well.</source>
+        <source>All its files stay in the index, because they are also in other collections.</source>
         <translation>其中所有文件都留在索引中，因为它们也属于其他合集。</translation>
     </message>
     <message>
@@ -1405,6 +1446,10 @@
         <translation>将文件夹或文件拖到此窗口的任意位置，然后就其中的内容提问。</translation>
     </message>
     <message>
+        <source>Its indexed files can no longer be found or cited.</source>
+        <translation>其中已索引的文件将无法再被搜索或引用。</translation>
+    </message>
+    <message>
         <source>Library</source>
         <translation>资料库</translation>
     </message>
@@ -1421,12 +1466,12 @@
         <translation>移除</translation>
     </message>
     <message>
-        <source>Remove %1 files from the library?</source>
-        <translation>从资料库中移除 %1 个文件？</translation>
+        <source>Remove %1 files from the index?</source>
+        <translation>从索引中移除 %1 个文件？</translation>
     </message>
     <message>
-        <source>Remove what was indexed of %1 files?</source>
-        <translation>移除 %1 个文件的已索引内容？</translation>
+        <source>Remove %1 files from the library?</source>
+        <translation>从资料库中移除 %1 个文件？</translation>
     </message>
     <message>
         <source>Remove “%1” from the library?</source>
@@ -1441,7 +1486,7 @@
         <translation>文件本身仍保留在原处。</translation>
     </message>
     <message>
-        <source>The others are in other collections as well, and stay.</source>
+        <source>The others are also in other collections and stay.</source>
         <translation>其余文件也属于其他合集，会保留。</translation>
     </message>
     <message>
@@ -1451,10 +1496,6 @@
     <message>
         <source>They can no longer be found or cited. If they come back, they are indexed again.</source>
         <translation>这些内容将无法再被搜索或引用。如果文件重新出现，会再次索引。</translation>
-    </message>
-    <message>
-        <source>What was indexed from it can no longer be found or cited.</source>
-        <translation>其中已索引的内容将无法再被搜索或引用。</translation>
     </message>
 </context>
 <context>
@@ -1491,18 +1532,6 @@
 <context>
     <name>MainWindow</name>
     <message>
-        <source>Answer the last question again</source>
-        <translation>重新回答上一个问题</translation>
-    </message>
-    <message>
-        <source>Bring a deleted chat back, in the list</source>
-        <translation>恢复已删除的对话（在对话列表中）</translation>
-    </message>
-    <message>
-        <source>Choose another folder.</source>
-        <translation>请选择其他文件夹。</translation>
-    </message>
-    <message>
         <source>Find in this chat</source>
         <translation>在此对话中查找</translation>
     </message>
@@ -1511,16 +1540,16 @@
         <translation>转到问题输入框</translation>
     </message>
     <message>
+        <source>Go to the start or the end of the chat</source>
+        <translation>跳到对话的开头或结尾</translation>
+    </message>
+    <message>
         <source>Keyboard shortcuts</source>
         <translation>键盘快捷键</translation>
     </message>
     <message>
         <source>Larger text</source>
         <translation>放大文字</translation>
-    </message>
-    <message>
-        <source>Match before</source>
-        <translation>上一处匹配</translation>
     </message>
     <message>
         <source>New chat</source>
@@ -1541,6 +1570,22 @@
     <message>
         <source>Open a file, in the library</source>
         <translation>打开文件（在资料库中）</translation>
+    </message>
+    <message>
+        <source>Previous match</source>
+        <translation>上一处匹配</translation>
+    </message>
+    <message>
+        <source>Regenerate the last answer</source>
+        <translation>重新生成上一个回答</translation>
+    </message>
+    <message>
+        <source>Reset the text size</source>
+        <translation>恢复文字大小</translation>
+    </message>
+    <message>
+        <source>Restore a deleted chat, in the list</source>
+        <translation>恢复已删除的对话（在对话列表中）</translation>
     </message>
     <message>
         <source>Scroll the chat, also from the question</source>
@@ -1574,18 +1619,6 @@
         <source>Stop the answer</source>
         <translation>停止回答</translation>
     </message>
-    <message>
-        <source>Text in its usual size</source>
-        <translation>恢复文字大小</translation>
-    </message>
-    <message>
-        <source>The chat could not be written: %1.</source>
-        <translation>无法写出对话：%1。</translation>
-    </message>
-    <message>
-        <source>To the beginning and the end of the chat</source>
-        <translation>跳到对话的开头或结尾</translation>
-    </message>
 </context>
 <context>
     <name>MannerChoice</name>
@@ -1601,7 +1634,7 @@
 <context>
     <name>MannerDialog</name>
     <message>
-        <source>%1 characters too long. Until they are shorter, this chat has the instructions from before.</source>
+        <source>%1 characters too long. Until they are shorter, this chat keeps the previous instructions.</source>
         <translation>超出 %1 个字符。缩短之前，此对话沿用先前的指令。</translation>
     </message>
     <message>
@@ -1629,8 +1662,8 @@
         <translation>此对话的指令和设置</translation>
     </message>
     <message>
-        <source>New chats begin as in the settings then.</source>
-        <translation>之后的新对话将与设置相同。</translation>
+        <source>New chats then start with the values of the settings.</source>
+        <translation>之后的新对话将采用设置中的值。</translation>
     </message>
     <message>
         <source>No instructions in the settings</source>
@@ -1641,19 +1674,19 @@
         <translation>预设</translation>
     </message>
     <message>
-        <source>Takes the values from before the preset was chosen</source>
+        <source>Restores the values from before the preset was chosen</source>
         <translation>恢复选择预设之前的值</translation>
     </message>
     <message>
-        <source>The next question reads this conversation again, once, because its instructions have changed.</source>
-        <translation>由于指令已更改，下一个问题会重新阅读一次整个对话。</translation>
+        <source>The next question takes longer once: the model has to read the conversation with the new instructions.</source>
+        <translation>下一个问题会多花一些时间，仅此一次：模型需要按新的指令重新阅读对话。</translation>
     </message>
     <message>
-        <source>They are too long to be kept, and would be lost. This chat has those from before.</source>
-        <translation>指令过长，无法保存，关闭后将丢失。此对话仍使用之前的指令。</translation>
+        <source>They are too long to be saved and would be lost. This chat keeps the previous ones.</source>
+        <translation>指令过长，无法保存，关闭后将丢失。此对话沿用先前的指令。</translation>
     </message>
     <message>
-        <source>This chat has a value of its own</source>
+        <source>This chat has its own value</source>
         <translation>此对话使用自己的值</translation>
     </message>
     <message>
@@ -1661,7 +1694,7 @@
         <translation>撤销</translation>
     </message>
     <message>
-        <source>What is not ticked is as in the settings. What you change counts from the next question on.</source>
+        <source>Unticked values follow the settings. Changes apply from the next question on.</source>
         <translation>未勾选的项与设置相同。更改从下一个问题起生效。</translation>
     </message>
 </context>
@@ -1722,16 +1755,16 @@
         <translation>内存</translation>
     </message>
     <message>
+        <source>Memory use appears once the engine is running.</source>
+        <translation>引擎运行后会显示内存占用情况。</translation>
+    </message>
+    <message>
         <source>Table</source>
         <translation>表格</translation>
     </message>
     <message>
-        <source>The engine tells what it holds as soon as it is running.</source>
-        <translation>引擎运行后会立即显示其占用情况。</translation>
-    </message>
-    <message>
-        <source>Where every byte lives right now, and what moves.</source>
-        <translation>每个字节此刻在何处，又有什么在变动。</translation>
+        <source>What uses memory right now, and what is moving.</source>
+        <translation>此刻什么在占用内存，又有什么在变动。</translation>
     </message>
 </context>
 <context>
@@ -1741,20 +1774,20 @@
         <translation>字节数</translation>
     </message>
     <message>
-        <source>State</source>
-        <translation>状态</translation>
+        <source>Content</source>
+        <translation>内容</translation>
     </message>
     <message>
-        <source>What for</source>
-        <translation>用途</translation>
-    </message>
-    <message>
-        <source>Where</source>
+        <source>Location</source>
         <translation>位置</translation>
     </message>
     <message>
-        <source>Who</source>
+        <source>Owner</source>
         <translation>占用者</translation>
+    </message>
+    <message>
+        <source>State</source>
+        <translation>状态</translation>
     </message>
     <message>
         <source>budget</source>
@@ -1784,6 +1817,10 @@
         <translation>占用多的在前</translation>
     </message>
     <message>
+        <source>Moving first</source>
+        <translation>变动中的在前</translation>
+    </message>
+    <message>
         <source>Order</source>
         <translation>排序</translation>
     </message>
@@ -1794,10 +1831,6 @@
     <message>
         <source>Orders</source>
         <translation>排序方式</translation>
-    </message>
-    <message>
-        <source>What moves first</source>
-        <translation>变动中的在前</translation>
     </message>
 </context>
 <context>
@@ -1903,8 +1936,8 @@
         <translation>选择模型</translation>
     </message>
     <message>
-        <source>Get a model…</source>
-        <translation>获取模型…</translation>
+        <source>Download a model…</source>
+        <translation>下载模型…</translation>
     </message>
     <message>
         <source>No model: answer with quotes only</source>
@@ -1938,8 +1971,12 @@
         <translation>允许</translation>
     </message>
     <message>
-        <source>Allow it for want of memory</source>
+        <source>Allow it when memory is low</source>
         <translation>允许在内存不足时这样做</translation>
+    </message>
+    <message>
+        <source>Applies to every model that would not fit; undo it on the Memory page.</source>
+        <translation>适用于所有放不下的模型；可在“内存”页面撤销。</translation>
     </message>
     <message>
         <source>As planned (%1)</source>
@@ -1954,24 +1991,12 @@
         <translation>删除 %1 的文件</translation>
     </message>
     <message>
-        <source>Deletes it, and frees %1</source>
+        <source>Deletes it and frees %1</source>
         <translation>删除后可释放 %1</translation>
-    </message>
-    <message>
-        <source>Forget</source>
-        <translation>移出列表</translation>
-    </message>
-    <message>
-        <source>Forget %1</source>
-        <translation>将 %1 移出列表</translation>
     </message>
     <message>
         <source>GPU layers</source>
         <translation>显卡层数</translation>
-    </message>
-    <message>
-        <source>Holds for any model that has no room otherwise; the Memory page takes it back.</source>
-        <translation>适用于所有放不下的模型；可在“内存”页面撤回。</translation>
     </message>
     <message>
         <source>How many layers to put on the GPU</source>
@@ -1986,12 +2011,20 @@
         <translation>%1 放到显卡上的层数</translation>
     </message>
     <message>
-        <source>Load again</source>
+        <source>Reload</source>
         <translation>重新载入</translation>
     </message>
     <message>
-        <source>Takes it off this list; the file stays</source>
-        <translation>只从此列表中移除，文件会保留</translation>
+        <source>Remove %1 from the list</source>
+        <translation>将 %1 移出列表</translation>
+    </message>
+    <message>
+        <source>Remove from list</source>
+        <translation>移出列表</translation>
+    </message>
+    <message>
+        <source>The file stays where it is</source>
+        <translation>文件仍保留在原处</translation>
     </message>
     <message>
         <source>Unload</source>
@@ -2029,10 +2062,6 @@
 <context>
     <name>ModelsPage</name>
     <message>
-        <source>%1 come free. To use it again, you have to get it again.</source>
-        <translation>将释放 %1。若要再次使用，需重新获取。</translation>
-    </message>
-    <message>
         <source>%1 loads with the next question.</source>
         <translation>%1 将在下次提问时载入。</translation>
     </message>
@@ -2053,20 +2082,28 @@
         <translation>删除 %1 的文件？</translation>
     </message>
     <message>
+        <source>Download a model</source>
+        <translation>下载模型</translation>
+    </message>
+    <message>
         <source>Failed</source>
         <translation>失败</translation>
     </message>
     <message>
-        <source>Finds models that other applications have got already</source>
+        <source>Find on this computer…</source>
+        <translation>在此电脑上查找…</translation>
+    </message>
+    <message>
+        <source>Finds models that other applications have downloaded</source>
         <translation>查找其他应用已下载的模型</translation>
     </message>
     <message>
-        <source>GGUF files that can write answers. New chats begin with the one in use; a chat keeps its own.</source>
-        <translation>能够撰写回答的 GGUF 文件。新对话使用当前模型；已有对话保留各自的模型。</translation>
+        <source>Frees %1. You would have to download it again.</source>
+        <translation>将释放 %1。若要再次使用，需重新下载。</translation>
     </message>
     <message>
-        <source>Get a model</source>
-        <translation>获取模型</translation>
+        <source>GGUF files that can write answers. New chats start with the one in use; a chat keeps its own.</source>
+        <translation>能够撰写回答的 GGUF 文件。新对话使用当前模型；已有对话保留各自的模型。</translation>
     </message>
     <message>
         <source>Loaded</source>
@@ -2085,10 +2122,6 @@
         <translation>正在载入模型</translation>
     </message>
     <message>
-        <source>Look on this computer…</source>
-        <translation>在此电脑上查找…</translation>
-    </message>
-    <message>
         <source>Models</source>
         <translation>模型</translation>
     </message>
@@ -2100,12 +2133,12 @@
 <context>
     <name>MovesLine</name>
     <message>
-        <source>Just now: %1</source>
-        <translation>刚刚：%1</translation>
+        <source>Nothing is moving right now.</source>
+        <translation>目前没有变动。</translation>
     </message>
     <message>
-        <source>Nothing moves just now.</source>
-        <translation>目前没有变动。</translation>
+        <source>Right now: %1</source>
+        <translation>当前变动：%1</translation>
     </message>
     <message>
         <source>Streamed layers pass through memory, one after the other.</source>
@@ -2131,6 +2164,18 @@
         <translation>丹麦语</translation>
     </message>
     <message>
+        <source>Download a multilingual embedding model</source>
+        <translation>下载多语言嵌入模型</translation>
+    </message>
+    <message>
+        <source>Download a multilingual one (%1)…</source>
+        <translation>下载多语言模型（%1）…</translation>
+    </message>
+    <message>
+        <source>Download a multilingual one…</source>
+        <translation>下载多语言模型…</translation>
+    </message>
+    <message>
         <source>Dutch</source>
         <translation>荷兰语</translation>
     </message>
@@ -2145,18 +2190,6 @@
     <message>
         <source>German</source>
         <translation>德语</translation>
-    </message>
-    <message>
-        <source>Get a multilingual embedding model</source>
-        <translation>获取多语言嵌入模型</translation>
-    </message>
-    <message>
-        <source>Get a multilingual one (%1)…</source>
-        <translation>获取多语言模型（%1）…</translation>
-    </message>
-    <message>
-        <source>Get a multilingual one…</source>
-        <translation>获取多语言模型…</translation>
     </message>
     <message>
         <source>Greek</source>
@@ -2231,11 +2264,11 @@
         <translation>泰语</translation>
     </message>
     <message>
-        <source>The embedding model in use knows English.</source>
+        <source>The embedding model in use understands only English.</source>
         <translation>当前的嵌入模型只懂英语。</translation>
     </message>
     <message>
-        <source>This is not offered again. The settings have it, under “Embedding model”.</source>
+        <source>This offer does not appear again. You find it in the settings, under “Embedding model”.</source>
         <translation>不会再次提示。可在设置的“嵌入模型”中找到。</translation>
     </message>
     <message>
@@ -2252,11 +2285,11 @@
     </message>
     <message>
         <source>With a multilingual one you can ask in %1.</source>
-        <translation>使用多语言模型，您就可以用%1提问。</translation>
+        <translation>使用多语言模型，你就可以用%1提问。</translation>
     </message>
     <message>
-        <source>Your files seem to be in %1; the embedding model in use knows English.</source>
-        <translation>您的文件似乎是%1的；当前的嵌入模型只懂英语。</translation>
+        <source>Your files seem to be in %1; the embedding model in use understands only English.</source>
+        <translation>你的文件似乎是%1的；当前的嵌入模型只懂英语。</translation>
     </message>
     <message>
         <source>another language</source>
@@ -2328,8 +2361,8 @@
         <translation>已索引 %1 个文件，1 个未能索引。</translation>
     </message>
     <message>
-        <source>%1 folders are out of reach; what was indexed of them is kept.</source>
-        <translation>%1 个文件夹现在无法访问；已索引的内容会保留。</translation>
+        <source>%1 folders cannot be reached; their indexed files are kept.</source>
+        <translation>%1 个文件夹现在无法访问；其中已索引的文件会保留。</translation>
     </message>
     <message>
         <source>%2 files could not be indexed.</source>
@@ -2348,11 +2381,11 @@
         <translation>已索引 1 个文件，1 个未能索引。</translation>
     </message>
     <message>
-        <source>1 folder is out of reach; what was indexed of it is kept.</source>
-        <translation>1 个文件夹现在无法访问；已索引的内容会保留。</translation>
+        <source>1 folder cannot be reached; its indexed files are kept.</source>
+        <translation>1 个文件夹现在无法访问；其中已索引的文件会保留。</translation>
     </message>
     <message>
-        <source>Folders are not watched, and nothing is indexed by itself.</source>
+        <source>Folders are not watched, and nothing is indexed automatically.</source>
         <translation>不监视文件夹，也不会自动索引。</translation>
     </message>
     <message>
@@ -2360,7 +2393,7 @@
         <translation>已索引：%1。已移除：%2。</translation>
     </message>
     <message>
-        <source>It can be started with careful settings: no model, less memory.</source>
+        <source>It can be started in safe mode: no model, less memory.</source>
         <translation>可以用安全模式启动：不用模型，少用内存。</translation>
     </message>
     <message>
@@ -2368,7 +2401,7 @@
         <translation>你的文件夹没有变化。</translation>
     </message>
     <message>
-        <source>Ragdoll was started carefully: quotes answer until you choose a model.</source>
+        <source>Ragdoll was started in safe mode: answers are quotes until you choose a model.</source>
         <translation>Ragdoll 已以安全模式启动：在你选择模型之前，以引文回答。</translation>
     </message>
     <message>
@@ -2380,12 +2413,12 @@
         <translation>查看</translation>
     </message>
     <message>
-        <source>Start as usual</source>
-        <translation>正常启动</translation>
+        <source>Start in safe mode</source>
+        <translation>以安全模式启动</translation>
     </message>
     <message>
-        <source>Start carefully</source>
-        <translation>以安全模式启动</translation>
+        <source>Start normally</source>
+        <translation>正常启动</translation>
     </message>
 </context>
 <context>
@@ -2445,8 +2478,8 @@
 <context>
     <name>Outside</name>
     <message>
-        <source>Connect the drive, or have the library look for changes.</source>
-        <translation>请连接该磁盘，或让资料库检查更改。</translation>
+        <source>Connect the drive, or check the library for changes.</source>
+        <translation>请连接该磁盘，或在资料库中检查更改。</translation>
     </message>
     <message>
         <source>Show it in its folder instead.</source>
@@ -2461,20 +2494,20 @@
         <translation>此电脑上没有能显示“%1”所在文件夹的程序。</translation>
     </message>
     <message>
-        <source>“%1” does not answer yet: the drive that it is on may be away or asleep.</source>
+        <source>“%1” is not responding yet: its drive may be disconnected or asleep.</source>
         <translation>“%1”尚无响应：它所在的磁盘可能已断开或处于休眠。</translation>
     </message>
     <message>
-        <source>“%1” is not there any more; this is the folder that it was in.</source>
-        <translation>“%1”已不在；这是它原来所在的文件夹。</translation>
-    </message>
-    <message>
-        <source>“%1” is not there: it was deleted or moved, or its drive is away.</source>
-        <translation>“%1”不在：它已被删除或移走，或其磁盘已断开。</translation>
-    </message>
-    <message>
-        <source>“%1” may be run as a program, so it is shown in its folder instead.</source>
+        <source>“%1” might be run as a program, so it is shown in its folder instead.</source>
         <translation>“%1”可能会作为程序运行，因此改为在其文件夹中显示。</translation>
+    </message>
+    <message>
+        <source>“%1” no longer exists; this is the folder that it was in.</source>
+        <translation>“%1”已不存在；这是它原来所在的文件夹。</translation>
+    </message>
+    <message>
+        <source>“%1” was not found: it was deleted or moved, or its drive is disconnected.</source>
+        <translation>未找到“%1”：它已被删除或移走，或其磁盘已断开。</translation>
     </message>
 </context>
 <context>
@@ -2593,14 +2626,18 @@
 <context>
     <name>PasteOffer</name>
     <message>
-        <source>Keep as a file</source>
-        <translation>保存为文件</translation>
+        <source>Attach as a file</source>
+        <translation>附加为文件</translation>
     </message>
 </context>
 <context>
     <name>PresetNameDialog</name>
     <message>
-        <source>It can be chosen in every chat, or be what new chats begin with.</source>
+        <source>A preset with this name already exists.</source>
+        <translation>已有同名预设。</translation>
+    </message>
+    <message>
+        <source>It can be chosen in every chat, or be what new chats start with.</source>
         <translation>每个对话都可以选用，也可以作为新对话的初始预设。</translation>
     </message>
     <message>
@@ -2632,10 +2669,6 @@
         <translation>同名预设将采用这些值。使用其旧值的对话会保留旧值。</translation>
     </message>
     <message>
-        <source>There is a preset of that name already.</source>
-        <translation>已有同名预设。</translation>
-    </message>
-    <message>
         <source>Translator</source>
         <translation>翻译</translation>
     </message>
@@ -2647,16 +2680,12 @@
         <translation>与设置相同</translation>
     </message>
     <message>
+        <source>Custom values</source>
+        <translation>自定义值</translation>
+    </message>
+    <message>
         <source>Delete</source>
         <translation>删除</translation>
-    </message>
-    <message>
-        <source>New chats begin with</source>
-        <translation>新对话的初始预设</translation>
-    </message>
-    <message>
-        <source>Own values</source>
-        <translation>自己的值</translation>
     </message>
     <message>
         <source>Preset: %1</source>
@@ -2669,6 +2698,10 @@
     <message>
         <source>Save as a preset…</source>
         <translation>保存为预设…</translation>
+    </message>
+    <message>
+        <source>Start new chats with</source>
+        <translation>新对话的初始预设</translation>
     </message>
 </context>
 <context>
@@ -2729,7 +2762,7 @@
 <context>
     <name>PromptEdit</name>
     <message>
-        <source>As a file, it can be asked about.</source>
+        <source>As a file, you can ask about it.</source>
         <translation>存为文件后即可就其提问。</translation>
     </message>
     <message>
@@ -2745,7 +2778,7 @@
         <translation>附加文件</translation>
     </message>
     <message>
-        <source>Enter sends, Shift and Enter begins a new line</source>
+        <source>Enter sends, Shift+Enter starts a new line</source>
         <translation>按 Enter 发送，按 Shift+Enter 换行</translation>
     </message>
     <message>
@@ -2757,12 +2790,12 @@
         <translation>停止（Esc）</translation>
     </message>
     <message>
-        <source>This text has %1 characters, and a question %2 at most.</source>
-        <translation>这段文字有 %1 个字符，而问题最多 %2 个字符。</translation>
-    </message>
-    <message>
         <source>This text has %1 characters. As a file, it can be searched and cited.</source>
         <translation>这段文字有 %1 个字符。存为文件后可以搜索和引用。</translation>
+    </message>
+    <message>
+        <source>This text has %1 characters; a question can have %2 at most.</source>
+        <translation>这段文字有 %1 个字符；问题最多 %2 个字符。</translation>
     </message>
     <message>
         <source>Your question</source>
@@ -2860,26 +2893,72 @@
     </message>
 </context>
 <context>
-    <name>RunAsking</name>
+    <name>RerankerDialog</name>
     <message>
-        <source>%1 files are still to be read for the library, so the question to every file is paused.</source>
-        <translation>资料库还有 %1 个文件待读取，因此逐文件提问已暂停。</translation>
+        <source>%1 that a search finds is read once more, together with the question, by a model made for this (a reranker). Those that answer the question come first, even if they use other words. This makes each search longer, most with a large model, which also needs the most memory. If there is not enough memory for it, questions are answered without it.</source>
+        <translation>%1都会由专门的模型（重排序模型）连同问题再读一遍。能回答问题的排在前面，即使用词不同。每次搜索会因此变慢，模型越大越慢，占用的内存也越多。内存不足时，回答问题时不使用它。</translation>
     </message>
     <message>
-        <source>%1 files in a row are not in the library any more, so the question is paused.</source>
+        <source>A second reading of the best passages</source>
+        <translation>二次阅读最佳段落</translation>
+    </message>
+    <message>
+        <source>Any other cross-encoder for sentence-transformers: OWNER/NAME or its link on the hub, or a folder that contains it.</source>
+        <translation>也可以是任何适用于 sentence-transformers 的交叉编码器：OWNER/NAME 或其在 Hub 上的链接，或包含它的文件夹。</translation>
+    </message>
+    <message>
+        <source>Each of the best %1 passages</source>
+        <translation>搜索找到的前 %1 个最佳段落</translation>
+    </message>
+    <message>
+        <source>Each of the best passages</source>
+        <translation>搜索找到的最佳段落</translation>
+    </message>
+    <message>
+        <source>Name, link or folder of the reranker</source>
+        <translation>重排序模型的名称、链接或文件夹</translation>
+    </message>
+    <message>
+        <source>Second reading</source>
+        <translation>二次阅读</translation>
+    </message>
+    <message>
+        <source>Use none</source>
+        <translation>不使用</translation>
+    </message>
+    <message>
+        <source>none</source>
+        <translation>无</translation>
+    </message>
+</context>
+<context>
+    <name>RerankersModel</name>
+    <message>
+        <source>%1 is downloaded. It reranks the best passages from the next question on.</source>
+        <translation>%1 已下载。从下一个问题起，由它对最佳段落重新排序。</translation>
+    </message>
+</context>
+<context>
+    <name>RunAsking</name>
+    <message>
+        <source>%1 files are still waiting to be indexed, so the question to every file is paused.</source>
+        <translation>还有 %1 个文件等待索引，因此逐文件提问已暂停。</translation>
+    </message>
+    <message>
+        <source>%1 files in a row are no longer in the library, so the question is paused.</source>
         <translation>连续 %1 个文件已不在资料库中，因此提问已暂停。</translation>
     </message>
     <message>
-        <source>1 file is still to be read for the library, so the question to every file is paused.</source>
-        <translation>资料库还有 1 个文件待读取，因此逐文件提问已暂停。</translation>
+        <source>1 file is still waiting to be indexed, so the question to every file is paused.</source>
+        <translation>还有 1 个文件等待索引，因此逐文件提问已暂停。</translation>
     </message>
     <message>
-        <source>Add their folder again, then resume. Resumed without it, the question leaves them out.</source>
-        <translation>请重新添加它们的文件夹，然后继续。不添加就继续，则会跳过它们。</translation>
+        <source>Add their folder again, then resume. If you resume without it, these files are left out.</source>
+        <translation>请重新添加它们的文件夹，然后继续。不添加就继续，则会跳过这些文件。</translation>
     </message>
     <message>
-        <source>Resume it once the library has read them.</source>
-        <translation>请在资料库读取完后继续。</translation>
+        <source>Resume it when indexing is finished.</source>
+        <translation>请在索引完成后继续。</translation>
     </message>
 </context>
 <context>
@@ -2889,11 +2968,11 @@
         <translation>%1 个失败</translation>
     </message>
     <message>
-        <source>%1 of %2 files have answered</source>
+        <source>%1 of %2 files answered</source>
         <translation>%2 个文件中已有 %1 个给出回答</translation>
     </message>
     <message>
-        <source>%1 of 1 file has answered</source>
+        <source>%1 of 1 file answered</source>
         <translation>1 个文件中已有 %1 个给出回答</translation>
     </message>
     <message>
@@ -2956,8 +3035,8 @@
         <translation>状态</translation>
     </message>
     <message>
-        <source>There was no room for more of this answer: the settings allow longer ones.</source>
-        <translation>这个回答写到这里已没有空间：可在设置中允许更长的回答。</translation>
+        <source>This answer was cut off. The settings allow longer ones.</source>
+        <translation>这个回答被截断。可在设置中允许更长的回答。</translation>
     </message>
     <message>
         <source>answered</source>
@@ -2991,8 +3070,8 @@
 <context>
     <name>ScoreBar</name>
     <message>
-        <source>Fits %1 % as well as the best</source>
-        <translation>匹配度为最佳段落的 %1%</translation>
+        <source>Relevance: %1 % of the best passage</source>
+        <translation>相关度：最佳段落的 %1%</translation>
     </message>
 </context>
 <context>
@@ -3025,12 +3104,12 @@
         <translation>地址：%1</translation>
     </message>
     <message>
-        <source>Applications that have the present one can ask no more until they are given the new one.</source>
-        <translation>使用当前密钥的应用在换成新密钥之前将无法再提问。</translation>
+        <source>Applications that support the OpenAI API can connect here. A model's name alone answers from general knowledge, with “:files” after it from your files; “ragdoll” is the model that is chosen here.</source>
+        <translation>支持 OpenAI API 的应用可以通过此地址连接。只写模型名称时，模型凭自身知识回答；在名称后加上“:files”则依据你的文件回答；“ragdoll”代表这里所选的模型。</translation>
     </message>
     <message>
-        <source>Applications that know OpenAI's API can ask there. A model's name alone answers from what it knows, with “:files” behind it from your files; “ragdoll” is the model that is chosen here.</source>
-        <translation>支持 OpenAI API 的应用可以通过此地址提问。只写模型名称时，模型凭自身知识回答；在名称后加上“:files”则依据你的文件回答；“ragdoll”代表这里所选的模型。</translation>
+        <source>Applications with the current key lose access until you give them the new one.</source>
+        <translation>使用当前密钥的应用在换成新密钥之前将无法访问。</translation>
     </message>
     <message>
         <source>Copy the address</source>
@@ -3041,6 +3120,14 @@
         <translation>复制密钥</translation>
     </message>
     <message>
+        <source>Create a new key</source>
+        <translation>创建新密钥</translation>
+    </message>
+    <message>
+        <source>Create a new key?</source>
+        <translation>创建新密钥？</translation>
+    </message>
+    <message>
         <source>Key</source>
         <translation>密钥</translation>
     </message>
@@ -3049,24 +3136,20 @@
         <translation>密钥：%1</translation>
     </message>
     <message>
-        <source>Make another key</source>
-        <translation>更换密钥</translation>
-    </message>
-    <message>
-        <source>Make another key?</source>
-        <translation>要生成新密钥吗？</translation>
-    </message>
-    <message>
         <source>Ragdoll tries again every few seconds.</source>
         <translation>Ragdoll 每隔几秒会再试一次。</translation>
     </message>
     <message>
-        <source>The embedding model is in their list as well: it makes vectors of texts that they send.</source>
-        <translation>嵌入模型也在它们的列表中：它把它们发来的文本变成向量。</translation>
+        <source>The embedding model is listed as well, for applications that request embeddings.</source>
+        <translation>嵌入模型也会列出，供请求嵌入向量的应用使用。</translation>
     </message>
 </context>
 <context>
     <name>SettingsPage</name>
+    <message>
+        <source>A reranker reads each of the best passages together with the question and puts those that answer it first. Results are better, but each search takes longer and uses more memory.</source>
+        <translation>重排序模型会连同问题逐一阅读最佳段落，并把能回答问题的排在前面。结果更好，但每次搜索耗时更长，占用内存更多。</translation>
+    </message>
     <message>
         <source>Answers</source>
         <translation>回答</translation>
@@ -3080,36 +3163,32 @@
         <translation>外观</translation>
     </message>
     <message>
-        <source>As the system</source>
-        <translation>跟随系统</translation>
-    </message>
-    <message>
         <source>Change…</source>
         <translation>更改…</translation>
+    </message>
+    <message>
+        <source>Choose…</source>
+        <translation>选择…</translation>
     </message>
     <message>
         <source>Dark</source>
         <translation>深色</translation>
     </message>
     <message>
+        <source>Downloading %1</source>
+        <translation>正在下载 %1</translation>
+    </message>
+    <message>
         <source>Embedding model</source>
         <translation>嵌入模型</translation>
     </message>
     <message>
-        <source>Finds passages by what they mean; the built-in one knows English. Another one embeds all files again, in the background.</source>
-        <translation>按含义查找段落；内置模型懂英语。更换模型后，所有文件会在后台重新嵌入。</translation>
+        <source>Finds passages by meaning; the built-in one understands only English. Another one re-indexes all files in the background.</source>
+        <translation>按含义查找段落；内置模型只懂英语。更换模型后，所有文件会在后台重新索引。</translation>
     </message>
     <message>
         <source>Folder of models</source>
         <translation>模型文件夹</translation>
-    </message>
-    <message>
-        <source>Getting %1</source>
-        <translation>正在获取 %1</translation>
-    </message>
-    <message>
-        <source>How words are chosen</source>
-        <translation>选词方式</translation>
     </message>
     <message>
         <source>Language</source>
@@ -3132,8 +3211,8 @@
         <translation>模型</translation>
     </message>
     <message>
-        <source>Models that you get are kept there. Those that you have stay where they are.</source>
-        <translation>获取的模型保存在这里。已有的模型留在原处。</translation>
+        <source>New downloads are saved here. Models that you already have stay where they are.</source>
+        <translation>新下载的模型保存在这里。已有的模型留在原处。</translation>
     </message>
     <message>
         <source>No font for Chinese, Japanese or Korean is installed; such text shows as boxes.</source>
@@ -3152,8 +3231,16 @@
         <translation>阅读</translation>
     </message>
     <message>
+        <source>Sampling</source>
+        <translation>采样</translation>
+    </message>
+    <message>
         <source>Search</source>
         <translation>搜索</translation>
+    </message>
+    <message>
+        <source>Second reading of the best passages</source>
+        <translation>二次阅读最佳段落</translation>
     </message>
     <message>
         <source>Settings</source>
@@ -3164,11 +3251,11 @@
         <translation>显示文件夹</translation>
     </message>
     <message>
-        <source>Take the usual folder</source>
-        <translation>使用默认文件夹</translation>
+        <source>System default</source>
+        <translation>跟随系统</translation>
     </message>
     <message>
-        <source>Takes effect when Ragdoll is started again.</source>
+        <source>Takes effect when Ragdoll is restarted.</source>
         <translation>重新启动 Ragdoll 后生效。</translation>
     </message>
     <message>
@@ -3180,6 +3267,10 @@
         <translation>索引和对话只保存在这里，别处没有。无需账户，没有遥测。</translation>
     </message>
     <message>
+        <source>The last reranking took %1.</source>
+        <translation>上一次重排序用时 %1。</translation>
+    </message>
+    <message>
         <source>Theme</source>
         <translation>主题</translation>
     </message>
@@ -3188,16 +3279,24 @@
         <translation>主题</translation>
     </message>
     <message>
-        <source>Written side by side from one reading of the passages; the arrows under an answer lead to the others. At temperature 0 all are the same.</source>
-        <translation>段落只阅读一次，多个回答并行撰写；用回答下方的箭头查看其他回答。温度为 0 时全部相同。</translation>
+        <source>Use the default folder</source>
+        <translation>使用默认文件夹</translation>
+    </message>
+    <message>
+        <source>Written in parallel from one reading of the passages; the arrows below an answer switch between them. At temperature 0 all are the same.</source>
+        <translation>段落只阅读一次，多个回答并行撰写；用回答下方的箭头切换。温度为 0 时全部相同。</translation>
     </message>
     <message>
         <source>Your data</source>
         <translation>你的数据</translation>
     </message>
     <message>
-        <source>the one that comes with Ragdoll</source>
-        <translation>Ragdoll 自带的模型</translation>
+        <source>none</source>
+        <translation>无</translation>
+    </message>
+    <message>
+        <source>the built-in one</source>
+        <translation>内置模型</translation>
     </message>
 </context>
 <context>
@@ -3218,6 +3317,10 @@
         <translation>就此文件提问</translation>
     </message>
     <message>
+        <source>It did not fit into what the model could read.</source>
+        <translation>超出了模型的阅读篇幅，未能读到它。</translation>
+    </message>
+    <message>
         <source>Open in default app</source>
         <translation>用默认应用打开</translation>
     </message>
@@ -3230,10 +3333,6 @@
         <translation>显示页面</translation>
     </message>
     <message>
-        <source>There was no room for it in what the model read.</source>
-        <translation>模型的阅读篇幅已满，未能读到它。</translation>
-    </message>
-    <message>
         <source>not read</source>
         <translation>未读</translation>
     </message>
@@ -3241,7 +3340,7 @@
 <context>
     <name>SourcesModel</name>
     <message>
-        <source>The passage is not found in this file as it is now.</source>
+        <source>The passage was not found in the current version of this file.</source>
         <translation>在文件的当前版本中找不到该段落。</translation>
     </message>
     <message>
@@ -3249,7 +3348,7 @@
         <translation>此文档已从资料库中移除。</translation>
     </message>
     <message>
-        <source>This file is out of reach just now.</source>
+        <source>This file cannot be reached right now.</source>
         <translation>目前无法访问此文件。</translation>
     </message>
 </context>
@@ -3268,7 +3367,7 @@
         <translation>来源</translation>
     </message>
     <message>
-        <source>The passages an answer rests on appear here.</source>
+        <source>The passages that an answer is based on appear here.</source>
         <translation>回答所依据的段落会显示在这里。</translation>
     </message>
     <message>
@@ -3286,7 +3385,7 @@
 <context>
     <name>StatusLine</name>
     <message>
-        <source>Start the engine again</source>
+        <source>Restart the engine</source>
         <translation>重新启动引擎</translation>
     </message>
     <message>
@@ -3294,7 +3393,7 @@
         <translation>正在启动…</translation>
     </message>
     <message>
-        <source>What Ragdoll holds in memory right now</source>
+        <source>The memory that Ragdoll uses right now</source>
         <translation>Ragdoll 当前占用的内存</translation>
     </message>
 </context>
@@ -3328,23 +3427,23 @@
         <translation>%1 和另外 1 个文件</translation>
     </message>
     <message>
-        <source>%1 answers were written; what came out twice is shown once.</source>
+        <source>%1 answers were written; duplicates are shown once.</source>
         <translation>共撰写了 %1 个回答；相同的只显示一次。</translation>
     </message>
     <message>
-        <source>%1 in all</source>
+        <source>%1 in total</source>
         <translation>共用时 %1</translation>
     </message>
     <message>
-        <source>%1 of %2 tokens had been read before</source>
-        <translation>%2 个词元中有 %1 个此前已读</translation>
+        <source>%1 of %2 prompt tokens from the cache</source>
+        <translation>%2 个提示词词元中有 %1 个来自缓存</translation>
     </message>
     <message>
         <source>%1 tokens/s</source>
         <translation>%1 词元/秒</translation>
     </message>
     <message>
-        <source>All %1 answers came out the same. A higher temperature in the settings makes them differ.</source>
+        <source>All %1 answers are the same. A higher temperature in the settings makes them differ.</source>
         <translation>%1 个回答完全相同。在设置中调高温度可使它们有所不同。</translation>
     </message>
     <message>
@@ -3356,36 +3455,36 @@
         <translation>取自你的问题：%1</translation>
     </message>
     <message>
-        <source>More passages came %1 times while writing, at %2 of the answer</source>
+        <source>Indexing is paused in the Library; %1 comes first…</source>
+        <translation>资料库已暂停索引；恢复后先处理 %1…</translation>
+    </message>
+    <message>
+        <source>More passages were found %1 times while writing, at %2 of the answer</source>
         <translation>撰写期间补充了 %1 次段落，在回答的 %2 处</translation>
     </message>
     <message>
-        <source>More passages came once while writing, at %2 of the answer</source>
+        <source>More passages were found once while writing, at %2 of the answer</source>
         <translation>撰写期间补充了一次段落，在回答的 %2 处</translation>
     </message>
     <message>
-        <source>Nothing new was found for this question in what had been read of your files by then.</source>
-        <translation>在当时已读的文件内容中，没有为这个问题找到新的内容。</translation>
+        <source>Nothing new was found for this question in the files that had been indexed by then.</source>
+        <translation>在当时已索引的文件中，没有为这个问题找到新的内容。</translation>
     </message>
     <message>
         <source>Nothing new was found in your files for this question.</source>
         <translation>在你的文件中没有为这个问题找到新的内容。</translation>
     </message>
     <message>
-        <source>Nothing was found in what had been read of your files by then; this answer does not rest on them.</source>
-        <translation>在当时已读的文件内容中没有找到相关内容；这个回答并非以你的文件为依据。</translation>
+        <source>Nothing was found in the files that had been indexed by then; this answer is not based on them.</source>
+        <translation>在当时已索引的文件中没有找到相关内容；这个回答并非以它们为依据。</translation>
     </message>
     <message>
-        <source>Nothing was found in your files; this answer does not rest on them.</source>
+        <source>Nothing was found in your files; this answer is not based on them.</source>
         <translation>在你的文件中没有找到相关内容；这个回答并非以它们为依据。</translation>
     </message>
     <message>
         <source>Reading %1 first…</source>
         <translation>正在先读 %1…</translation>
-    </message>
-    <message>
-        <source>Reading is paused in the Library; %1 comes first…</source>
-        <translation>资料库已暂停阅读；恢复后先读 %1…</translation>
     </message>
     <message>
         <source>Searched %1 chunks in %2 files</source>
@@ -3404,12 +3503,12 @@
         <translation>搜索范围：%1</translation>
     </message>
     <message>
-        <source>The answer was cut off. Continue it, or raise “Longest answer” in the settings for the next ones.</source>
-        <translation>回答被截断。可以继续撰写，或在设置中调大“最长回答”供以后使用。</translation>
+        <source>The answer was cut off. Continue it, or raise “Maximum answer length” in the settings for the next ones.</source>
+        <translation>回答被截断。可以继续撰写，或在设置中调大“最大回答长度”供以后使用。</translation>
     </message>
     <message>
-        <source>The answer was cut off. Raise “Longest answer” or “Context” in the settings.</source>
-        <translation>回答被截断。请在设置中调大“最长回答”或“上下文”。</translation>
+        <source>The answer was cut off. Raise “Maximum answer length” or “Context length” in the settings.</source>
+        <translation>回答被截断。请在设置中调大“最大回答长度”或“上下文长度”。</translation>
     </message>
     <message>
         <source>Written by %1</source>
@@ -3443,10 +3542,6 @@
 <context>
     <name>TurnWidget</name>
     <message>
-        <source>Answer again (Ctrl+R)</source>
-        <translation>重新回答（Ctrl+R）</translation>
-    </message>
-    <message>
         <source>Copy the answer</source>
         <translation>复制回答</translation>
     </message>
@@ -3467,8 +3562,8 @@
         <translation>未选择模型，因此以这条引文作为回答。</translation>
     </message>
     <message>
-        <source>Not found in what had been read by then. Ask again when all files are.</source>
-        <translation>在当时已读的内容中没有找到。请在所有文件读完后再次提问。</translation>
+        <source>Not found in the files that had been indexed by then. Ask again when all are indexed.</source>
+        <translation>在当时已索引的文件中没有找到。请在所有文件索引完后再次提问。</translation>
     </message>
     <message>
         <source>Not found in your files.</source>
@@ -3489,6 +3584,10 @@
     <message>
         <source>Reading…</source>
         <translation>正在阅读…</translation>
+    </message>
+    <message>
+        <source>Regenerate (Ctrl+R)</source>
+        <translation>重新生成（Ctrl+R）</translation>
     </message>
     <message>
         <source>Search %1 instead</source>
@@ -3527,7 +3626,7 @@
         <translation>模型没有写出任何内容。</translation>
     </message>
     <message>
-        <source>The sources are the passages that come nearest.</source>
+        <source>The sources are the closest passages.</source>
         <translation>来源中列出的是最接近的段落。</translation>
     </message>
     <message>
@@ -3539,7 +3638,7 @@
         <translation>再写三个回答</translation>
     </message>
     <message>
-        <source>Waiting; %1 before this one…</source>
+        <source>Waiting; %1 ahead of this one…</source>
         <translation>等待中，前面还有 %1 个…</translation>
     </message>
     <message>
@@ -3558,7 +3657,7 @@
 <context>
     <name>UndoBar</name>
     <message>
-        <source>%1. Ctrl+Z brings it back.</source>
+        <source>%1. Ctrl+Z restores it.</source>
         <translation>%1。按 Ctrl+Z 可恢复。</translation>
     </message>
     <message>
@@ -3680,6 +3779,10 @@
         <translation>逐文件提问的数据</translation>
     </message>
     <message>
+        <source>This chat is no longer there, so it cannot be brought back.</source>
+        <translation>此对话已不存在，因此无法恢复。</translation>
+    </message>
+    <message>
         <source>Try again.</source>
         <translation>请重试。</translation>
     </message>
@@ -3727,11 +3830,11 @@
 <context>
     <name>closing</name>
     <message>
-        <source>Close and lose it</source>
-        <translation>关闭并放弃</translation>
+        <source>Close anyway</source>
+        <translation>仍然关闭</translation>
     </message>
     <message>
-        <source>If you close Ragdoll now, the newest answers, settings of chats or words not sent yet are lost.</source>
+        <source>If you close Ragdoll now, the newest answers, chat settings or unsent text are lost.</source>
         <translation>如果现在关闭 Ragdoll，最新的回答、对话设置或尚未发送的文字将会丢失。</translation>
     </message>
     <message>
@@ -3758,24 +3861,16 @@
         <translation>将文件附到此对话…</translation>
     </message>
     <message>
-        <source>Bring back the deleted chat</source>
-        <translation>恢复已删除的对话</translation>
-    </message>
-    <message>
-        <source>Bring back “%1”</source>
-        <translation>恢复“%1”</translation>
-    </message>
-    <message>
         <source>Dark theme</source>
         <translation>深色主题</translation>
     </message>
     <message>
-        <source>Export this chat as Markdown…</source>
-        <translation>将此对话导出为 Markdown…</translation>
+        <source>Download a model…</source>
+        <translation>下载模型…</translation>
     </message>
     <message>
-        <source>Get a model…</source>
-        <translation>获取模型…</translation>
+        <source>Export this chat as Markdown…</source>
+        <translation>将此对话导出为 Markdown…</translation>
     </message>
     <message>
         <source>Go to Library</source>
@@ -3806,6 +3901,14 @@
         <translation>打开 GGUF 文件…</translation>
     </message>
     <message>
+        <source>Restore the deleted chat</source>
+        <translation>恢复已删除的对话</translation>
+    </message>
+    <message>
+        <source>Restore “%1”</source>
+        <translation>恢复“%1”</translation>
+    </message>
+    <message>
         <source>System theme</source>
         <translation>跟随系统的主题</translation>
     </message>
@@ -3813,15 +3916,19 @@
 <context>
     <name>engine_client</name>
     <message>
+        <source>A message from the engine could not be read.</source>
+        <translation>无法读取引擎发来的消息。</translation>
+    </message>
+    <message>
         <source>Install Ragdoll again, so that both are from one release.</source>
         <translation>请重新安装 Ragdoll，使两者来自同一版本。</translation>
     </message>
     <message>
-        <source>Install again.</source>
-        <translation>请重新安装。</translation>
+        <source>Install Ragdoll again.</source>
+        <translation>请重新安装 Ragdoll。</translation>
     </message>
     <message>
-        <source>It is being started again.</source>
+        <source>It is restarting.</source>
         <translation>正在重新启动。</translation>
     </message>
     <message>
@@ -3849,20 +3956,16 @@
         <translation>引擎使用的协议版本为 %1，而此窗口为 %2。</translation>
     </message>
     <message>
-        <source>The engine was ended by the system or from outside, most often because memory ran out.</source>
-        <translation>引擎被系统或外部终止，通常是因为内存耗尽。</translation>
+        <source>The engine was ended by the system or another program, most often because memory ran out.</source>
+        <translation>引擎被系统或其他程序终止，通常是因为内存耗尽。</translation>
     </message>
     <message>
-        <source>The most frequent reason is a model that does not fit into memory.</source>
+        <source>The usual reason is a model that does not fit into memory.</source>
         <translation>最常见的原因是内存装不下所选模型。</translation>
     </message>
     <message>
-        <source>This happened %1 times in a short while, so the engine is not started again by itself.</source>
+        <source>This happened %1 times in a short time, so the engine is not restarted automatically.</source>
         <translation>短时间内已发生 %1 次，因此不再自动重新启动引擎。</translation>
-    </message>
-    <message>
-        <source>What the engine said could not be understood.</source>
-        <translation>无法识别引擎返回的内容。</translation>
     </message>
 </context>
 <context>
@@ -3912,15 +4015,15 @@
         <translation>正在载入模型…</translation>
     </message>
     <message>
-        <source>Measuring how fast the model is here, %1 %</source>
-        <translation>正在测量模型在本机的速度，%1%</translation>
+        <source>Measuring the speed of the model, %1 %</source>
+        <translation>正在测量模型的速度，%1%</translation>
     </message>
     <message>
         <source>Ready</source>
         <translation>就绪</translation>
     </message>
     <message>
-        <source>Starting the engine again…</source>
+        <source>Restarting the engine…</source>
         <translation>正在重新启动引擎…</translation>
     </message>
     <message>
@@ -4252,16 +4355,12 @@
         <translation>%1：%2</translation>
     </message>
     <message>
-        <source>A search takes</source>
-        <translation>每次搜索用时</translation>
-    </message>
-    <message>
         <source>Answers being written</source>
         <translation>正在撰写的回答</translation>
     </message>
     <message>
-        <source>Answers set aside for others</source>
-        <translation>为其他回答让位的次数</translation>
+        <source>Answers paused for others</source>
+        <translation>为其他回答暂停的次数</translation>
     </message>
     <message>
         <source>Answers that came in time</source>
@@ -4272,6 +4371,10 @@
         <translation>上下文（KV 单元）</translation>
     </message>
     <message>
+        <source>Draft tokens accepted</source>
+        <translation>猜中的草稿词元</translation>
+    </message>
+    <message>
         <source>Embedder</source>
         <translation>嵌入模型</translation>
     </message>
@@ -4280,12 +4383,8 @@
         <translation>其他程序</translation>
     </message>
     <message>
-        <source>First token after, as planned</source>
+        <source>First token after, planned</source>
         <translation>首个词元用时（预计）</translation>
-    </message>
-    <message>
-        <source>Guessed tokens that were right</source>
-        <translation>猜中的词元</translation>
     </message>
     <message>
         <source>Index</source>
@@ -4328,68 +4427,72 @@
         <translation>流式读取的层</translation>
     </message>
     <message>
-        <source>Layers that are streamed</source>
-        <translation>需流式读取的层</translation>
+        <source>Loaded models</source>
+        <translation>已载入的模型</translation>
     </message>
     <message>
         <source>Model layers</source>
         <translation>模型层</translation>
     </message>
     <message>
-        <source>Models that are open</source>
-        <translation>已打开的模型</translation>
+        <source>Model switches</source>
+        <translation>模型切换次数</translation>
     </message>
     <message>
-        <source>Models that wait</source>
-        <translation>等待中的模型</translation>
+        <source>Prompt cache</source>
+        <translation>提示词缓存</translation>
     </message>
     <message>
-        <source>Of all answers that models have written since the engine was started: how many began and went on as soon as generation.ttft_target_seconds and generation.tpot_target_seconds promise</source>
-        <translation>自引擎启动以来模型撰写的所有回答中，有多少在开始和后续速度上都达到了 generation.ttft_target_seconds 和 generation.tpot_target_seconds 的目标</translation>
+        <source>Prompt cache in KV cells</source>
+        <translation>KV 单元中的提示词缓存</translation>
     </message>
     <message>
-        <source>Of all prompts, still in cells</source>
-        <translation>提示词中仍在单元里的部分</translation>
+        <source>Prompt tokens found in KV cells</source>
+        <translation>KV 单元中找到的提示词词元</translation>
     </message>
     <message>
-        <source>Questions under way</source>
+        <source>Questions in progress</source>
         <translation>处理中的问题</translation>
     </message>
     <message>
-        <source>Ragdoll and work space</source>
-        <translation>Ragdoll 与工作空间</translation>
-    </message>
-    <message>
-        <source>Read before, kept</source>
-        <translation>保存的已读内容</translation>
-    </message>
-    <message>
-        <source>Read before, kept in cells</source>
-        <translation>已读内容，保存在单元中</translation>
+        <source>Ragdoll and buffers</source>
+        <translation>Ragdoll 与缓冲区</translation>
     </message>
     <message>
         <source>Read from disk</source>
         <translation>磁盘读取</translation>
     </message>
     <message>
-        <source>Room for answers at once</source>
-        <translation>可同时撰写的回答</translation>
+        <source>Share of all answers since the engine started that met generation.ttft_target_seconds and generation.tpot_target_seconds</source>
+        <translation>自引擎启动以来的所有回答中，达到 generation.ttft_target_seconds 和 generation.tpot_target_seconds 目标的比例</translation>
     </message>
     <message>
-        <source>Slots of the ring they pass</source>
-        <translation>流式读取的环形槽位</translation>
+        <source>Slots for parallel answers</source>
+        <translation>并行回答的槽位</translation>
+    </message>
+    <message>
+        <source>Slots of their ring buffer</source>
+        <translation>流式读取的环形缓冲区槽位</translation>
+    </message>
+    <message>
+        <source>Streamed layers</source>
+        <translation>需流式读取的层</translation>
+    </message>
+    <message>
+        <source>Time of a search</source>
+        <translation>每次搜索用时</translation>
     </message>
     <message>
         <source>Tokens written</source>
         <translation>撰写的词元</translation>
     </message>
     <message>
-        <source>Tokens written, as planned</source>
+        <source>Tokens written, planned</source>
         <translation>撰写的词元（预计）</translation>
     </message>
     <message>
-        <source>Turns that models took for memory</source>
-        <translation>模型轮换内存的次数</translation>
+        <source>Waiting models</source>
+        <translation>等待中的模型</translation>
     </message>
     <message>
         <source>Written to disk</source>
@@ -4408,14 +4511,6 @@
         <translation>增大</translation>
     </message>
     <message>
-        <source>held for what comes</source>
-        <translation>预留</translation>
-    </message>
-    <message>
-        <source>in memory as its file</source>
-        <translation>以文件映射在内存中</translation>
-    </message>
-    <message>
         <source>in place</source>
         <translation>就位</translation>
     </message>
@@ -4432,6 +4527,10 @@
         <translation>载入中</translation>
     </message>
     <message>
+        <source>memory-mapped</source>
+        <translation>以文件映射在内存中</translation>
+    </message>
+    <message>
         <source>on the GPU</source>
         <translation>在显卡上</translation>
     </message>
@@ -4442,6 +4541,10 @@
     <message>
         <source>released</source>
         <translation>已释放</translation>
+    </message>
+    <message>
+        <source>reserved</source>
+        <translation>预留</translation>
     </message>
     <message>
         <source>shrank</source>
@@ -4460,36 +4563,36 @@
         <translation>流式读取中</translation>
     </message>
     <message>
-        <source>… and for each part from disk</source>
-        <translation>… 每个从磁盘读取的分区另加</translation>
-    </message>
-    <message>
-        <source>… and for each question</source>
-        <translation>… 每个问题另加</translation>
-    </message>
-    <message>
         <source>… each took</source>
         <translation>… 每次用时</translation>
-    </message>
-    <message>
-        <source>… gaps between, in memory</source>
-        <translation>… 其间的空隙，在内存中</translation>
     </message>
     <message>
         <source>… in memory</source>
         <translation>… 在内存中</translation>
     </message>
     <message>
-        <source>… kept in memory</source>
-        <translation>… 保存在内存中的部分</translation>
+        <source>… in the disk cache</source>
+        <translation>… 在磁盘缓存中</translation>
     </message>
     <message>
-        <source>… kept on disk</source>
-        <translation>… 保存在磁盘上的部分</translation>
+        <source>… in the memory cache</source>
+        <translation>… 在内存缓存中</translation>
+    </message>
+    <message>
+        <source>… of which gaps, in memory</source>
+        <translation>… 其中的空隙，在内存中</translation>
     </message>
     <message>
         <source>… on disk</source>
         <translation>… 在磁盘上</translation>
+    </message>
+    <message>
+        <source>… plus for each part from disk</source>
+        <translation>… 每个从磁盘读取的分区另加</translation>
+    </message>
+    <message>
+        <source>… plus for each question</source>
+        <translation>… 每个问题另加</translation>
     </message>
 </context>
 <context>
@@ -4506,8 +4609,8 @@
 <context>
     <name>reading_first</name>
     <message>
-        <source>“%1” could not be read: %2 Take it off the question, or have it read again in the Library.</source>
-        <translation>无法读取“%1”：%2 请将其从问题中移除，或在资料库中重新读取。</translation>
+        <source>“%1” could not be read: %2 Remove it from the question, or index it again in the Library.</source>
+        <translation>无法读取“%1”：%2 请将其从问题中移除，或在资料库中重新索引。</translation>
     </message>
     <message>
         <source>“%1” has not been read, because reading has stopped. Attach it again, then ask again.</source>
@@ -4517,11 +4620,11 @@
 <context>
     <name>run_writer</name>
     <message>
-        <source>The answers so far are by %1, which cannot answer now. The others come from what is chosen instead.</source>
-        <translation>目前的回答出自 %1，它现在无法作答。其余的将由改选的模型回答。</translation>
+        <source>The answers so far are from %1, which is not available now. The rest will come from what is chosen instead.</source>
+        <translation>目前的回答出自 %1，它现在不可用。其余的将由改选的模型回答。</translation>
     </message>
     <message>
-        <source>To have all of them from one, delete this question and ask it again.</source>
+        <source>To get all answers from the same model, delete this question and ask it again.</source>
         <translation>若要全部出自同一个模型，请删除此问题后重新提问。</translation>
     </message>
 </context>
@@ -4539,27 +4642,23 @@
         <translation> 分钟</translation>
     </message>
     <message>
-        <source>0 always chooses the likeliest word; higher is livelier and less exact.</source>
-        <translation>0 总是选择最可能的词；数值越高越灵活，但越不精确。</translation>
+        <source>0 always picks the most likely token; higher is more varied and less exact.</source>
+        <translation>0 总是选择最可能的词元；数值越高越多样，但越不精确。</translation>
     </message>
     <message>
-        <source>A long answer goes on from passages that fit what it says by then; automatic: if that takes little.</source>
-        <translation>长回答会依据与已写内容相符的段落继续撰写；自动：在开销很小时启用。</translation>
+        <source>A long answer goes on with passages that fit what it says so far. Automatic: if that is quick.</source>
+        <translation>长回答会依据与已写内容相符的段落继续撰写。自动：在很快就能完成时启用。</translation>
     </message>
     <message>
-        <source>Above 1 words said lately become less likely; 1 leaves them as they are.</source>
-        <translation>大于 1 时降低最近出现过的词的概率；1 表示不变。</translation>
-    </message>
-    <message>
-        <source>Against repeating itself (DRY)</source>
-        <translation>防止自我重复（DRY）</translation>
+        <source>Above 1, recent tokens become less likely; 1 is off.</source>
+        <translation>大于 1 时降低最近出现过的词元的概率；1 表示关闭。</translation>
     </message>
     <message>
         <source>Always</source>
         <translation>总是</translation>
     </message>
     <message>
-        <source>An answer ends where it would write one of these; commas between them, \n is a new line.</source>
+        <source>An answer ends before any of these; separate them with commas, \n is a new line.</source>
         <translation>回答将要写出其中之一时便结束；以英文逗号分隔，\n 表示换行。</translation>
     </message>
     <message>
@@ -4567,68 +4666,80 @@
         <translation>用中文回答，最多三句话。</translation>
     </message>
     <message>
-        <source>Answers at once</source>
-        <translation>同时回答数</translation>
-    </message>
-    <message>
-        <source>As Tesseract calls them, for example eng, deu, chi_sim. Each has to be installed with it.</source>
-        <translation>使用 Tesseract 的名称，例如 eng、deu、chi_sim，以英文逗号分隔。每种语言都须随之安装。</translation>
-    </message>
-    <message>
-        <source>As often as this, only the least likely of the likely words is chosen; 0 is never.</source>
-        <translation>以此频率只选择可能词中最不可能的一个；0 表示从不。</translation>
-    </message>
-    <message>
         <source>Automatic</source>
         <translation>自动</translation>
     </message>
     <message>
-        <source>Below 1 leaves out words that are too surprising, or too expected; 1 leaves out none.</source>
-        <translation>小于 1 时排除过于意外或过于意料之中的词；1 表示不排除。</translation>
+        <source>Avoid repetition (DRY)</source>
+        <translation>避免重复（DRY）</translation>
     </message>
     <message>
-        <source>Chosen from are the likeliest words that have this share together; 1 is all.</source>
-        <translation>只从合计概率达到此比例的最可能的词中选择；1 表示全部。</translation>
+        <source>Below 1, drop tokens that are too surprising or too predictable; 1 drops none.</source>
+        <translation>小于 1 时排除过于意外或过于可预料的词元；1 表示不排除。</translation>
     </message>
     <message>
-        <source>Context</source>
-        <translation>上下文</translation>
+        <source>Check all folders every</source>
+        <translation>检查所有文件夹的间隔</translation>
     </message>
     <message>
-        <source>Disk for what was read</source>
-        <translation>已读内容的磁盘空间</translation>
+        <source>Context length</source>
+        <translation>上下文长度</translation>
     </message>
     <message>
-        <source>Editors, note takers and scripts on this computer, as they would ask OpenAI. Nobody else can.</source>
-        <translation>这台电脑上的编辑器、笔记工具和脚本可以像向 OpenAI 提问那样使用。其他人无法访问。</translation>
+        <source>Download models from</source>
+        <translation>模型下载来源</translation>
     </message>
     <message>
-        <source>Files with more are left out; 50,000 are some 20,000 pages. Those left out have to be indexed again.</source>
-        <translation>超过此数的文件会被跳过；50,000 段约为 20,000 页。被跳过的文件需要重新索引。</translation>
+        <source>Drop tokens less likely than this fraction of the most likely one; 0 drops none.</source>
+        <translation>排除概率低于最可能词元此比例的词元；0 表示不排除。</translation>
     </message>
     <message>
-        <source>Finds what was missed: network folders, drives that were away, changes while Ragdoll was closed.</source>
-        <translation>找出遗漏的更改：网络文件夹、曾断开的驱动器，以及 Ragdoll 关闭期间的更改。</translation>
+        <source>Exclude top choices (XTC)</source>
+        <translation>排除首选（XTC）</translation>
     </message>
     <message>
-        <source>For so many there is room, where memory allows; others wait. Takes effect when a model is loaded.</source>
-        <translation>内存允许时可同时撰写的回答数，其余等待。载入模型时生效。</translation>
+        <source>Files with more are skipped; 50,000 are about 20,000 pages. Index them again after a change.</source>
+        <translation>超过此数的文件会被跳过；50,000 段约为 20,000 页。更改后请重新索引这些文件。</translation>
+    </message>
+    <message>
+        <source>Finds what was missed: network folders, disconnected drives, changes while Ragdoll was closed.</source>
+        <translation>找出遗漏的更改：网络文件夹、曾断开的磁盘，以及 Ragdoll 关闭期间的更改。</translation>
+    </message>
+    <message>
+        <source>First results are read before the search ends. Automatic: on a GPU, or if a search takes long.</source>
+        <translation>先找到的内容在搜索结束之前就开始阅读。自动：在由显卡计算时，或搜索耗时较长时启用。</translation>
+    </message>
+    <message>
+        <source>For editors, note-taking apps and scripts on this computer; compatible with the OpenAI API.</source>
+        <translation>供这台电脑上的编辑器、笔记应用和脚本使用；与 OpenAI API 兼容。</translation>
     </message>
     <message>
         <source>Frequency penalty</source>
         <translation>频率惩罚</translation>
     </message>
     <message>
-        <source>Has models think before they answer that can be told to, as Qwen3. Answers come later.</source>
-        <translation>让支持此选项的模型（如 Qwen3）先思考再回答。回答会来得晚一些。</translation>
+        <source>How many recent tokens the penalties consider.</source>
+        <translation>各项惩罚所考虑的最近词元数。</translation>
+    </message>
+    <message>
+        <source>How often only the least likely of the likely tokens is kept; 0 is never.</source>
+        <translation>以此频率只保留可能词元中最不可能的一个；0 表示从不。</translation>
     </message>
     <message>
         <source>In memory</source>
         <translation>在内存中</translation>
     </message>
     <message>
-        <source>In memory is fastest and finds all. On disk leaves the memory to the model, but may miss some.</source>
-        <translation>放在内存中最快且不会遗漏。放在磁盘上可把内存留给模型，但可能有所遗漏。</translation>
+        <source>In memory is fastest and finds everything. On disk leaves memory to the model but may miss passages.</source>
+        <translation>放在内存中最快且不会遗漏。放在磁盘上可把内存留给模型，但可能遗漏段落。</translation>
+    </message>
+    <message>
+        <source>In tokens. Some models, such as R1, QwQ and gpt-oss, always think; at this limit they must answer.</source>
+        <translation>单位为词元。有些模型（如 R1、QwQ 和 gpt-oss）总是先思考；达到此长度后必须开始回答。</translation>
+    </message>
+    <message>
+        <source>In tokens; a token is about three quarters of a word.</source>
+        <translation>单位为词元；一个词元约合四分之三个英文单词。</translation>
     </message>
     <message>
         <source>Index</source>
@@ -4639,11 +4750,15 @@
         <translation>指令</translation>
     </message>
     <message>
+        <source>Keeps what the model computed for passages and chats, so that it need not read them again.</source>
+        <translation>保留模型对段落和对话的计算结果，无需再次阅读。</translation>
+    </message>
+    <message>
         <source>Languages of scanned pages</source>
         <translation>扫描页的语言</translation>
     </message>
     <message>
-        <source>Larger ones are left out, and so is what takes minutes or gigabytes of memory to read.</source>
+        <source>Larger files are skipped, and so are those that take minutes or gigabytes of memory to read.</source>
         <translation>更大的文件会被跳过，读取需要数分钟或数 GB 内存的也一样。</translation>
     </message>
     <message>
@@ -4651,64 +4766,40 @@
         <translation>最大文件</translation>
     </message>
     <message>
-        <source>Lately</source>
-        <translation>回看范围</translation>
+        <source>Lets models with optional thinking, such as Qwen3, think first. Answers take longer.</source>
+        <translation>让可选择思考的模型（如 Qwen3）先思考再回答。回答耗时更长。</translation>
     </message>
     <message>
-        <source>Leave out the obvious (XTC)</source>
-        <translation>避开显而易见的词（XTC）</translation>
+        <source>Local API server</source>
+        <translation>本地 API 服务器</translation>
     </message>
     <message>
-        <source>Leaves out words that are less likely than this part of the likeliest; 0 leaves out none.</source>
-        <translation>排除概率低于最可能词此比例的词；0 表示不排除。</translation>
+        <source>Makes every recent token less likely by the same amount; below 0 more likely.</source>
+        <translation>将最近出现过的词元的概率一律降低同样的幅度；小于 0 则提高。</translation>
     </message>
     <message>
-        <source>Let other applications ask</source>
-        <translation>允许其他应用提问</translation>
+        <source>Makes recent tokens less likely the more often they occurred; below 0 more likely.</source>
+        <translation>最近出现得越多的词元，概率降得越低；小于 0 则提高。</translation>
     </message>
     <message>
-        <source>Longest answer</source>
-        <translation>最长回答</translation>
+        <source>Maximum answer length</source>
+        <translation>最大回答长度</translation>
     </message>
     <message>
-        <source>Longest thoughts</source>
-        <translation>最长思考</translation>
-    </message>
-    <message>
-        <source>Look at all folders every</source>
-        <translation>检查所有文件夹的间隔</translation>
-    </message>
-    <message>
-        <source>Look where the question says</source>
-        <translation>按问题限定范围</translation>
-    </message>
-    <message>
-        <source>Makes every word said lately less likely by the same amount; below 0 more likely.</source>
-        <translation>将最近出现过的词的概率一律降低同样的幅度；小于 0 则提高。</translation>
-    </message>
-    <message>
-        <source>Makes going on with what was said before costlier with each word of it; 0 is never, 0.8 is usual.</source>
-        <translation>沿着已说过的内容继续下去，每多一个词代价就越高；0 表示从不，通常为 0.8。</translation>
-    </message>
-    <message>
-        <source>Makes words less likely the more often they were said lately; below 0 more likely.</source>
-        <translation>最近出现得越多的词，概率降得越低；小于 0 则提高。</translation>
+        <source>Maximum thinking length</source>
+        <translation>最大思考长度</translation>
     </message>
     <message>
         <source>Memory for the index</source>
         <translation>索引的内存</translation>
     </message>
     <message>
-        <source>Memory for what was read</source>
-        <translation>已读内容的内存</translation>
-    </message>
-    <message>
         <source>Min P</source>
         <translation>Min P</translation>
     </message>
     <message>
-        <source>More passages cover more files and take longer to read.</source>
-        <translation>段落越多，涵盖的文件越多，阅读时间也越长。</translation>
+        <source>More passages cover more files but take longer to read.</source>
+        <translation>段落越多，涵盖的文件越多，但阅读时间也越长。</translation>
     </message>
     <message>
         <source>Most passages of a file</source>
@@ -4719,24 +4810,28 @@
         <translation>从不</translation>
     </message>
     <message>
-        <source>Notice changes as they happen</source>
-        <translation>实时发现更改</translation>
-    </message>
-    <message>
         <source>On disk</source>
         <translation>在磁盘上</translation>
     </message>
     <message>
-        <source>Only with the key</source>
-        <translation>必须提供密钥</translation>
+        <source>Otherwise, changes in linked folders are noticed at the next check of all folders.</source>
+        <translation>关闭后，要到下次检查所有文件夹时才会发现关联文件夹中的更改。</translation>
     </message>
     <message>
-        <source>Outlives closing Ragdoll. When it is full, what saves the least time leaves first; 0 keeps nothing.</source>
-        <translation>关闭 Ragdoll 后仍会保留。存满后，先移除最不省时间的内容；0 表示不保留。</translation>
+        <source>Parallel answers</source>
+        <translation>并行回答数</translation>
     </message>
     <message>
-        <source>Passages an answer reads</source>
-        <translation>每个回答阅读的段落</translation>
+        <source>Passages per answer</source>
+        <translation>每个回答的段落数</translation>
+    </message>
+    <message>
+        <source>Penalizes repeating an earlier sequence, more with each token of it; 0 is off, 0.8 is usual.</source>
+        <translation>对重复先前的序列施加惩罚，每多重复一个词元就越重；0 表示关闭，通常为 0.8。</translation>
+    </message>
+    <message>
+        <source>Penalty window</source>
+        <translation>惩罚窗口</translation>
     </message>
     <message>
         <source>Port</source>
@@ -4747,6 +4842,14 @@
         <translation>存在惩罚</translation>
     </message>
     <message>
+        <source>Prompt cache in memory</source>
+        <translation>内存中的提示词缓存</translation>
+    </message>
+    <message>
+        <source>Prompt cache on disk</source>
+        <translation>磁盘上的提示词缓存</translation>
+    </message>
+    <message>
         <source>Read while searching</source>
         <translation>边搜索边阅读</translation>
     </message>
@@ -4755,44 +4858,52 @@
         <translation>重复惩罚</translation>
     </message>
     <message>
+        <source>Require the API key</source>
+        <translation>必须提供 API 密钥</translation>
+    </message>
+    <message>
+        <source>Sample from the K most likely tokens; 0 uses all.</source>
+        <translation>从最可能的 K 个词元中采样；0 表示全部。</translation>
+    </message>
+    <message>
+        <source>Sample from the most likely tokens that add up to this probability; 1 uses all.</source>
+        <translation>从合计概率达到此值的最可能的词元中采样；1 表示全部。</translation>
+    </message>
+    <message>
         <source>Search again while writing</source>
         <translation>撰写时再次搜索</translation>
     </message>
     <message>
-        <source>So many of the likeliest words are chosen from; 0 is all.</source>
-        <translation>只从最可能的若干个词中选择；0 表示全部。</translation>
+        <source>Stop strings</source>
+        <translation>停止词</translation>
     </message>
     <message>
-        <source>Stop before</source>
-        <translation>停止词</translation>
+        <source>Survives closing Ragdoll. If full, what saves the least time is dropped first; 0 keeps nothing.</source>
+        <translation>关闭 Ragdoll 后仍会保留。存满后，先移除最不省时间的内容；0 表示不保留。</translation>
     </message>
     <message>
         <source>Temperature</source>
         <translation>温度</translation>
     </message>
     <message>
-        <source>The address of the Hugging Face hub, or of a mirror of it. It is asked only when you get a model.</source>
-        <translation>Hugging Face 模型库或其镜像的地址。只有在您获取模型时才会访问它。</translation>
+        <source>Tesseract's names for them, for example eng, deu, chi_sim. Each must be installed with Tesseract.</source>
+        <translation>使用 Tesseract 的名称，例如 eng、deu、chi_sim，以英文逗号分隔。每种语言都须随 Tesseract 安装。</translation>
+    </message>
+    <message>
+        <source>The address of the Hugging Face hub or a mirror. It is contacted only when you search or download.</source>
+        <translation>Hugging Face Hub 或其镜像的地址。只有在你搜索或下载时才会访问它。</translation>
+    </message>
+    <message>
+        <source>The system prompt: what you expect of every answer. Ragdoll adds its own instructions.</source>
+        <translation>系统提示词：你对每个回答的要求。Ragdoll 会加上自己的指令。</translation>
     </message>
     <message>
         <source>Think first</source>
         <translation>先思考</translation>
     </message>
     <message>
-        <source>Tokens back to which the penalties look.</source>
-        <translation>各项惩罚向前回看的词元数。</translation>
-    </message>
-    <message>
-        <source>Tokens that earlier turns, passages, question and answer share; takes effect when a model is loaded.</source>
-        <translation>先前的对话、段落、问题和回答共用的词元数；载入模型时生效。</translation>
-    </message>
-    <message>
-        <source>Tokens. Some models, as R1, QwQ and gpt-oss, always think first; then they have to answer.</source>
-        <translation>单位为词元。有些模型（如 R1、QwQ 和 gpt-oss）总是先思考；达到此长度后必须开始回答。</translation>
-    </message>
-    <message>
-        <source>Tokens; about three quarters of a word each.</source>
-        <translation>单位为词元；一个词元约合四分之三个英文单词。</translation>
+        <source>Tokens shared by earlier turns, passages, question and answer. Takes effect when a model is loaded.</source>
+        <translation>先前的对话、段落、问题和回答共用的词元数。载入模型时生效。</translation>
     </message>
     <message>
         <source>Top K</source>
@@ -4807,20 +4918,16 @@
         <translation>Typical P</translation>
     </message>
     <message>
-        <source>What does not fit is read from disk during a search, which takes longer and finds the same.</source>
+        <source>Use filters in the question</source>
+        <translation>使用问题中的筛选条件</translation>
+    </message>
+    <message>
+        <source>Watch folders for changes</source>
+        <translation>监视文件夹的更改</translation>
+    </message>
+    <message>
+        <source>What does not fit is read from disk during a search, which takes longer but finds the same.</source>
         <translation>放不下的部分在搜索时从磁盘读取，耗时更长，但结果相同。</translation>
-    </message>
-    <message>
-        <source>What is found first is read before the search ends. Automatic: on a card, or if a search takes long.</source>
-        <translation>先找到的内容在搜索结束之前就开始阅读。自动：在由显卡计算时，或搜索耗时较长时启用。</translation>
-    </message>
-    <message>
-        <source>What the model made of passages and chats is kept, so that they need not be read again.</source>
-        <translation>保留模型对段落和对话的处理结果，无需再次阅读。</translation>
-    </message>
-    <message>
-        <source>What you want of every answer. Models are told it beside what Ragdoll tells them anyway.</source>
-        <translation>你对每个回答的要求。除 Ragdoll 的既定提示外，也会告知模型。</translation>
     </message>
     <message>
         <source>When to read ahead</source>
@@ -4831,24 +4938,16 @@
         <translation>何时再次搜索</translation>
     </message>
     <message>
-        <source>Where models come from</source>
-        <translation>模型来源</translation>
-    </message>
-    <message>
         <source>Where the index is</source>
         <translation>索引的位置</translation>
     </message>
     <message>
-        <source>Without it, changes in linked folders are noticed at the next look at all of them.</source>
-        <translation>关闭后，要到下次检查所有文件夹时才会发现关联文件夹中的更改。</translation>
+        <source>Without it, every program on this computer can ask about your files, even those of other users.</source>
+        <translation>关闭后，这台电脑上的任何程序都能就你的文件提问，包括其他用户的程序。</translation>
     </message>
     <message>
-        <source>Without it, whatever runs on this computer can ask about your files, other people's programs too.</source>
-        <translation>关闭后，这台电脑上运行的任何程序都能就你的文件提问，包括其他用户的程序。</translation>
-    </message>
-    <message>
-        <source>as the system</source>
-        <translation>跟随系统</translation>
+        <source>Written at the same time if memory allows; others wait. Takes effect when a model is loaded.</source>
+        <translation>内存允许时可同时撰写的回答数，其余等待。载入模型时生效。</translation>
     </message>
     <message>
         <source>automatic</source>
@@ -4863,7 +4962,11 @@
         <translation>无</translation>
     </message>
     <message>
-        <source>“In the PDFs changed in 2024” or the name of a file confines the search; the answer says so.</source>
+        <source>system default</source>
+        <translation>跟随系统</translation>
+    </message>
+    <message>
+        <source>“In the PDFs changed in 2024” or a file name limits the search; the answer says so.</source>
         <translation>问题中出现文件名或“in the PDFs changed in 2024”这类英语说法时，会据此限定搜索范围；回答会注明。</translation>
     </message>
 </context>
@@ -4878,7 +4981,7 @@
         <translation>无法写入 %1（%2）。</translation>
     </message>
     <message>
-        <source>%1 has a wrong value (%2); the default is used until it is mended.</source>
+        <source>%1 has a wrong value (%2); the default is used until it is corrected.</source>
         <translation>%1 中有错误的值（%2）；改正之前使用默认值。</translation>
     </message>
 </context>
@@ -4907,7 +5010,7 @@
 <context>
     <name>uncaught</name>
     <message>
-        <source>It is in the log.</source>
+        <source>Details are in the log.</source>
         <translation>详情见日志。</translation>
     </message>
     <message>

@@ -1068,14 +1068,14 @@ def test_whoever_hears_that_a_chat_was_deleted_can_bring_it_back_at_any_time(win
 
 def test_the_palette_brings_a_deleted_chat_back(window, models, client):
     def offered() -> list[str]:
-        return [command.title for command in matching(commands_of(window, models), "bring back")]
+        return [command.title for command in matching(commands_of(window, models), "restore")]
 
     finish(client, ask(models, client, "Precious?"))
     assert offered() == []
     models.chat_list.delete(models.conversation.conversation_id)
     window.go_to("library")
     assert offered() == ["Restore “Precious?”"]
-    matching(commands_of(window, models), "bring back")[0].run()
+    matching(commands_of(window, models), "restore")[0].run()
     assert window.place == "chats"
     assert models.conversation.title == "Precious?"
     assert not window.chats.undo.isVisible()

@@ -59,7 +59,7 @@ def dialog(page, client) -> RerankerDialog:
 
 def test_the_settings_say_that_there_is_none_and_what_one_does(page, client):
     assert page.reranker_name.text() == "Now: none"
-    assert page.reranker.accessibleName() == "Second reading of the best passages"
+    assert page.reranker.accessibleName() == "Reranker"
     assert "puts those that answer it first" in page.reranker.accessibleDescription()
     assert not page.reranker_told.isVisibleTo(page)
     # Nothing is asked of it where there is none.

@@ -112,4 +112,4 @@ def test_what_is_none_is_told_with_a_way_out(tmp_path: Path, tiny: Path):
         resolve(str(tmp_path / "light"))
     with pytest.raises(EmbedderUnavailable, match="The reranker 'owner/none' is not on this computer") as error:
         resolve("owner/none")
-    assert "Second reading" in error.value.way_out
+    assert "“Reranker”" in error.value.way_out
