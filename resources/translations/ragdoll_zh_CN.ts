@@ -2899,10 +2899,6 @@
         <translation>%1都会由专门的模型（重排序模型）连同问题再读一遍。能回答问题的排在前面，即使用词不同。每次搜索会因此变慢，模型越大越慢，占用的内存也越多。内存不足时，回答问题时不使用它。</translation>
     </message>
     <message>
-        <source>A second reading of the best passages</source>
-        <translation>二次阅读最佳段落</translation>
-    </message>
-    <message>
         <source>Any other cross-encoder for sentence-transformers: OWNER/NAME or its link on the hub, or a folder that contains it.</source>
         <translation>也可以是任何适用于 sentence-transformers 的交叉编码器：OWNER/NAME 或其在 Hub 上的链接，或包含它的文件夹。</translation>
     </message>
@@ -2919,8 +2915,12 @@
         <translation>重排序模型的名称、链接或文件夹</translation>
     </message>
     <message>
-        <source>Second reading</source>
-        <translation>二次阅读</translation>
+        <source>Read the best passages a second time</source>
+        <translation>把最佳段落再读一遍</translation>
+    </message>
+    <message>
+        <source>Reranker</source>
+        <translation>重排序模型</translation>
     </message>
     <message>
         <source>Use none</source>
@@ -3231,16 +3231,16 @@
         <translation>阅读</translation>
     </message>
     <message>
+        <source>Reranker</source>
+        <translation>重排序模型</translation>
+    </message>
+    <message>
         <source>Sampling</source>
         <translation>采样</translation>
     </message>
     <message>
         <source>Search</source>
         <translation>搜索</translation>
-    </message>
-    <message>
-        <source>Second reading of the best passages</source>
-        <translation>二次阅读最佳段落</translation>
     </message>
     <message>
         <source>Settings</source>
