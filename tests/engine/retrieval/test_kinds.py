@@ -41,6 +41,6 @@ def test_every_ending_that_tells_how_a_text_is_read_is_a_type():
 
 @pytest.mark.parametrize("word", ["pfd", "", "exe"])
 def test_what_is_no_type_is_refused_with_those_that_are(word: str):
-    with pytest.raises(BadRequest, match="No type") as refused:
+    with pytest.raises(BadRequest, match="no file type") as refused:
         formats_named(["pdf", word], FAMILY_OF_ENDING)
     assert "spreadsheets" in refused.value.way_out
