@@ -29,7 +29,7 @@ class _Table(BaseModel):
 
 
 class LibrarySettings(_Table):
-    """How linked folders are kept in step, and limits that keep one huge file from delaying the rest.
+    """How linked folders are kept in step, and limits that keep one bad file from spoiling the rest.
 
     `watch`: changes are noticed as they happen. All folders are also scanned every `rescan_minutes`; 0 is never.
     """

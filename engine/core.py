@@ -277,8 +277,8 @@ class Scope:
 
     `chunks_searched` and `files_searched` count what remained after filtering; `recognised` are the filters found in
     the question's own words, as shown to users ("only PDF files", "changed since 2025-01-01"). `unread` are the
-    indices of the answer's passages that did not fit into the prompt. `reads_through`: one document was read from the
-    beginning, as much of it as fits, and `passages_found` counts all its passages.
+    indices of the answer's passages that did not fit into the prompt. `reads_through`: one document was read in the
+    order of its text, as much of it as fits, and `passages_found` counts all its passages.
     """
 
     passages_used: int

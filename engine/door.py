@@ -1,8 +1,8 @@
 """The door: where other Ragdoll processes of this user find the engine that holds a library, and how they are let in.
 
 A file in the library, which only the user can read, contains the address and a key created for this one engine. Both
-sides prove that they know the key without sending it: a stranger learns nothing, and neither does a stranger
-who has the address of an engine that was killed.
+sides prove that they know the key without sending it: a stranger learns nothing, and neither does one
+that listens at the address of an engine that was killed.
 """
 
 from __future__ import annotations

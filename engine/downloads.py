@@ -108,7 +108,7 @@ class Downloads(Generic[Wanted]):
         self._wall_clock, self._look_s = wall_clock, look_s
         self._publish, self._told_as, self._clock, self._again_s = publish, told_as, clock, again_s
         self._lock, self._telling = threading.Lock(), threading.Lock()
-        # Set when a download was added, or cancelled.
+        # Notified when a download was added or cancelled, and at the end.
         self._changed = threading.Condition(self._lock)
         self._waiting: deque[_Job[Wanted]] = deque()
         # Those that wait or are being downloaded.
@@ -209,7 +209,7 @@ class Downloads(Generic[Wanted]):
                 self._tell()
 
     def _follow_clock(self, waiting: Sequence[_Job[Wanted]], now: float, now_at: float) -> bool:
-        """Corrects the announced times of retries after the clock was set; whether any has changed."""
+        """Corrects the announced times of retries after the clock was set back; whether any has changed."""
         were_late = [job for job in waiting if job.due_at - now_at > job.due - now + _TELL_SHIFT_SECONDS]
         for job in were_late:
             job.due_at = now_at + job.due - now

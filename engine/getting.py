@@ -123,7 +123,7 @@ class Getting:
 
         Raises:
             BadRequest: Nothing is called so.
-            DownloadFailed: The hub refuses it, or the file does not match its checksum.
+            DownloadFailed: The hub does not deliver it, or the file is not what the hub says it has.
             DiskFull: There is no room for it.
             ModelFileInvalid: It was downloaded, but cannot be used.
             ModelUnreadable, ModelNotFound: It was downloaded, but could not be read just now.
@@ -216,7 +216,7 @@ class Getting:
         return meant
 
     def _places_of(self, source: Source) -> list[Path]:
-        """The folder in which its files, or parts of them, are or will be."""
+        """Where each of its files, or a part of it, is or will be."""
         return [_where_it_lies(places) for places in zip(*map(source.pieces_below, self._folders), strict=True)]
 
     def _fetched(self, source: Source, pause: Pause) -> Generator[Fetched, None, None]:
@@ -262,7 +262,7 @@ class Getting:
     def _standing(self, source: Source, told: dict[str, Download], pattern: str) -> tuple[Path, Download]:
         """Where its file is or will be, and its progress; `pattern` is the ending of paths on the list."""
         listed = (path for path in map(Path, self._settings().known) if path.match(pattern))
-        # A file that was removed from its folder may still exist in another folder.
+        # A file that was removed from its folder is still listed, and another folder may have it.
         there = next((path for path in listed if path.is_file()), None)
         if there is not None:
             return there, Download(str(source), "there")
@@ -299,7 +299,7 @@ def _leads_to(path: Path, files: Sequence[Path]) -> bool:
 
 
 def _where_it_lies(places: Sequence[Path]) -> Path:
-    """The first folder with the file, otherwise with a part of it, otherwise the first."""
+    """The first place with the file, otherwise with a part of it, otherwise the first."""
     whole = (place for place in places if place.is_file())
     return next(whole, None) or next((place for place in places if parts_of(place)), places[0])
 

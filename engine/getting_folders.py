@@ -129,7 +129,7 @@ class GettingFolders(ABC, Generic[Entry]):
 
         Raises:
             BadRequest: Nothing is called so.
-            DownloadFailed: The hub refuses it, or a file does not match its checksum.
+            DownloadFailed: The hub does not deliver it, or a file is not what the hub says it has.
             DiskFull: There is no room for it.
             EmbedderUnavailable: It is not of this kind.
             EmbedderUntried: Whether it is of this kind is not known yet; what was downloaded is kept.
@@ -278,7 +278,7 @@ class GettingFolders(ABC, Generic[Entry]):
         return _bytes_below(place) if self._is_ours(place) and not self._is_used(place) else 0
 
     def _is_ours(self, place: Path) -> bool:
-        """Whether it is in a folder of ours: links may lead to other places."""
+        """Whether it is where we put it: links of folders may lead to places that are not ours."""
         with suppress(OSError, RuntimeError):
             base = next(base for base in self._folders if place.is_relative_to(base))
             return place.is_dir() and place.resolve() == base.resolve() / place.relative_to(base)

@@ -76,7 +76,7 @@ class LibraryCalls(LifeCycle):
         return self._parts.indexer.reindex([absolute(path) for path in paths])
 
     def unlock(self, paths: Sequence[str | Path], password: str, *, remember: bool = False) -> IndexFinished:
-        """Reads documents at or below these paths that need a password, and waits for it.
+        """Reads, with the password, documents at or below these paths that need one, and waits for it.
 
         Raises:
             BadRequest: The password is empty.

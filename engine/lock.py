@@ -12,7 +12,7 @@ PATIENCE_S = 4.0
 
 
 def hold(home: Home, patience_seconds: float = 0.0) -> filelock.BaseFileLock:
-    """Acquires the lock of the library, waiting at most so long for a process that is about to end.
+    """Acquires the lock of the library, waiting up to `patience_seconds` for a process that is about to end.
 
     Raises:
         LibraryHeld: Another process has it.

@@ -75,7 +75,7 @@ class EngineMemoryState:
 
 
 class EngineMemoryActions:
-    """Carries out what the loop decides; implements `adapting.MemoryActions`."""
+    """Carries out what the loop decides; implements `memory_interfaces.MemoryActions`."""
 
     def __init__(self, models: ModelPool, generation: GenerationWorker, stores: StoresOpener) -> None:
         self._models, self._generation, self._stores = models, generation, stores

@@ -131,7 +131,7 @@ class ModelCalls(LifeCycle):
 
         Raises:
             BadRequest: The name is invalid.
-            DownloadFailed: The hub refuses it, or the file does not match its checksum.
+            DownloadFailed: The hub does not deliver it, or the file is not what the hub says it has.
             DiskFull: There is no room for it.
             ModelFileInvalid: It was downloaded, but cannot be used.
             ModelUnreadable, ModelNotFound: It was downloaded, but could not be read just now.

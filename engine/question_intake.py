@@ -1,4 +1,4 @@
-"""Taking in: a question is checked, completed from the settings, and handed to the thread that answers it, or refused.
+"""Taking in: a question is checked, its model looked up, and handed to the thread that answers it; or it is refused.
 
 From the moment it is taken it can be cancelled; once it was handed over, the thread that has it ends it.
 """

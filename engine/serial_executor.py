@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 
 class SerialExecutor:
-    """Used by one thread, which is not the lane's."""
+    """Used by one thread, which is not its own."""
 
     def __init__(self, name: str) -> None:
         """`name` is the thread's."""

@@ -159,7 +159,7 @@ class Tables:
 
 
 def delete_all(folders: Sequence[Path]) -> None:
-    """Deletes folders as far as possible; what remains is found again at the next start."""
+    """Deletes folders as far as possible; what remains is found again at the next look."""
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Threads that yield: work that no user waits for uses what other threads leave of the cores.
+"""Threads that yield: work that nobody waits for uses what other threads leave of the cores.
 
 A low priority is not enough: beside llama.cpp's threads, which never sleep within a pass, a thread of the lowest
 niceness still gets its turn, and the answer pays for it (14 % of the time of a search, 2 % this way; see

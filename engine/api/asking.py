@@ -41,12 +41,12 @@ class AnswerEvents:
 
 @asynccontextmanager
 async def asked(engine: Engine, question: Question, turn: asyncio.Lock) -> AsyncIterator[AnswerEvents]:
-    """Submits a question; it is cancelled if the block is left before its end.
+    """Submits a question; it is cancelled if the block is left before the answer has ended.
 
     Args:
         engine: Answers it.
         question: The question.
-        turn: Runs checks of a model's file, those of one model one after another.
+        turn: Held while a model's file is checked; checks of one model run one after another.
 
     Raises:
         RagdollError: The question is refused.

@@ -122,7 +122,7 @@ class Conversations:
         self._by_words: OrderedDict[str, Conversation] = OrderedDict()
 
     def of(self, words: Said, searched: Searched | None) -> Conversation:
-        """The conversation that a question continues, which is `searched` for there; None: no files are searched.
+        """The conversation that a question continues; `searched` is where its passages come from, None if no files are.
 
         It contains no passages from outside `searched`, because the question may not be answered from those.
         """

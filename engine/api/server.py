@@ -101,7 +101,7 @@ class Server:
         return settings.model_copy(update={"key": key}), ""
 
     def _started(self, settings: ServerSettings) -> ServerState:
-        """Applies settings whose key could not be saved: if a key is needed, no request is accepted without one."""
+        """Starts the server if the settings want it, with the key where one is needed; returns its state."""
         if not settings.enabled:
             return ServerState()
         try:

@@ -41,7 +41,7 @@ from engine.models.known import names_of
 
 # A conversation of a million words.
 MAX_BODY_BYTES = 16 * 2**20
-# After this silence a stream sends a sign of life: proxies would end it.
+# After this silence a stream sends a sign of life: otherwise proxies would end it.
 BEAT_S = 10.0
 # How many questions a user may have open: an editor may complete a line while a chat is written.
 MOST_IN_PERSON = 2
@@ -387,7 +387,7 @@ async def _until_end(events: AnswerEvents) -> AsyncIterator[Any]:
 
 
 async def _unless_left(request: Request, answering: Coroutine[Any, Any, Result]) -> Result:
-    """The result of `work`. Cancels it and raises ClientDisconnect if the client leaves first."""
+    """The result of `answering`. Cancels it and raises ClientDisconnect if the client leaves first."""
     result, gone = asyncio.ensure_future(answering), asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait((result, gone), return_when=asyncio.FIRST_COMPLETED)

@@ -29,7 +29,7 @@ MOST_S = 600.0
 
 @contextmanager
 def opened() -> Iterator[Commanded]:
-    """As `reached`; problems of the index are reported when the command is done, because it is open then."""
+    """As `reached`; problems of the index are reported at the end of the command, when the index is open."""
     with reached() as engine:
         if problem := engine.settings_problem:
             say(problem)

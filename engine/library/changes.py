@@ -14,7 +14,8 @@ from engine.catalog import GONE_AT_ONCE, KEPT, Root
 from engine.core import Document, FoundFile
 from engine.library.scanner import Scan, ScanProblem
 
-# A look that finds more than these gone, and more than half of its folder, deletes nothing, with what went before it.
+# A look that finds more than these gone, counting those of looks shortly before, and more than half of its folder,
+# deletes nothing.
 _MAX_REMOVED_UNASKED = 20
 
 

@@ -60,7 +60,7 @@ class JobRunner:
         self._queue, self._catalog, self._parser, self._open_stores = queue, catalog, parser, open_stores
         self._settings, self._reporter, self._clock = settings, reporter, clock
         self._turns, self._reserve = turns, reserve
-        # Used by the worker: which documents to hurry, and whether a job stopped because the disk was full.
+        # Used by the worker: to hurry documents, and to know whether a job stopped because the disk was full.
         self.indexer: Indexer | None = None
         self.is_out_of_room = False
         self._is_told_of_room = False

@@ -107,7 +107,7 @@ class Recorder:
     def agree(self, *, may_be_hurried: bool = False) -> None:
         """The same for what a full disk left behind, such as rows that could not be deleted.
 
-        `may_be_hurried`: the user may have removed documents that still have rows, and wait for their deletion.
+        `may_be_hurried`: the user may have removed documents that still have rows, and waits for their deletion.
         """
         orphans, lost = self._unknown(), self._catalog.ids_with_rows() - self._stored
         # Rows of a lost catalogue lend their vectors until its folders have been read again.
@@ -171,7 +171,7 @@ class Recorder:
                     self._catalog.mark_unreadable(document_id, ParserGaveUp(CRASHED, TRY_AGAIN))
 
     def _has_all_of(self, document: Document) -> bool:
-        """Whether the rows of a document exist and match the catalogue."""
+        """Whether a document has rows, according to the catalogue and to the table."""
         return bool(document.embedder) and document.document_id in self._stored
 
     def settle(self, outcomes: Sequence[Outcome], work: Work) -> list[Ready]:
@@ -187,7 +187,7 @@ class Recorder:
                     self._keep(outcome, work.tally)
                 else:
                     self._note(outcome, work.tally)
-            # Reading did not crash the engine; embedding does not depend on a single document.
+            # Reading them did not crash the engine; a crash while embedding cannot be blamed on single documents.
             self._catalog.clear_begun(outcome.document.document_id for outcome in current)
         ready = [outcome for outcome in current if isinstance(outcome, Ready)]
         work.postponed += [outcome.document for outcome in current if isinstance(outcome, Postponed)]
@@ -198,7 +198,7 @@ class Recorder:
         return ready
 
     def _failures_to_keep_through(self, outcomes: Sequence[Unreadable]) -> set[int]:
-        """Keeps documents that were read before and whose files are unchanged: their stored rows are correct.
+        """The ids of documents that were read before and whose files are unchanged: their stored rows are correct.
 
         They were read again on request, for example for their scans, and the parser gave up or lacks the password.
         """
@@ -263,7 +263,7 @@ class Recorder:
     def _doubt(self, document_ids: Iterable[int]) -> None:
         """Clears the known content of documents whose rows are about to be replaced.
 
-        Otherwise, after a kill in between, a file that was put back meanwhile would be taken for its new rows.
+        Otherwise, after a kill in between, a file that was put back meanwhile would seem to match the new rows.
         """
         changing = self._stored.intersection(document_ids)
         if changing:

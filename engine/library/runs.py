@@ -1,7 +1,7 @@
 """Runs: pending documents on their way through the stages, in the order in which they are wanted.
 
 A run may cut in on another, which rests meanwhile. What was prioritised goes first; files on which the parser gave
-up, and those suspected of crashing the engine, are read at the end, one at a time.
+up, and those suspected of crashing the engine, are read at the end, each alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Well-formed text: surrogates and the like are replaced, because neither database accepts them.
+"""Well-formed text: lone surrogates are replaced, because neither database accepts them.
 
 A parser may hand on halves of characters beyond U+FFFF ("lone surrogates") that it found written in a file.
 """

@@ -146,7 +146,7 @@ class IndexWorker:
         return self._queue.put(Reindex(absolute))
 
     def unlock(self, paths: Sequence[str], password: str, *, remember: bool) -> IndexJob:
-        """Queues reading documents at or below the paths that need a password; `remember` keeps it for later starts.
+        """Queues reading, with the password, documents at or below the paths that need one; `remember` keeps it.
 
         Raises:
             BadRequest: The password is empty.

@@ -31,7 +31,7 @@ def complete_indices(table: Table) -> None:
 
 
 def mend_indices(table: Table) -> None:
-    """Rebuilds what cannot be asked; of an index of the vectors nothing is left, it is made when it is wanted."""
+    """Rebuilds what cannot be asked; a broken vector index is dropped, and made when it is wanted."""
     # What cannot be found may be of a version that was cleaned up meanwhile.
     table.checkout_latest()  # type: ignore[no-untyped-call]
     first: list[dict[str, Any]] = table.search().select([*INDICES, VECTOR_COLUMN]).limit(1).to_list()

@@ -150,7 +150,7 @@ class Partition:
                 raise Cancelled("The partition is no longer wanted.")
             piece = buffer.bytes[start : min(start + _PIECE_BYTES, num_bytes)]
             self._fill(piece, self._block_at + start)
-        # Once per start of the engine: later damage of the disk shows at the first reading.
+        # Once per start of the engine: what the disk lost since the file was written shows at the first reading.
         if not self._is_verified and zlib.crc32(buffer.bytes[:num_bytes]) != self.header.block_crc:
             raise PartitionDamaged(f"{self.path.name} has changed on the disk")
         self._is_verified = True

@@ -1,4 +1,4 @@
-"""A text as it is searched for: the same word is one sequence of characters, however a program typeset it."""
+"""A text as it is searched for: the same word is one sequence of characters, however a program wrote or typeset it."""
 
 from __future__ import annotations
 

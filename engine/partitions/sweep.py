@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 _FEW_ROWS, _FEW_PAIRS = 4096, 65_536
 # An interrupted sweep that has not continued after this many others is forgotten.
 _MOST_BETWEEN = 64
-# A script's sweep pauses for a user's, which the disk may interrupt as well, and looks for answers run alongside both.
+# A script's sweep pauses for a user's, which the disk may interrupt as well, while looks for answers pause beside both.
 _MOST_INTERRUPTED = 3
 
 
@@ -219,14 +219,14 @@ class Sweeper:
         return _UnderWay(asked, snapshot, walk, waiting, len(left_out))
 
     def _left_out(self, wanted: Sequence[Wanted], queries: Vectors, max_loads: int | None) -> list[Wanted]:
-        """The cold partitions beyond `max_loads`, sorted by the distance of their centroids to the queries."""
+        """The cold partitions beyond the `max_loads` whose centroids are nearest to a query."""
         if max_loads is None:
             return []
         cold = [part for part in wanted if self._residency.slot_of(part.partition) is None]
         return sorted(cold, key=lambda part: -float((queries @ part.partition.centroid).max()))[max_loads:]
 
     def _found(self, sweep: _UnderWay, should_pause: Callable[[], bool]) -> list[list[Found]]:
-        """The ranked results. If ranking finds damage, only the partitions affected by it are scanned again."""
+        """The ranked results. If ranking finds damage, only those scanned together with it are scanned again."""
         while True:
             self._walk_sealed(sweep, should_pause)
             found = sweep.walk.ranked()

@@ -1,4 +1,4 @@
-"""How broad a search may be while no answer waits for it: as broad as the available time allows.
+"""How broad a search may be without an answer having to wait for it: as broad as the available time allows.
 
 A search that takes long begins with a stage, by which its prompt can be guessed while the rest goes on.
 

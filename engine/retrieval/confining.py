@@ -135,7 +135,7 @@ def _confined(
 
 
 def _named_within(query: Query, documents: KnownDocuments, names: Collection[str]) -> Named:
-    """Files and folders of that name: within the user's filters, if there are any."""
+    """Files and folders of that name: those within the user's filters; of a collection that has none, all."""
     named = documents.paths_named(names)
     if query.filters.paths:
         lies_within = partial(_lies_within, chosen=query.filters.paths)

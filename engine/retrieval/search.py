@@ -38,7 +38,7 @@ from engine.retrieval.standing import standing
 from engine.retrieval.whole import MAX_CHUNKS, Reading, is_looked_into, reading_of, steps_of
 from engine.retrieval.words import is_mostly_latin, terms
 
-# How many more texts are read than passages are wanted: some repeat others, and neighbours are joined.
+# How many times as many texts are read as passages are wanted: some repeat others, and neighbours are joined.
 _READ_PER_PASSAGE = 3
 _MIN_READ = 24
 # For how many queries texts are read together: one by one that takes a fifth of the search.
@@ -152,7 +152,8 @@ class Searcher:
         """Answers all queries of a batch together, in their order.
 
         Filters from a query's own words are dropped if nothing is found with them; its scope says so.
-        A query about the answer above is searched for by itself if no passages of that are left, or it asks for a file.
+        A query about the answer above is searched for by itself if no passages of that are left, or it asks for a whole
+        file.
         A paused search continues where it was when the same queries come with the same `pauses`.
 
         Raises:

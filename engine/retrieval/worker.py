@@ -318,7 +318,7 @@ class RetrievalWorker:
                 self._do_people_wait = False
 
     def _expect_early(self, searcher: Searcher, batch: Sequence[QuestionInFlight]) -> None:
-        """Passes on what a first, narrower search finds, while the whole search is still to come."""
+        """For a question by itself, passes on what a search of memory alone finds, before the whole search."""
         stage = first_stage(searcher.breadths(), self._costs.predict) if len(batch) == 1 else None
         if stage is None:
             return
@@ -347,7 +347,7 @@ class RetrievalWorker:
     ) -> dict[str, list[Candidate]]:
         """The sentences worth reading by question, embedded together for a batch of scripts.
 
-        For users each question is read separately: the first of them would wait for the sentences of all.
+        For users each question is read separately: otherwise the first would wait for the sentences of all.
         """
         if len(found) < 2 or found[0][1].question.priority == "interactive":
             return {}

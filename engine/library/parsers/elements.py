@@ -1,4 +1,4 @@
-"""XML elements by local name: the strict and transitional forms of an office format differ only in namespaces."""
+"""XML elements by local name: the strict and transitional forms of an office format have only these in common."""
 
 from __future__ import annotations
 

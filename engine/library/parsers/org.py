@@ -41,7 +41,7 @@ def blocks(text: str) -> Iterator[Block]:
     """The structure of an Org text; what lies between its marked parts are paragraphs."""
     start, at, ends = 0, 0, _ends(text)
     while (part := _PART.search(text, at)) is not None:
-        # What is open has its end looked up: looking for each again would take as long as there are such lines.
+        # What is open has its end looked up: searching the text for each would take quadratic time.
         kind = part["what"].lower() if part["what"] else _DRAWER if part["drawer"] else ""
         of_kind = ends.get(kind, [])
         place = bisect_left(of_kind, (part.end(), 0))

@@ -198,7 +198,7 @@ class ParserPool:
         return sum(child.own_bytes() for child in children)
 
     def forget_recognised(self) -> None:
-        """Drops what is kept of pages that were recognised: it is text of files, be they removed."""
+        """Drops what is kept of pages that were recognised: it is text of files that may have been removed."""
         if self._ocr_cache is not None:
             forget_all(self._ocr_cache)
 
