@@ -44,8 +44,8 @@ log = logging.getLogger(__name__)
 BATCHES = "batches being computed"
 # Questions of a search, whose vectors their passages are read with: a hundred kilobytes.
 _REMEMBERED = 64
-# How often a batch is tried again whose model another worker has unloaded.
-_MOST_RETRIES = 2
+# How often a batch is tried whose model is unloaded by another thread, or fails on a card.
+_MOST_TRIES = 4
 # Documents take so long before torch is loaded for them, which takes about as much; a few changed files never do.
 WORTH_LOADING_SECONDS = 5.0
 # What it brings, and is promised beforehand.
@@ -473,30 +473,24 @@ class Embedder:
         max_tokens = models[0].max_tokens if models else self._setup.batch_tokens
         return batches(self.lengths(texts), self._setup, max_tokens)
 
-    def _encode(
-        self, texts: list[str], is_question: bool, is_urgent: bool, num_retries: int = _MOST_RETRIES
-    ) -> Vectors:
-        self.load()
-        asked = self._asked
-        if is_question and asked is not None:
-            return asked.encode(texts, is_question=True)
-        with self._turnstile.pass_through(is_urgent=is_urgent) as place:
-            models = self._models
-            # Another worker that gives the card up unloads the model between load() and the turnstile.
-            model = models[place] if place < len(models) else None
-            if isinstance(model, Model):
-                backends.set_threads(self._setup.num_threads)
-            try:
-                if model is not None:
+    def _encode(self, texts: list[str], is_question: bool, is_urgent: bool) -> Vectors:
+        for _ in range(_MOST_TRIES):
+            self.load()
+            asked = self._asked
+            if is_question and asked is not None:
+                return asked.encode(texts, is_question=True)
+            with self._turnstile.pass_through(is_urgent=is_urgent) as place:
+                models = self._models
+                if place >= len(models):  # unloaded since `load`, for example by a worker that gives the card up
+                    continue
+                model = models[place]
+                if isinstance(model, Model):
+                    backends.set_threads(self._setup.num_threads)
+                try:
                     return model.encode(texts, is_question=is_question)
-                reason = ""
-            except RuntimeError as error:  # torch has one for all that a card refuses
-                if self._place != "card":
-                    raise
-                reason = backends.first_line(error)
-        if model is not None:
+                except RuntimeError as error:  # torch has one for all that a card refuses
+                    if self._place != "card":
+                        raise
+                    reason = backends.first_line(error)
             self._give_card_up(reason)
-            return self._encode(texts, is_question, is_urgent, num_retries)
-        if not num_retries:
-            raise EmbedderUnavailable("The embedding model was unloaded meanwhile.", "Please try again.")
-        return self._encode(texts, is_question, is_urgent, num_retries - 1)
+        raise EmbedderUnavailable("The embedding model was unloaded meanwhile.", "Please try again.")

@@ -18,6 +18,7 @@ from engine.embedder.bert_numpy import NumpyBert
 from engine.embedder.model import COMING_BYTES
 from engine.embedder.setup import Setup
 from engine.embedder.spec import EmbedderSpec
+from engine.embedder.turnstile import Turnstile
 from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
 from engine.giving_way import GivingWay
@@ -470,6 +471,34 @@ def test_a_question_that_was_just_searched_for_is_not_computed_again(minilm, mon
     minilm.embed_questions(questions[:1])
     assert computed == [questions[:1]]
     assert minilm.embed_questions([]).shape == (0, minilm.dimensions)
+
+
+@pytest.mark.parametrize(("num_unloaded", "is_embedded"), [(1, True), (100, False)])
+def test_a_batch_whose_model_is_unloaded_before_its_turn_is_tried_again(
+    movable, monkeypatch: pytest.MonkeyPatch, num_unloaded: int, is_embedded: bool
+):
+    embedder, _ = movable
+    before = embedder.embed_documents(TEXTS)
+    enter, left = Turnstile._enter, [num_unloaded]
+
+    def after_an_unload(turnstile: Turnstile, is_urgent: bool) -> int:
+        # As where another worker has lost the card between `load` and this one's turn.
+        if left[0]:
+            left[0] -= 1
+            embedder._models = ()
+        return enter(turnstile, is_urgent)
+
+    monkeypatch.setattr(Turnstile, "_enter", after_an_unload)
+    models = embedder._models
+    load = embedder.load
+    monkeypatch.setattr(embedder, "load", lambda: setattr(embedder, "_models", models) or load())
+    if is_embedded:
+        np.testing.assert_allclose(embedder.embed_documents(TEXTS), before, atol=1e-5)
+    else:
+        with pytest.raises(EmbedderUnavailable, match="unloaded meanwhile"):
+            embedder.embed_documents(TEXTS)
+    left[0] = 0
+    embedder.load()
 
 
 @pytest.mark.expects_warnings
