@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from engine.assembly import Parts
 from engine.config import MemorySettings
@@ -97,17 +95,3 @@ def _of_placement(parts: Parts, placement: Placement | None) -> dict[str, float]
         "ring_slots": float(placement.ring_slots),
         "answer_slots": float(placement.num_slots),
     }
-
-
-def bytes_below(folder: Path) -> int:
-    """The size of all files of a folder on disk."""
-    # os.walk skips folders that vanish meanwhile; LanceDB replaces its files while it indexes.
-    return sum(_file_bytes(os.path.join(inside, name)) for inside, _, names in os.walk(folder) for name in names)
-
-
-def _file_bytes(path: str) -> int:
-    """The size of a file; 0 if it is gone since it was listed."""
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

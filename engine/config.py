@@ -372,3 +372,17 @@ def in_our_folder(folder: Path) -> Iterator[None]:
         raise DiskFull(
             f"The disk that holds {folder} is full; nothing was changed.", "Free some space and try again."
         ) from error
+
+
+def bytes_below(folder: Path) -> int:
+    """The size of all files of a folder on disk."""
+    # os.walk skips folders that vanish meanwhile; LanceDB replaces its files while it indexes.
+    return sum(_file_bytes(os.path.join(inside, name)) for inside, _, names in os.walk(folder) for name in names)
+
+
+def _file_bytes(path: str) -> int:
+    """The size of a file; 0 if it is gone since it was listed."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

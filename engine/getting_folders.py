@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from engine.config import Home, ModelsSettings
+from engine.config import Home, ModelsSettings, bytes_below
 from engine.core import Download
 from engine.downloads import Downloads, Pause
 from engine.embedder.known import KnownModel, known_in, named_in
@@ -249,7 +249,7 @@ class GettingFolders(ABC, Generic[Entry]):
 
     def _tried(self, coming: Path) -> Iterator[Fetched]:
         """Loads it once; a model that cannot be loaded is deleted, because the next attempt would fail as well."""
-        num_bytes = _bytes_below(coming)
+        num_bytes = bytes_below(coming)
         try:
             with closing(self._on_trial(coming)) as steps:
                 for _ in steps:
@@ -275,7 +275,7 @@ class GettingFolders(ABC, Generic[Entry]):
         }
 
     def _deletable_bytes(self, place: Path) -> int:
-        return _bytes_below(place) if self._is_ours(place) and not self._is_used(place) else 0
+        return bytes_below(place) if self._is_ours(place) and not self._is_used(place) else 0
 
     def _is_ours(self, place: Path) -> bool:
         """Whether it is where we put it: links of folders may lead to places that are not ours."""
@@ -290,7 +290,7 @@ class GettingFolders(ABC, Generic[Entry]):
     def _as_it_lies(self, folder: Folder, told: Download) -> Download:
         if self._is_whole(self._place(folder)):
             return replace(told, state="there", problem="", way_out="")
-        num_bytes = sum(map(_bytes_below, self._begun(folder)))
+        num_bytes = sum(map(bytes_below, self._begun(folder)))
         return replace(told, state="part" if num_bytes else "absent", num_bytes=num_bytes)
 
     def _is_whole(self, place: Path) -> bool:
@@ -339,10 +339,3 @@ def _lies_elsewhere(name: str) -> BadRequest:
         f"{name} is not in the folder of models, or only a link to it is, and it stays where it is.",
         "Delete it yourself, once another one is in use.",
     )
-
-
-def _bytes_below(folder: Path) -> int:
-    # Files may be moved at this moment.
-    with suppress(OSError):
-        return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    return 0

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from engine.accounts import bytes_below
+from engine.config import bytes_below
 from engine.core import DEFAULT_COLLECTION, Collection, Document, DocumentState, PageView
 from engine.embedder import resolve
 from engine.embedder.catalogue import CATALOGUE

@@ -101,10 +101,10 @@ def differs(then: Profile, now: Profile, key: str) -> bool:
         return True
     rates = [(getattr(then, name), getattr(now, name)) for name in _RATES]
     rates += zip(then.disk_bytes_per_s, now.disk_bytes_per_s, strict=True)
-    return any(_has_moved(*pair) for pair in rates) or _differs(then.table(key), now.table(key))
+    return any(_has_moved(*pair) for pair in rates) or _tables_differ(then.table(key), now.table(key))
 
 
-def _differs(then: Measured, now: Measured) -> bool:
+def _tables_differ(then: Measured, now: Measured) -> bool:
     """Whether another pass was measured, or one takes another time by now."""
     if then is now:
         return False

@@ -118,7 +118,7 @@ class SecondReading:
     def _scores(self, question: str, texts: Sequence[str]) -> list[float] | None:
         """Raises EmbedderUnavailable."""
         if self._memory.is_short:
-            self._rest()
+            self._give_way()
             return None
         if self._reranker.is_loaded:
             return self._read(question, texts)
@@ -135,7 +135,7 @@ class SecondReading:
         room = self._memory.reserve(num_bytes)
         if room is None:
             words = f"There is no room in memory for the reranker {spec.name}, which takes {in_words(spec.num_bytes)}."
-            self._rests_until = self._clock() + REST_SECONDS
+            self._rest()
             self._leave_out(words, "Choose a smaller one in the settings, or none.")
             return None
         before_bytes, self._is_loading = self._held_bytes(), True
@@ -149,7 +149,7 @@ class SecondReading:
                 self._reranker.load()
         except EmbedderUnavailable as error:
             if is_the_systems(error):
-                self._rests_until = self._clock() + REST_SECONDS
+                self._rest()
             else:
                 self._broken = _stamp(spec.folder)
             raise
@@ -170,16 +170,20 @@ class SecondReading:
         except EmbedderUnavailable as error:
             if is_the_systems(error):
                 self._reranker.unload()
-                self._rests_until = self._clock() + REST_SECONDS
+                self._rest()
             raise
         self.seconds = self._clock() - begun
         return scores
 
-    def _rest(self) -> None:
+    def _give_way(self) -> None:
         """Gives the memory back that others need more."""
         self._reranker.unload()
-        self._rests_until = self._clock() + REST_SECONDS
+        self._rest()
         self._leave_out("Memory is short, and the best passages are not read a second time for now.")
+
+    def _rest(self) -> None:
+        """The reranker is not tried again for a while."""
+        self._rests_until = self._clock() + REST_SECONDS
 
     def _leave_out(self, sentence: str, way_out: str = "") -> None:
         self.problem = " ".join(part for part in (sentence, _WITHOUT, way_out) if part)

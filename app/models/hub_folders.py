@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from PySide6.QtCore import QObject, Signal
 
 from app.models.downloading import DownloadingModel
-from engine.protocol import Download, HubFolder, HubFolderEntry, Method, Nothing, Notice
+from engine.protocol import (
+    Download,
+    EmbedderDownloads,
+    HubFolder,
+    HubFolderEntry,
+    Method,
+    Nothing,
+    Notice,
+    RerankerDownloads,
+)
 
 if TYPE_CHECKING:
     from app.engine_client import EngineClient
@@ -30,7 +39,7 @@ class Requests:
     cancel: _Wish
     discard: _Wish
     delete: _Wish
-    downloads: type[Notice]
+    downloads: type[EmbedderDownloads] | type[RerankerDownloads]
 
 
 class HubFoldersModel(DownloadingModel, Generic[Entry]):
@@ -99,7 +108,7 @@ class HubFoldersModel(DownloadingModel, Generic[Entry]):
     def _on_notice(self, notice: Notice) -> None:
         if not isinstance(notice, self.requests.downloads):
             return
-        downloads: tuple[Download, ...] = getattr(notice, "downloads", ())
+        downloads = notice.downloads
         before, self._downloads = self._downloads, {told.source: told for told in downloads}
         self.downloads_changed.emit()
         for told in downloads:

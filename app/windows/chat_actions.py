@@ -116,5 +116,5 @@ class ChatActions(QObject):
         try:
             write_export(Path(paths[0]), text.encode())
         except OSError as error:
-            sentence = self.tr("The chat could not be written: %1.").replace("%1", str(error.strerror))
+            sentence = self.tr("The chat could not be written: %1.").replace("%1", str(error.strerror or error))
             self._window.notices.tell("error", sentence, self.tr("Choose another folder."))

@@ -314,7 +314,7 @@ class EveryFilePage(Page):
             # The mark at the beginning tells spreadsheets that it is UTF-8.
             write_export(file, csv_of(self._model.rows(), QLocale.system().decimalPoint()).encode("utf-8-sig"))
         except OSError as error:
-            sentence = self.tr("The table could not be written: %1.").replace("%1", str(error.strerror))
+            sentence = self.tr("The table could not be written: %1.").replace("%1", str(error.strerror or error))
             self.message_told.emit("error", sentence, self.tr("Choose another folder."))
 
     def _on_delete(self) -> None:

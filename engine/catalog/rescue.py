@@ -157,11 +157,7 @@ def _refuse_newer(source: sqlite3.Connection, damaged: Path) -> None:
 
 
 def _copy(source: sqlite3.Connection, into: sqlite3.Connection, table: str) -> None:
-    try:
-        columns = sorted(_columns(source, table) & _columns(into, table))
-    except sqlite3.DatabaseError:
-        # Nothing at all can be read.
-        return
+    columns = _common_columns(source, into, table)
     if columns:
         for _, *values in _rows(source, table, ", ".join(columns)):
             _put(into, table, columns, values)
@@ -169,10 +165,7 @@ def _copy(source: sqlite3.Connection, into: sqlite3.Connection, table: str) -> N
 
 def _copy_exclusions(source: sqlite3.Connection, into: sqlite3.Connection) -> None:
     """These have no numbers: from both ends."""
-    try:
-        columns = sorted(_columns(source, "exclusions") & _columns(into, "exclusions"))
-    except sqlite3.DatabaseError:
-        return
+    columns = _common_columns(source, into, "exclusions")
     select = f"SELECT {', '.join(columns)} FROM exclusions"
     for order in ("ASC", "DESC") if "path" in columns else ():
         for values in _until_damage(source, f"{select} ORDER BY path {order}")[0]:
@@ -220,6 +213,14 @@ def _put(into: sqlite3.Connection, table: str, columns: list[str], values: list[
         into.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({marks})", values)
 
 
+def _common_columns(source: sqlite3.Connection, into: sqlite3.Connection, table: str) -> list[str]:
+    """Those that the table has in both; none where nothing at all can be read."""
+    try:
+        return sorted(_columns(source, table) & _columns(into, table))
+    except sqlite3.DatabaseError:
+        return []
+
+
 def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
     return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
 
@@ -228,21 +229,17 @@ def _rows(source: sqlite3.Connection, table: str, columns: str) -> Iterator[_Row
     """All rows that can be read, each after its number: from both ends up to the damage, and what lies within that."""
     select = f"SELECT rowid, {columns} FROM {table}"
     between = f"{select} WHERE rowid > ? AND rowid < ? ORDER BY rowid"
-    ends = (_LEAST_NUMBER, _HIGHEST_NUMBER)
-    upwards, is_damaged = _until_damage(source, between, ends)
-    yield from upwards
-    if not is_damaged:
+    rows, gap = _from_both_ends(source, between, _LEAST_NUMBER, _HIGHEST_NUMBER)
+    yield from rows
+    if gap is None:
         return
-    low, high = _number(upwards, ends[0]), ends[1]
-    downwards, _ = _until_damage(source, f"{between} DESC", (low, high))
-    yield from downwards
-    high = _number(downwards, high)
+    low, high = gap
     numbers = _numbers_in_indices(source, table)
-    if numbers is not None:
-        for number in sorted(number for number in numbers if low < number < high):
-            yield from _until_damage(source, f"{select} WHERE rowid = ?", (number,))[0]
-    else:
+    if numbers is None:
         yield from _probed(source, between, low, high)
+        return
+    for number in sorted(number for number in numbers if low < number < high):
+        yield from _until_damage(source, f"{select} WHERE rowid = ?", (number,))[0]
 
 
 def _probed(source: sqlite3.Connection, between: str, low: int, high: int) -> Iterator[_Row]:
@@ -255,16 +252,23 @@ def _probed(source: sqlite3.Connection, between: str, low: int, high: int) -> It
         middle = (low + high) // 2
         for first, last in ((low, middle + 1), (middle, high)):
             probes += 1
-            upwards, is_damaged = _until_damage(source, between, (first, last))
-            yield from upwards
-            if is_damaged:
-                first = _number(upwards, first)
-                downwards, _ = _until_damage(source, f"{between} DESC", (first, last))
-                yield from downwards
-                last = _number(downwards, last)
-                # One number that cannot be read is no gap.
-                if last - first > 2:
-                    gaps.append((first, last))
+            rows, gap = _from_both_ends(source, between, first, last)
+            yield from rows
+            # One number that cannot be read is no gap.
+            if gap is not None and gap[1] - gap[0] > 2:
+                gaps.append(gap)
+
+
+def _from_both_ends(
+    source: sqlite3.Connection, between: str, low: int, high: int
+) -> tuple[list[_Row], tuple[int, int] | None]:
+    """The rows from either end up to the damage, and between which numbers it lies; None where there is none."""
+    upwards, is_damaged = _until_damage(source, between, (low, high))
+    if not is_damaged:
+        return upwards, None
+    low = _number(upwards, low)
+    downwards, _ = _until_damage(source, f"{between} DESC", (low, high))
+    return upwards + downwards, (low, _number(downwards, high))
 
 
 def _number(rows: list[_Row], otherwise: int) -> int:

@@ -6,7 +6,6 @@ import argparse
 
 from engine.cli import hub_folders
 from engine.cli.commanded import Commanded
-from engine.cli.inputs import folder_there
 from engine.cli.moving import carry_on
 from engine.cli.opening import opened
 from engine.cli.output import Output
@@ -41,16 +40,10 @@ def embedders(options: argparse.Namespace, out: Output) -> None:
 
 
 def _folder(engine: Commanded, name: str) -> str:
-    """The name of a model for the settings: the folder of a downloaded one, any other name unchanged."""
-    if name == _BUILT_IN:
-        return ""
-    entry = hub_folders.here(engine.embedders(), name)
-    return entry.path if entry is not None else folder_there(name)
+    return "" if name == _BUILT_IN else hub_folders.folder(engine.embedders(), name)
 
 
 def _source(engine: Commanded, name: str) -> str:
-    """The hub's name of a downloaded model; any other name unchanged."""
     if name == _BUILT_IN:
         raise BadRequest("The built-in embedding model cannot be deleted.")
-    entry = hub_folders.here(engine.embedders(), name)
-    return entry.source if entry is not None else name
+    return hub_folders.source(engine.embedders(), name)

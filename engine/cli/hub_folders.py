@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from engine.cli import words
+from engine.cli.inputs import folder_there
 from engine.cli.output import Output, say
 from engine.cli.progress import bar
 from engine.errors import BadRequest
@@ -17,12 +18,15 @@ from engine.protocol import HubFolderEntry
 Entry = TypeVar("Entry", bound=HubFolderEntry)
 
 
-def fetch(steps: Generator[Fetched, None, Path], out: Output) -> None:
-    """Downloads to the end; Ctrl+C keeps what was downloaded."""
+def fetch(steps: Generator[Fetched, None, Path], out: Output) -> Path:
+    """Downloads to the end, a model that is one file too, and returns where it is; Ctrl+C keeps what came."""
     with bar("Getting", out.is_json, counts_bytes=True) as show:
         try:
-            for step in steps:
+            while True:
+                step = next(steps)
                 show(step.num_bytes, step.total_bytes, "" if step.is_new else "checking what is here")
+        except StopIteration as end:
+            return Path(end.value)
         except KeyboardInterrupt:
             steps.close()
             say("what was downloaded is kept; the same command continues it.")
@@ -38,6 +42,18 @@ def here(entries: Iterable[Entry], name: str) -> Entry | None:
         sources = " and ".join(one.source for one in meant)
         raise BadRequest(f"Several are called {name}: {sources}.", "Name it as OWNER/NAME.")
     return meant[0] if meant else None
+
+
+def folder(entries: Iterable[HubFolderEntry], name: str) -> str:
+    """The name of a model for the settings: the folder of a downloaded one, any other name unchanged."""
+    entry = here(entries, name)
+    return entry.path if entry is not None else folder_there(name)
+
+
+def source(entries: Iterable[HubFolderEntry], name: str) -> str:
+    """The hub's name of a downloaded model; any other name unchanged."""
+    entry = here(entries, name)
+    return entry.source if entry is not None else name
 
 
 def named(options: argparse.Namespace, command: str) -> str:

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from engine.cli import hub_search, words
+from engine.cli import hub_folders, hub_search, words
 from engine.cli.commanded import Commanded
 from engine.cli.opening import opened
-from engine.cli.output import Output, say
+from engine.cli.output import Output
 from engine.cli.progress import bar
 from engine.errors import BadRequest, NothingThere
 from engine.models.known import named, names_of
@@ -130,18 +130,7 @@ def _delete(engine: Commanded, options: argparse.Namespace, out: Output) -> dict
 
 def _get(engine: Commanded, options: argparse.Namespace, out: Output) -> dict[str, str]:
     """Downloads a model, and says where it is; a download that was interrupted is continued."""
-    steps = engine.get_model(options.file)
-    with bar("Getting", out.is_json, counts_bytes=True) as show:
-        try:
-            while True:
-                step = next(steps)
-                show(step.num_bytes, step.total_bytes, "" if step.is_new else "checking what is here")
-        except StopIteration as end:
-            return {"got": str(end.value)}
-        except KeyboardInterrupt:
-            steps.close()
-            say("what was downloaded is kept; the same command continues it.")
-            raise
+    return {"got": str(hub_folders.fetch(engine.get_model(options.file), out))}
 
 
 def _measure(engine: Commanded, options: argparse.Namespace, out: Output) -> dict[str, str]:

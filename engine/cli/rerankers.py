@@ -6,7 +6,6 @@ import argparse
 
 from engine.cli import hub_folders
 from engine.cli.commanded import Commanded
-from engine.cli.inputs import folder_there
 from engine.cli.opening import opened
 from engine.cli.output import Output
 from engine.errors import BadRequest
@@ -38,18 +37,12 @@ def rerankers(options: argparse.Namespace, out: Output) -> None:
 
 
 def _folder(engine: Commanded, name: str) -> str:
-    """The name of a model for the settings: the folder of a downloaded one, any other name unchanged."""
-    if name == _NONE:
-        return ""
-    entry = hub_folders.here(engine.rerankers(), name)
-    return entry.path if entry is not None else folder_there(name)
+    return "" if name == _NONE else hub_folders.folder(engine.rerankers(), name)
 
 
 def _source(engine: Commanded, name: str) -> str:
-    """The hub's name of a downloaded reranker; any other name unchanged."""
     if name == _NONE:
         raise BadRequest(
             "“none” is not a reranker, and cannot be deleted.", "ragdoll rerankers lists those that are here."
         )
-    entry = hub_folders.here(engine.rerankers(), name)
-    return entry.source if entry is not None else name
+    return hub_folders.source(engine.rerankers(), name)

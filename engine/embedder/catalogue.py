@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.embedder.known import KnownModel, known_in, named_in
+from engine.embedder.known import KnownModel, known_in
 
 # Trained with these before texts, as their cards say; what is searched without them is found worse, and no file of
 # theirs that a library reads says so.
@@ -67,11 +67,6 @@ CATALOGUE = (
 
 def known(repo: str) -> KnownEmbedder | None:
     return known_in(CATALOGUE, repo)
-
-
-def named(name: str) -> str:
-    """The repository of the catalogue's model that is called so, or the name as it is."""
-    return named_in(CATALOGUE, name)
 
 
 def prompts_of(name: str) -> Mapping[str, str]:

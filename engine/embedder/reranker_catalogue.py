@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.embedder.known import KnownModel, known_in, named_in
+from engine.embedder.known import KnownModel, known_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,3 @@ CATALOGUE = (
 
 def known(repo: str) -> KnownReranker | None:
     return known_in(CATALOGUE, repo)
-
-
-def named(name: str) -> str:
-    """The repository of the catalogue's reranker that is called so, or the name as it is."""
-    return named_in(CATALOGUE, name)

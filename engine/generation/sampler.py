@@ -39,16 +39,6 @@ class Decoded(Protocol):
     def handle(self) -> Any: ...
 
 
-class Sampler(Protocol):
-    """The seam where tests script an answer token by token."""
-
-    def sample(self, context: Decoded, row: int = -1) -> int:
-        """The next token after the one in `row` of the last batch (−1: its last row)."""
-        ...
-
-    def close(self) -> None: ...
-
-
 class ChainSampler:
     """A chain of llama.cpp's samplers, after a grammar where one is wanted."""
 

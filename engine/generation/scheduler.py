@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from engine.core import Priority
 from engine.generation.rows import TILE_TOKENS
 
-_RANKS: dict[Priority, int] = {"interactive": 0, "batch": 1, "idle": 2}
+RANKS: dict[Priority, int] = {priority: rank for rank, priority in enumerate(get_args(Priority))}
 # A batch request counts as interactive when nothing was computed for any batch request for this long, and one for idle
 # times after twice as long.
 AGEING_SECONDS = 60.0
@@ -75,7 +76,7 @@ class Resident:
 
 def rank(priority: Priority, waited_seconds: float) -> int:
     """The rank of a priority, 0 the most urgent; waiting behind more urgent requests raises it in the end."""
-    return max(0, _RANKS[priority] - int(waited_seconds / AGEING_SECONDS))
+    return max(0, RANKS[priority] - int(waited_seconds / AGEING_SECONDS))
 
 
 def chunk_tokens(
@@ -199,7 +200,7 @@ def _leaving_a_tile(num_tokens: int, num_granted: int) -> int:
 
 def _prompts(demands: Sequence[Demand]) -> list[int]:
     most_urgent = min((demand.rank for demand in demands), default=0)
-    idle = _RANKS["idle"]
+    idle = RANKS["idle"]
     reading = [
         index
         for index, demand in enumerate(demands)

@@ -13,13 +13,12 @@ from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from typing import get_args
 
 from engine.core import Priority
 from engine.generation.commands import InTurn, RestModel, Task, UseModel
+from engine.generation.scheduler import RANKS
 from engine.generation.time_slices import GROUP_SIZE
 
-_URGENCY: tuple[Priority, ...] = get_args(Priority)
 # Whether an answer to a question of that time can no longer begin in time (time_slices.py).
 IsLate = Callable[[float], bool]
 
@@ -157,4 +156,4 @@ def _asked_at(task: Task) -> float:
 
 
 def _urgency(task: Task) -> int:
-    return _URGENCY.index(task.in_flight.question.priority)
+    return RANKS[task.in_flight.question.priority]

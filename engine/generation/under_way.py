@@ -22,6 +22,7 @@ from engine.generation.prompt import Prompt, PromptStyle, Reordering, answer_res
 from engine.generation.reading_ahead import Guess, ReadingAhead, is_ahead
 from engine.generation.refreshes import EvidenceSource, Refreshes
 from engine.generation.request import PromptRead, Request, StepEvent
+from engine.generation.scheduler import RANKS
 from engine.generation.segment import Segment
 from engine.generation.shared_prefill import ReadingTrail
 from engine.generation.time_slices import Targets
@@ -37,7 +38,6 @@ KnownDocuments = Callable[[Collection[int]], Collection[int]]
 _HOT_ID = "\0hot"
 # How many flags of waiting questions are checked at each step: a thousand would take as long as choosing many tokens.
 FLAGS_LOOKED_AT = 64
-_URGENCY: tuple[Priority, ...] = ("interactive", "batch", "idle")
 
 
 class UnderWay:
@@ -88,7 +88,7 @@ class UnderWay:
     def waiting(self) -> Iterator[QuestionInFlight]:
         """Questions that have not begun, the most urgent first."""
         asked = [answering.in_flight for answering in self._answering.values() if not answering.has_begun]
-        yield from sorted(asked, key=lambda in_flight: _URGENCY.index(in_flight.question.priority))
+        yield from sorted(asked, key=lambda in_flight: RANKS[in_flight.question.priority])
 
     def hand_in(self, in_flight: QuestionInFlight, evidence: Evidence, loaded: LoadedModel) -> None:
         """Has a question answered; a later step reports how it ends.
@@ -222,7 +222,7 @@ class UnderWay:
     def urgency(self) -> Priority | None:
         """The priority of the most urgent; None where there are none."""
         priorities = (answering.in_flight.question.priority for answering in self._answering.values())
-        return min(priorities, key=_URGENCY.index, default=None)
+        return min(priorities, key=RANKS.__getitem__, default=None)
 
     def dues(self, targets: Targets) -> list[float]:
         """When each person's next token is due, by what readers are promised."""

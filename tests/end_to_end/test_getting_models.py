@@ -14,7 +14,6 @@ import pytest
 from engine import protocol
 from engine.core import Download
 from tests.helpers.engine_process import CAREFUL, PATIENCE_S, EngineProcess
-from tests.helpers.homes import NewHome
 from tests.helpers.model_hub import ModelHub, Refusal
 from tests.helpers.ragdoll_command import Ragdoll
 from tests.helpers.tiny_gguf import write_tiny_model
@@ -45,14 +44,6 @@ def hub(tmp_path: Path) -> Iterator[StandingHub]:
         made.put(REPO, FILE, write_tiny_model(tmp_path / "tiny.gguf", layers=4).read_bytes())
         yield made
         made.go_on.set()
-
-
-@pytest.fixture
-def home(tmp_path: Path, new_home: NewHome, hub: ModelHub) -> Path:
-    home = new_home(tmp_path / "home")
-    (home / "config").mkdir(parents=True, exist_ok=True)
-    (home / "config" / "engine.toml").write_text(f'[models]\nhub = "{hub.address}"\n')
-    return home
 
 
 def told(engine: EngineProcess, state: str) -> Download:

@@ -9,7 +9,6 @@ import pytest
 
 from engine import protocol
 from tests.helpers.engine_process import EngineProcess
-from tests.helpers.homes import NewHome
 from tests.helpers.model_hub import ModelHub
 from tests.helpers.tiny_reranker import write_tiny_reranker
 
@@ -23,14 +22,6 @@ def hub(tmp_path: Path) -> Iterator[ModelHub]:
     with ModelHub() as made:
         made.put_folder(REPO, write_tiny_reranker(tmp_path / "made"))
         yield made
-
-
-@pytest.fixture
-def home(tmp_path: Path, new_home: NewHome, hub: ModelHub) -> Path:
-    home = new_home(tmp_path / "home")
-    (home / "config").mkdir(parents=True, exist_ok=True)
-    (home / "config" / "engine.toml").write_text(f'[models]\nhub = "{hub.address}"\n')
-    return home
 
 
 def test_a_reranker_comes_is_used_and_what_is_found_without_it_is_told(home: Path, tmp_path: Path):

@@ -18,7 +18,17 @@ from typing import Any
 from unittest import mock
 
 from engine import cli
+from engine.cli.output import Output
+from engine.cli.parser import make_parser
 from tests.helpers.engine_process import PATIENCE_S
+
+
+def ragdoll(*arguments: str) -> str:
+    """What a command says on this process's own data folder; an error is raised as it is."""
+    options = make_parser().parse_args(arguments)
+    stream = io.BytesIO()
+    options.run(options, Output(stream, options.json))
+    return stream.getvalue().decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 
 import pytest
 
-from engine.cli.output import Output
-from engine.cli.parser import make_parser
 from engine.errors import BadRequest, DownloadFailed
 from tests.helpers.model_hub import ModelHub
+from tests.helpers.ragdoll_command import ragdoll
 
 FOUND = [
     {"id": "maker/models-GGUF", "downloads": 12_345, "likes": 1, "gated": False},
@@ -25,13 +23,6 @@ def hub() -> Iterator[ModelHub]:
         made.found = list(FOUND)
         ragdoll("settings", f"models.hub={made.address}")
         yield made
-
-
-def ragdoll(*arguments: str) -> str:
-    options = make_parser().parse_args(arguments)
-    stream = io.BytesIO()
-    options.run(options, Output(stream, options.json))
-    return stream.getvalue().decode()
 
 
 def test_what_is_called_like_the_words_is_listed(hub: ModelHub):

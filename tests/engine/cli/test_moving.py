@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 
 from engine import assembly, life_cycle, stores, tables
-from engine.cli.output import Output
-from engine.cli.parser import make_parser
 from engine.config import EmbedderSettings, Home
 from engine.embedder import EmbedderSpec
 from engine.engine import Engine
 from engine.errors import EmbedderUnavailable
 from tests.helpers.embedders import LoadedEmbedder, resolved
 from tests.helpers.library import FakeParser
+from tests.helpers.ragdoll_command import ragdoll
 
 
 class Pool(FakeParser):
@@ -55,13 +53,6 @@ def want(model: str) -> None:
     home = Home.find()
     home.create()
     home.settings_file.write_text(f'[embedder]\nmodel = "{model}"\n')
-
-
-def ragdoll(*arguments: str) -> str:
-    options = make_parser().parse_args(arguments)
-    stream = io.BytesIO()
-    options.run(options, Output(stream, options.json))
-    return stream.getvalue().decode()
 
 
 def model_at_work() -> tuple[str, str]:

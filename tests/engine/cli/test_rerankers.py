@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from engine.cli.output import Output
-from engine.cli.parser import make_parser
 from engine.embedder.reranker_catalogue import CATALOGUE
 from engine.errors import BadRequest, EmbedderUnavailable
 from tests.helpers.model_hub import ModelHub
+from tests.helpers.ragdoll_command import ragdoll
 from tests.helpers.tiny_reranker import write_tiny_reranker
 
 
@@ -23,13 +21,6 @@ def hub(tmp_path: Path) -> Iterator[ModelHub]:
         made.put_folder("owner/tiny", write_tiny_reranker(tmp_path / "made"))
         ragdoll("settings", f"models.hub={made.address}")
         yield made
-
-
-def ragdoll(*arguments: str) -> str:
-    options = make_parser().parse_args(arguments)
-    stream = io.BytesIO()
-    options.run(options, Output(stream, options.json))
-    return stream.getvalue().decode()
 
 
 def test_rerankers_are_listed_with_what_they_are_good_for():

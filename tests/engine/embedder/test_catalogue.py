@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.embedder.catalogue import CATALOGUE, known, named, prompts_of
+from engine.embedder.catalogue import CATALOGUE, known, prompts_of
+from engine.embedder.known import named_in
 
 PERMISSIVE = {"MIT", "Apache-2.0"}
 
@@ -15,9 +16,9 @@ def test_what_is_offered_may_be_used_by_everybody():
 
 
 def test_a_model_is_found_by_its_name_whatever_its_capitals():
-    assert named("BGE-M3") == "BAAI/bge-m3"
-    assert known(named("bge-m3")) in CATALOGUE
-    assert named("owner/name") == "owner/name"
+    assert named_in(CATALOGUE, "BGE-M3") == "BAAI/bge-m3"
+    assert known(named_in(CATALOGUE, "bge-m3")) in CATALOGUE
+    assert named_in(CATALOGUE, "owner/name") == "owner/name"
     assert known("owner/name") is None
 
 

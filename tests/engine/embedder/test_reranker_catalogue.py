@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.embedder.reranker_catalogue import CATALOGUE, known, named
+from engine.embedder.known import named_in
+from engine.embedder.reranker_catalogue import CATALOGUE, known
 
 PERMISSIVE = {"MIT", "Apache-2.0"}
 
@@ -15,7 +16,7 @@ def test_what_is_offered_may_be_used_by_everybody():
 
 
 def test_a_reranker_is_found_by_its_name_whatever_its_capitals():
-    assert named("BGE-Reranker-v2-M3") == "BAAI/bge-reranker-v2-m3"
-    assert known(named("bge-reranker-v2-m3")) in CATALOGUE
-    assert named("owner/name") == "owner/name"
+    assert named_in(CATALOGUE, "BGE-Reranker-v2-M3") == "BAAI/bge-reranker-v2-m3"
+    assert known(named_in(CATALOGUE, "bge-reranker-v2-m3")) in CATALOGUE
+    assert named_in(CATALOGUE, "owner/name") == "owner/name"
     assert known("owner/name") is None

@@ -12,14 +12,6 @@ from engine.library.identities import MOUNT, Identity, identity_at
 from engine.library.removed import Removed, Renamed
 
 
-@pytest.fixture(params=["told", "not told"])
-def tells_when(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether the file system tells when something was made."""
-    made = (lambda path: os.lstat(path).st_ino + 10**18) if request.param == "told" else lambda path: 0
-    monkeypatch.setattr(identities, "made_at_ns", made)
-    return bool(request.param == "told")
-
-
 def removed(*paths: Path) -> Removed:
     return Removed({str(path): identity_at(str(path)) for path in paths})
 

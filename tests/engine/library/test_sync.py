@@ -17,7 +17,7 @@ import pytest
 from engine.catalog import GONE_AT_ONCE, KEPT, Catalog, Root
 from engine.config import IGNORE_FILE
 from engine.errors import NothingThere
-from engine.library import findings, identities, indexer, moves, root_looks, scanner, survey
+from engine.library import findings, indexer, moves, root_looks, scanner, survey
 from engine.library.indexer import Indexer
 from engine.library.jobs import Refresh
 from engine.library.moves import is_surely_gone, new_place
@@ -614,14 +614,6 @@ def test_what_was_removed_stays_out_when_a_folder_above_it_gets_another_name(lib
     assert library.states() == {"archive/personal/a.md": "indexed"}
     library.rescan()
     assert library.states() == {"archive/personal/a.md": "indexed"}
-
-
-@pytest.fixture(params=["told", "not told"])
-def tells_when(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether the file system tells when something was made."""
-    made = (lambda path: os.lstat(path).st_ino + 10**18) if request.param == "told" else lambda path: 0
-    monkeypatch.setattr(identities, "made_at_ns", made)
-    return bool(request.param == "told")
 
 
 def test_what_was_removed_stays_out_under_another_name(
