@@ -18,6 +18,7 @@ from uuid import uuid4
 from engine.core import Document, Filters, Question
 from engine.errors import ModelError, RagdollError
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Event, Publish
+from engine.interruptible import next_of
 
 # Enough for the largest batches of answers that are written at once, and as many that are searched for meanwhile.
 OPEN_AT_ONCE = 64
@@ -97,7 +98,7 @@ class _Asking(Generic[Asked]):
 
     def next_end(self) -> tuple[Asked, AnswerEnded]:
         """The next question that ends, which is waited for."""
-        end = self._ends.get()
+        end = next_of(self._ends)
         fault = self._fault_of(end)
         return self._open.pop(end.question_id), end if fault is None else AnswerFailed(end.question_id, fault)
 

@@ -10,6 +10,7 @@ from engine.errors import BadRequest
 from engine.events import MeasuringProgressed
 from engine.getting_embedders import GettingEmbedders
 from engine.getting_rerankers import GettingRerankers
+from engine.interruptible import result_of
 from engine.life_cycle import LifeCycle
 from engine.models.fetched import Fetched
 from engine.protocol import (
@@ -83,7 +84,7 @@ class ModelCalls(LifeCycle):
             BadRequest: No model is chosen.
             ModelError: It cannot be loaded.
         """
-        if not self._parts.generation.load_now().result():
+        if not result_of(self._parts.generation.load_now()):
             raise BadRequest("No model is in use.", "Choose one first: ragdoll models use FILE.")
         yield from self._parts.rehearsing.points()
 

@@ -13,6 +13,7 @@ from itertools import count
 from engine import protocol, wire
 from engine.door import hang_up
 from engine.errors import BadRequest, EngineGone, LibraryHeld, ProtocolError
+from engine.interruptible import result_of
 from engine.notices import error_of
 from engine.protocol import Method, Notice, P, R
 from engine.wire import MAX_LINE_BYTES, Reply
@@ -67,7 +68,7 @@ class Caller:
         if len(line) > MAX_LINE_BYTES:
             raise BadRequest("This request is too large.", "Ask with less of it.")
         self._send(line)
-        reply = awaited.result()
+        reply = result_of(awaited)
         if reply.error is not None:
             raise error_of(reply.error.kind, reply.error.sentence, reply.error.way_out)
         return wire.decode_result(method, reply.result or {})

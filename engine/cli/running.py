@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -42,6 +43,7 @@ from engine.events import (
     MeasuringProgressed,
     Publish,
 )
+from engine.interruptible import next_of
 from engine.library.typed_paths import absolute
 from engine.library.well_formed import well_formed
 from engine.models.fetched import Fetched
@@ -299,7 +301,7 @@ class RunningEngine:
             while steps.qsize() > 1:
                 # Events before the reply belong to an earlier attempt, except the last one.
                 steps.get()
-            yield from _until_there(iter(steps.get, None))
+            yield from _until_there(iter(partial(next_of, steps), None))
         except DownloadFailed:
             raise
         except BaseException:

@@ -15,6 +15,7 @@ from engine.errors import RagdollError
 from engine.events import IndexFailed, ModelStateChanged, ProblemFound
 from engine.guests import listening
 from engine.host import EngineDesk
+from engine.interruptible import until_set
 
 
 def serve(options: argparse.Namespace, out: Output) -> None:
@@ -35,7 +36,7 @@ def serve(options: argparse.Namespace, out: Output) -> None:
             out.line(f"Their key: {key}" if key else "They need no key.")
         out.flush()
         with suppress(KeyboardInterrupt):
-            threading.Event().wait()
+            until_set(threading.Event())
 
 
 def _tell(event: Any) -> None:

@@ -14,6 +14,7 @@ from engine.errors import RagdollError
 from engine.events import IndexFailed, IndexFinished, ProblemFound
 from engine.guests import listening
 from engine.host import EngineDesk
+from engine.interruptible import until_set
 
 
 def watch(options: argparse.Namespace, out: Output) -> None:
@@ -43,5 +44,5 @@ def watch(options: argparse.Namespace, out: Output) -> None:
         if not out.is_json:
             out.line("Keeping the library in step with its folders; Ctrl+C ends it.")
             out.flush()
-        is_unheard.wait()
+        until_set(is_unheard)
         raise unheard[0]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import LibraryError
 from engine.events import IndexFinished
+from engine.interruptible import result_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class IndexJob:
             RagdollError: Why the job failed.
             TimeoutError: It has not ended yet.
         """
-        return self.ended.result(timeout_seconds)
+        return result_of(self.ended) if timeout_seconds is None else self.ended.result(timeout_seconds)
 
     @property
     def is_move(self) -> bool:

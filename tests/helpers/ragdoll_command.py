@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -53,15 +54,27 @@ class Done:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+class Running(subprocess.Popen[str]):
+    """A command that runs. A test that fails meanwhile ends it, and is told where each of its threads is."""
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: object) -> None:
+        if value is not None and self.poll() is None:
+            self.send_signal(signal.SIGABRT)
+            with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
+                value.add_note(self.communicate(timeout=PATIENCE_S)[1])
+            self.kill()
+        super().__exit__(kind, value, traceback)  # type: ignore[arg-type]
+
+
 class Ragdoll:
     """The command on `home`; `prefix` is what a process of its own is started through."""
 
     def __init__(self, home: Path, prefix: tuple[str, ...] = ()) -> None:
         self.home, self._prefix = home, prefix
 
-    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [*self._prefix, sys.executable, "-m", "engine.cli", *map(str, arguments)],
+    def start(self, *arguments: str | Path) -> Running:
+        return Running(
+            [*self._prefix, sys.executable, "-X", "faulthandler", "-m", "engine.cli", *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -71,11 +84,7 @@ class Ragdoll:
     def run(self, *arguments: str | Path) -> Done:
         """In a process of its own."""
         with self.start(*arguments) as process:
-            try:
-                out, error = process.communicate(timeout=PATIENCE_S * 2)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
+            out, error = process.communicate(timeout=PATIENCE_S * 2)
         return Done(process.returncode, out, error)
 
     def run_here(self, *arguments: str | Path) -> Done:

@@ -1,0 +1,39 @@
+"""Waits that Ctrl+C ends, for what runs on the main thread of a command.
+
+Python handles a signal on the main thread, between two of its steps. One that the system gives to another thread does
+not wake the main thread from a wait for a lock, and on Windows none does: `ragdoll watch` went on for minutes after
+Ctrl+C, about once in a hundred times. So these waits end twice a second, and begin again.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, wait
+from queue import Empty, SimpleQueue
+from threading import Event
+from typing import TypeVar
+
+LOOK_SECONDS = 0.5
+
+Value = TypeVar("Value")
+
+
+def result_of(awaited: Future[Value]) -> Value:
+    """Its result once it is there. Raises what the future does."""
+    while not wait((awaited,), LOOK_SECONDS).done:
+        pass
+    return awaited.result()
+
+
+def next_of(queue: SimpleQueue[Value]) -> Value:
+    """What the queue gives next, once there is something."""
+    while True:
+        try:
+            return queue.get(timeout=LOOK_SECONDS)
+        except Empty:
+            continue
+
+
+def until_set(event: Event) -> None:
+    """Returns once the event is set."""
+    while not event.wait(LOOK_SECONDS):
+        pass
