@@ -23,7 +23,7 @@ class FirstPaint(QObject):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Paint:
-            # Children are painted and all is flushed before the loop comes round.
+            # Children are painted and all is flushed before the event loop runs again.
             self._window.removeEventFilter(self)
             QTimer.singleShot(0, self, self._tell)
         return False

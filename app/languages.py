@@ -16,9 +16,9 @@ _WRITING = {"zh_CN": QFontDatabase.WritingSystem.SimplifiedChinese}
 
 
 def spoken(wished: str, of_system: QLocale) -> str:
-    """Which of our languages: that of the locale that is `wished`, "" for the first that the system's user reads.
+    """Returns which of our languages to use: that of the locale `wished`, or for "" the system's first.
 
-    English where we do not have it. Traditional Chinese is not the same as Simplified, and is not taken for it.
+    English if we have no translation. Traditional Chinese differs from Simplified and is not replaced by it.
     """
     for name in [wished] if wished else of_system.uiLanguages():
         locale = QLocale(name)
@@ -31,14 +31,14 @@ def spoken(wished: str, of_system: QLocale) -> str:
 
 
 def can_be_shown(language: str) -> bool:
-    """Whether a font has the letters of a language; without one there would be only boxes, and no way back."""
+    """Returns whether a font has the letters of a language; without one, the window would show only boxes."""
     return language not in _WRITING or bool(QFontDatabase.families(_WRITING[language]))
 
 
 def speak(wished: str) -> None:
-    """Has all that is shown from now on come in that language, and figures and dates as its locale writes them.
+    """Switches all texts created from now on to a language, and figures and dates to its locale.
 
-    `wished` is the name of a locale such as "zh_CN", "" is the system's. What cannot be shown is not spoken.
+    `wished` is the name of a locale such as "zh_CN", "" the system's. Where no font can show it, texts stay English.
     """
     application = QCoreApplication.instance()
     assert application is not None, "there is an application before anything is said"
@@ -50,7 +50,7 @@ def speak(wished: str) -> None:
     language = spoken(wished, QLocale.system())
     if language == _OF_THE_CODE or not can_be_shown(language):
         return
-    # Qt's own first: what is installed later is asked first. Where Qt has none, its dialogs stay English.
+    # Qt's own first, because translators installed later take precedence. Where Qt has none, its dialogs stay English.
     of_qt = QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)
     files = [f"{of_qt}/qtbase_{language}.qm"]
     # Without our translation, as in a damaged installation, the window is English and opens nevertheless.

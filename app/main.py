@@ -10,9 +10,9 @@ Start-up:
 
 Shut-down, once the window is closed:
  1. Second starts are no longer heard: they wait for the lock and become the first.
-    The engine is asked to end, waited for, and if need be killed. Its last words still reach the models.
+    The engine is asked to end, waited for, and if necessary killed. Its last messages still reach the models.
  2. Questions that are still open end as cancelled, and the chats are saved and closed.
- 3. Signals, exceptions and the log are given back, and the lock is released.
+ 3. The handlers of signals, exceptions and the log are restored, and the lock is released.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def run(paths: Sequence[str]) -> int:
         while not is_first and time.monotonic() < deadline:
             if instance.forward(absolute):
                 return 0
-            # Not heard: the first window is just opening or just closing, or it hangs.
+            # No answer: the first window is just opening or just closing, or it hangs.
             is_first = instance.claim(_ASK_AGAIN_MS)
     except OSError as error:
         speak_as_set(home)
@@ -83,9 +83,9 @@ def run(paths: Sequence[str]) -> int:
 
 
 def leave_clipboard(application: QApplication) -> None:
-    """Leaves what was copied as Qt's own text: it outlives Python, and must not be an object of that."""
+    """Replaces copied content by text that Qt owns, because the clipboard outlives Python's objects."""
     clipboard = application.clipboard()
-    # Without a screen there is nobody else, and Qt does not say whose it is.
+    # Offscreen, no other program shares the clipboard, and Qt does not report an owner.
     if clipboard.ownsClipboard() or application.platformName() == "offscreen":
         clipboard.setText(clipboard.text())
 
@@ -101,7 +101,7 @@ def make_application(arguments: Sequence[str]) -> QApplication:
 
 
 def speak_as_set(home: AppHome) -> None:
-    """For what is said where there will be no window."""
+    """Sets the language for messages that are shown without a window."""
     languages.speak(SettingsStore(home.settings_file).settings.language)
 
 
@@ -114,7 +114,7 @@ def refuse(sentence: str) -> int:
 
 
 class Session(QObject):
-    """Everything that lives as long as the window; `close` takes it down in order, whatever had been set up."""
+    """Everything that lives as long as the window; `close` closes in order whatever has been set up."""
 
     def __init__(
         self, home: AppHome, instance: SingleInstance, paths: tuple[str, ...], engine_command: Sequence[str] = ()
@@ -169,7 +169,7 @@ class Session(QObject):
 
     def _on_painted(self) -> None:
         startup_trace.tell("first_paint_s")
-        # Imported here, as all that the first paint can do without.
+        # Imported here, because the first paint does not need them.
         from app.stalls import StallDetector
         from app.termination import Termination
         from app.uncaught import UncaughtExceptions
@@ -205,7 +205,7 @@ class Session(QObject):
         startup_trace.tell("attached_s")
 
     def _on_called(self, paths: tuple[str, ...]) -> None:
-        """A second start: come to the front with what it brought."""
+        """Brings the window to the front and adds the paths of a second start."""
         self.window.setWindowState(self.window.windowState() & ~Qt.WindowState.WindowMinimized)
         self.window.raise_()
         self.window.activateWindow()
@@ -223,7 +223,7 @@ class Session(QObject):
 
 
 def dressed_window(settings: WindowSettings) -> MainWindow:
-    """The window as it was left. The theme comes before its first widget, the style sheet after the last."""
+    """Returns the window as it was left. The theme is set before its first widget, the style sheet after the last."""
     look = theme.appearance(settings.theme, settings.font_scale, has_sheet=False)
     window = MainWindow()
     window.apply_settings(settings)
@@ -232,9 +232,9 @@ def dressed_window(settings: WindowSettings) -> MainWindow:
 
 
 def open_chats(file: Path) -> ChatStore:
-    """The chats; where the disk does not let us, chats that last as long as the window, which says so.
+    """Opens the chats; if the disk prevents that, returns chats that last only as long as the window, which says so.
 
-    Beside these are those of the file, if it can be read: a disk may be read-only, or the file held by another program.
+    They include those of the file if it can be read: the disk may be read-only, or another program may lock the file.
     """
     import logging
 
@@ -248,7 +248,7 @@ def open_chats(file: Path) -> ChatStore:
             return ChatStore(file)
         except ChatsUnusable as error:
             problem = str(error)
-        # Of a large file damage may show only when it is used; then all of it is looked through, and set aside.
+        # Damage to a large file may show only when it is used; it is then checked as a whole and set aside.
         if not is_noted_as_damaged(file):
             break
     log = logging.getLogger(__name__)

@@ -91,7 +91,7 @@ class Outside(QObject):
     # --- looking ---
 
     def _look(self, wish: Wish) -> None:
-        # If nothing answers, another thread would hang as well.
+        # If a thread hangs on this path, another one would hang as well.
         if wish in self._looking:
             return
         self._looking.add(wish)
@@ -146,7 +146,7 @@ class Outside(QObject):
             self._ask_file_manager(path)
 
     def _ask_file_manager(self, path: str) -> None:
-        """Whichever answers to the desktops' common name for it; where none does, the folder is opened."""
+        """Asks the file manager by the D-Bus name that desktops share; opens the folder if none answers."""
         from PySide6.QtDBus import QDBusConnection, QDBusMessage, QDBusPendingCallWatcher
 
         bus = QDBusConnection.sessionBus()
@@ -186,7 +186,7 @@ def outside() -> Outside:
 
 
 def look_at(path: str) -> Seen:
-    """May take for ever."""
+    """Looks at the disk; may never return if a network share hangs."""
     return Seen(os.path.exists(path), os.path.isdir(os.path.dirname(path)))
 
 
@@ -198,7 +198,7 @@ def is_run(path: str) -> bool:
 
 
 def url_of(path: str) -> QUrl:
-    """Of a path of whatever bytes: names that are not UTF-8 stay what they are."""
+    """Returns the URL of a path; bytes that are not UTF-8 are preserved."""
     try:
         path.encode()
     except UnicodeEncodeError:

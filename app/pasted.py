@@ -21,12 +21,12 @@ def keep_text(folder: Path, text: str, day: date) -> Path:
 
 
 def keep_picture(folder: Path, png: bytes, day: date) -> Path:
-    """The same of a picture, which has no words to be called by."""
+    """Writes a picture, named by the day. Raises OSError; then there is no file."""
     return _written(folder, _tr("Pasted picture %1").replace("%1", day.isoformat()), ".png", png)
 
 
 def _name(line: str) -> str:
-    """The words that a line begins with, as far as they can be in a file's name."""
+    """Returns the first words of a line, limited to what a file name can hold."""
     kept = "".join(sign if sign.isalnum() or sign in _KEPT_SIGNS else " " for sign in line)
     words, name = kept.split(), ""
     for word in words:
@@ -38,7 +38,7 @@ def _name(line: str) -> str:
 
 
 def _written(folder: Path, name: str, suffix: str, content: bytes) -> Path:
-    """A new file; an earlier one with the same name stays as it is."""
+    """Writes a new file; an earlier one with the same name stays as it is."""
     private_folder(folder)
     file, number = folder / f"{name}{suffix}", 1
     while True:

@@ -18,7 +18,7 @@ def private_folder(folder: Path) -> None:
 def keep_private(path: Path) -> None:
     """Removes other users' rights to a file or folder of ours, if its disk supports owners.
 
-    A link is left as it is: the user has chosen where it leads.
+    A link is left as it is: the user has chosen its target.
     """
     with suppress(OSError):
         mode = stat.S_IMODE(path.lstat().st_mode)

@@ -1,4 +1,4 @@
-"""Sentences one after the other, and lists, as the language of the window sets them apart."""
+"""Joins sentences and lists with the separators of the window's language."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QCoreApplication
 
-# No space comes after them.
+# Followed by no space.
 _FULL_WIDTH_STOPS = ("。", "！", "？")
 
 
 def joined(*sentences: str) -> str:
-    """The non-empty ones, in whatever language each is."""
+    """Returns the non-empty sentences as one text; each may be in a different language."""
     text = ""
     for sentence in filter(None, sentences):
         text += sentence if not text or text.endswith(_FULL_WIDTH_STOPS) else f" {sentence}"
@@ -19,6 +19,6 @@ def joined(*sentences: str) -> str:
 
 
 def listed(words: Iterable[str]) -> str:
-    """The non-empty ones, separated by commas."""
+    """Returns the non-empty words, separated by commas."""
     between = QCoreApplication.translate("sentences", "%1, %2").removeprefix("%1").removesuffix("%2")
     return between.join(filter(None, words))

@@ -1,6 +1,6 @@
 """Where the window's files live, and its own settings: `window.toml`, written only here, atomically.
 
-Keys we do not know are kept as they are, so that an older Ragdoll does not eat a newer one's settings.
+Unknown keys are kept as they are, so that an older Ragdoll does not delete the settings of a newer one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNWRITABLE = str(QT_TRANSLATE_NOOP("settings_file", "%1 cannot be written (%2).
 
 @dataclass(frozen=True, slots=True)
 class AppHome:
-    """Our folders, the same as the engine's. `RAGDOLL_HOME` moves all of them; else they are the platform's."""
+    """Our folders, the same as the engine's: below `RAGDOLL_HOME` if it is set, otherwise the platform's."""
 
     data: Path
     config: Path
@@ -62,7 +62,7 @@ class AppHome:
 
     @property
     def pasted_folder(self) -> Path:
-        """What was pasted and kept as files; made with the first of them."""
+        """Holds pasted texts and pictures; created with the first of them."""
         return self.data / "pasted"
 
     @property
@@ -71,18 +71,18 @@ class AppHome:
 
     @property
     def lock_file(self) -> Path:
-        """Beside the chats, which it is for: who shares these, be it from another computer, has it in common."""
+        """Lies beside the chats that it protects, so that other computers that share them share the lock as well."""
         return self.data / "window.lock"
 
     @property
     def socket_file(self) -> Path:
-        """Where second starts find the first; sockets do not work on every disk that a home may lie on."""
+        """Lets a second start reach the first; in the runtime folder, because not every disk supports sockets."""
         return self.runtime / "window.socket"
 
     def create(self) -> None:
-        """Makes our folders, for us alone. Raises OSError where one cannot be made.
+        """Makes our folders, private to this user. Raises OSError if one cannot be made.
 
-        That of the data is not so by itself: models may lie there for all who use this computer.
+        The data folder keeps its permissions: models in it may be shared by all users of this computer.
         """
         self.data.mkdir(parents=True, exist_ok=True)
         for folder in (self.config, self.logs, self.runtime):
@@ -91,7 +91,7 @@ class AppHome:
 
 
 def _runtime(dirs: PlatformDirs) -> Path:
-    """The platform's; one below our data where there is none and none can be made, as once its session is over."""
+    """Returns the platform's runtime folder, or one below our data if it cannot be made, as after the session's end."""
     with warnings.catch_warnings(), suppress(OSError):
         # Sessions without XDG_RUNTIME_DIR (ssh, cron) get a folder in /tmp, which is fine.
         warnings.simplefilter("ignore")
@@ -110,13 +110,12 @@ def _setting(default: object, *, one_of: tuple[str, ...] = (), within: tuple[flo
 class WindowSettings:
     """All that the window remembers. `geometry` is Qt's own form in base64, "" until a window has been closed.
 
-    `language` is a locale name such as "zh_CN", "" for the system's; `last_collection` "" searches all, or those of
-    `last_collections`, which are several as JSON.
-    `unsent_question` is what stood in the prompt when the window was closed, `unsent_for_every_file` as the question
-    for each file, `unsent_edits` what was being written in the place of questions, as JSON by their turns, and
-    `unsent_manner` what was chosen for a new chat before anything was asked in it, as JSON. Who
-    `declines_multilingual` does not want to be offered another embedding model.
-    A dataclass with checks of its own, because importing pydantic would delay the first paint by a quarter.
+    `language` is a locale name such as "zh_CN", "" for the system's. `last_collection` is one collection; "" stands for
+    all, or for the several in `last_collections` (JSON).
+    When the window was closed, `unsent_question` was in the prompt, `unsent_for_every_file` in the question for each
+    file, and `unsent_edits` (JSON by turn) in edited questions. `unsent_manner` (JSON) was chosen for a new chat before
+    its first question. `declines_multilingual`: the user does not want to be offered another embedding model.
+    A dataclass with its own checks, because importing pydantic would delay the first paint by a quarter.
     """
 
     theme: Literal["system", "light", "dark"] = _setting("system", one_of=("system", "light", "dark"))
@@ -136,7 +135,7 @@ class WindowSettings:
 
 
 def faults(values: Mapping[str, object]) -> dict[str, str]:
-    """What is wrong with each wrong value, by name; names that are no settings of ours are passed over."""
+    """Returns what is wrong with each wrong value, by name; unknown names are ignored."""
     found = {}
     for setting in fields(WindowSettings):
         if setting.name in values and (fault := _fault(setting, values[setting.name])):
@@ -169,9 +168,9 @@ class SettingsStore(QObject):
     def __init__(self, file: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._file = file
-        # In words that are translated once they are asked for: in which language to is in the file.
+        # Translated only when it is read, because the language to use is in the file itself.
         self._problem = ("", "")
-        # What the disk has not taken; the next change writes it as well.
+        # What could not be written; the next change writes it as well.
         self._unwritten: dict[str, object] = {}
         self.settings = self._read()
 
@@ -193,7 +192,7 @@ class SettingsStore(QObject):
         self.settings_changed.emit()
 
     def has_unwritten(self, *names: str) -> bool:
-        """Whether one of these has a value, other than that of a new window, which the disk has not taken."""
+        """Returns whether one of these has a value that could not be written and differs from the default."""
         new = WindowSettings()
         return any(name in self._unwritten and self._unwritten[name] != getattr(new, name) for name in names)
 
@@ -204,7 +203,7 @@ class SettingsStore(QObject):
             return WindowSettings()
         except (OSError, UnicodeDecodeError) as error:
             return self._unreadable(error)
-        # Imported only once there is something to read: the first paint waits for it.
+        # Imported only if there is something to read, because the first paint waits for it.
         import tomllib
 
         try:
@@ -217,7 +216,7 @@ class SettingsStore(QObject):
         return WindowSettings()
 
     def _validated(self, values: dict[str, Any]) -> WindowSettings:
-        """A wrong value costs that value only: a slip in a hand-edited file must not hide the others."""
+        """Returns the settings, with the default for each wrong value: one typing error must not lose the others."""
         if wrong := faults(values):
             self._problem = (_WRONG, ", ".join(sorted(wrong)))
         known = {setting.name for setting in fields(WindowSettings)} - wrong.keys()
@@ -234,12 +233,12 @@ class SettingsStore(QObject):
             write_atomically(self._file, tomlkit.dumps(document).encode(errors="replace"))
             self._problem, self._unwritten = ("", ""), {}
         except OSError as error:
-            # The window goes on with what was chosen.
+            # The window continues with the chosen values.
             self._unwritten = changes
             self._problem = (_UNWRITABLE, str(error.strerror))
 
     def _document(self) -> TOMLDocument:
-        """The file as it is now, with its comments; one that is no TOML is kept beside it."""
+        """Returns the file as it is now, with its comments; a file that is not TOML is renamed and kept."""
         import tomlkit
         from tomlkit.exceptions import TOMLKitError
 

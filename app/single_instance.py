@@ -1,9 +1,9 @@
 """One window per data folder: a second start hands its paths to the first, which comes to the front.
 
-The lock decides, because the system lets it go when its process ends in whatever way; the local socket only carries.
-What is in the lock's file, or left there by another computer, is nothing: data folders travel on sticks.
-Where a disk knows no locks, or lets nothing be written, the lock is in the temporary folder: one window per data folder
-and computer. Earlier versions had it beside the socket, so that is held as well: whoever of them is open is found.
+The lock decides, because the system releases it however its process ends; the local socket only carries the paths.
+The content of the lock file is ignored, because data folders may be copied between computers.
+If a disk supports no locks or is read-only, the lock is in the temporary folder: one window per data folder and
+computer. Earlier versions had the lock beside the socket; that one is held as well, so that they are detected.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from PySide6.QtCore import QObject, Signal
 if TYPE_CHECKING:
     from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
-# What carries is imported where it is needed: the lock is taken before the first paint, all else comes after it.
+# Qt's sockets are imported where they are needed: only the lock is taken before the first paint.
 _TIMEOUT_MS = 3000
 _AGAIN_S = 0.02
-# What disks say that know no locks: Lustre mounted without `flock`, NFS without lockd, some of FUSE.
+# Errors of disks without locks: Lustre mounted without `flock`, NFS without lockd, some FUSE file systems.
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
-# Nor is anything of ours written there.
+# Errors of disks that cannot be written.
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
-# More than the paths of any command line take, written as they are here.
+# More than the paths of any command line need.
 _MAX_MESSAGE_BYTES = 2**24
 # sockaddr_un.sun_path holds 108 bytes on Linux, 104 on others.
 _MAX_SOCKET_PATH_BYTES = 100
@@ -39,17 +39,17 @@ class SingleInstance(QObject):
     called = Signal(object)  # a tuple of absolute paths from a second start, often empty: come to the front
 
     def __init__(self, lock_file: Path, socket_file: Path | None = None, parent: QObject | None = None) -> None:
-        """The socket lies beside the lock unless it is said where."""
+        """By default, the socket lies beside the lock."""
         super().__init__(parent)
         self._lock_file = lock_file
         self._socket_file = socket_file or lock_file.with_suffix(".socket")
-        # Open, and locked, as long as the window lives.
+        # File descriptors, open and locked as long as the window lives.
         self._held: list[int] = []
         self._server: QLocalServer | None = None
         self._heard: dict[QLocalSocket, bytearray] = {}
 
     def claim(self, wait_ms: int = 0) -> bool:
-        """Whether we are the first, if need be after waiting; raises OSError where the lock cannot be written."""
+        """Returns whether we are the first, waiting if necessary. Raises OSError if the lock cannot be written."""
         until = time.monotonic() + wait_ms / 1000
         try:
             while not (held := self._claimed()) and time.monotonic() < until:
@@ -68,7 +68,7 @@ class SingleInstance(QObject):
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._on_connection)
-        # We hold the lock, so a socket that is still there belongs to nobody.
+        # We hold the lock, so no process uses a socket that is still there.
         QLocalServer.removeServer(socket_address(self._socket_file))
         if not self._server.listen(socket_address(self._socket_file)):
             logging.getLogger(__name__).info("second starts cannot be heard: %s", self._server.errorString())
@@ -88,20 +88,20 @@ class SingleInstance(QObject):
         return socket.waitForDisconnected(_TIMEOUT_MS)
 
     def stop_listening(self) -> None:
-        """From now on a second start is not heard, and waits until we are gone."""
+        """Stops answering second starts, which then wait until we have ended."""
         if self._server is not None:
             self._server.close()
             self._server = None
 
     def release(self) -> None:
-        """The next start is a first one again."""
+        """Releases the lock, so that the next start becomes the first."""
         self.stop_listening()
         held, self._held = self._held, []
         for opened in held:
             os.close(opened)
 
     def _claimed(self) -> list[int]:
-        """The lock, and that of earlier versions; [] where another window has one of them."""
+        """Takes the lock and that of earlier versions; returns [] if another window has one of them."""
         lock = _claimed(self._lock_file)
         if lock is None:
             return []
@@ -111,7 +111,7 @@ class SingleInstance(QObject):
         try:
             second = _locked(former)
         except OSError:
-            # There it is none.
+            # No lock can be taken there, so no earlier version has one.
             return [lock]
         if second is None:
             os.close(lock)
@@ -143,18 +143,18 @@ class SingleInstance(QObject):
 
 
 def _claimed(lock_file: Path) -> int | None:
-    """The lock as `_locked` has it, on its own disk or, where that has none, in the temporary folder."""
+    """Takes the lock as `_locked` does, on its own disk or, if that supports none, in the temporary folder."""
     try:
         return _locked(lock_file)
     except OSError as error:
         if error.errno not in (*_NO_LOCKS, *_READ_ONLY):
             raise
-    # Others write there too: no link of theirs leads us to a file of our own.
+    # Other users can write there too: their links must not lead us to our own files.
     return _locked(_in_temporary_folder(lock_file).with_suffix(".lock"), getattr(os, "O_NOFOLLOW", 0))
 
 
 def _locked(file: Path, more_flags: int = 0) -> int | None:
-    """The file, opened and locked until it is closed, be it by the end of the process; None where another has it."""
+    """Opens and locks a file until it is closed or the process ends; returns None if another process has the lock."""
     opened = os.open(file, os.O_RDWR | os.O_CREAT | more_flags, 0o600)
     try:
         _lock(opened)
@@ -168,7 +168,7 @@ def _locked(file: Path, more_flags: int = 0) -> int | None:
 
 
 def _lock(opened: int) -> None:
-    """Raises BlockingIOError or, on Windows, PermissionError where another has it."""
+    """Locks an open file. Raises BlockingIOError or, on Windows, PermissionError if another process has the lock."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -180,7 +180,7 @@ def _lock(opened: int) -> None:
 
 
 def paths_in(line: bytes) -> tuple[str, ...] | None:
-    """The paths of a message; None where it is none of ours."""
+    """Returns the paths of a message; None if the message is not ours."""
     import json
 
     try:
@@ -194,14 +194,14 @@ def paths_in(line: bytes) -> tuple[str, ...] | None:
 
 
 def socket_address(socket_file: Path) -> str:
-    """Itself; where that path is too long for a socket, a name of its own in the temporary folder."""
+    """Returns the file's path, or a unique name in the temporary folder if that path is too long for a socket."""
     if len(os.fsencode(socket_file)) <= _MAX_SOCKET_PATH_BYTES:
         return str(socket_file)
     return str(_in_temporary_folder(socket_file))
 
 
 def _in_temporary_folder(file: Path) -> Path:
-    """A name that belongs to this file alone."""
+    """Returns a name in the temporary folder that is unique to this file."""
     import hashlib
     import tempfile
 

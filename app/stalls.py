@@ -1,7 +1,7 @@
 """Stall detector: when the main thread has not come back to its event loop for a while, says where it is.
 
-A timer on the main thread leaves a time stamp; a watching thread looks at its age and, when it is too old,
-at the main thread's stack in that very moment.
+A timer on the main thread leaves a time stamp; a watching thread checks its age and, when it is too old,
+records the main thread's stack at that moment.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ VARIABLE = "RAGDOLL_TRACE_STARTUP"
 
 
 def seconds_since_process_start() -> float | None:
-    """Age of this process, to 10 ms; None where the system does not tell."""
+    """Returns the age of this process, to 10 ms; None where the system does not tell."""
     try:
         stat = Path("/proc/self/stat").read_text()
         # The command name, in brackets, may hold spaces; `starttime` is the 20th field after it (proc(5)).

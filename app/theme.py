@@ -43,7 +43,7 @@ _APPEARANCE = "ragdollAppearance"
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Every colour there is, by what it is for. `owners` are fills of the memory map, in the order of its legend."""
+    """All colours by their purpose. `owners` are the fills of the memory map, in the order of its legend."""
 
     name: Literal["light", "dark"]
     window: str
@@ -141,7 +141,7 @@ _in_force = LIGHT
 
 
 def current() -> Theme:
-    """The theme in force: there is one application, so there is one."""
+    """Returns the theme in force, one for the whole application."""
     return _in_force
 
 
@@ -172,7 +172,7 @@ class Appearance(QObject):
         self._apply()
 
     def put_sheet(self) -> None:
-        """Puts the style sheet on all there is and will be; without it, no widget looks at it at each new parent."""
+        """Applies the style sheet to the application; done late, because each reparented widget evaluates it again."""
         if not self._has_sheet:
             self._has_sheet = True
             self._app.setStyleSheet(style_sheet(self.theme, self._scale))
@@ -217,7 +217,7 @@ def _garbage_kept() -> Iterator[None]:
 
 
 def appearance(choice: ThemeChoice = "system", font_scale: float = 1.0, *, has_sheet: bool = True) -> Appearance:
-    """The application's one Appearance, made at the first call, to which alone the arguments matter."""
+    """Returns the application's one Appearance, made at the first call; later calls ignore the arguments."""
     app = QApplication.instance()
     assert isinstance(app, QApplication), "widgets need an application"
     # Not by findChild: PySide would load every class that an object from Qt might be.
@@ -226,7 +226,7 @@ def appearance(choice: ThemeChoice = "system", font_scale: float = 1.0, *, has_s
 
 
 def palette(theme: Theme) -> QPalette:
-    """The theme as a QPalette, so that what no style sheet touches (menus, tooltips, dialogs) fits too."""
+    """Returns the theme as a QPalette, for what the style sheet does not cover (menus, tooltips, dialogs)."""
     role, made = QPalette.ColorRole, QPalette()
     for what, colour in (
         (role.Window, theme.window), (role.WindowText, theme.text),
@@ -245,7 +245,7 @@ def palette(theme: Theme) -> QPalette:
 
 
 def style_sheet(theme: Theme, font_scale: float = 1.0) -> str:
-    """The one page of QSS with the theme's colours and the text sizes (points) filled in."""
+    """Returns the QSS with the theme's colours and the text sizes (points) filled in."""
     values = {name: value for name, value in asdict(theme).items() if isinstance(value, str)}
     values["arrow_down"], values["arrow_up"] = _picture_file("arrow-down", theme), _picture_file("arrow-up", theme)
     for size, factor in (("tiny", 0.82), ("small", 0.9), ("base", 1.0), ("large", 1.15), ("title", 1.6), ("hero", 2.1)):
@@ -272,7 +272,7 @@ _CJK_BY_LANGUAGE = {
 
 
 def font(font_scale: float = 1.0, locale: QLocale | None = None) -> QFont:
-    """The window's font: Noto Sans, then the CJK face whose shapes the locale's readers expect."""
+    """Returns the window's font: Latin families, then the CJK family whose shapes the locale's readers expect."""
     locale = locale or QLocale()
     cjk = _CJK_BY_LANGUAGE.get(locale.language(), _SIMPLIFIED)
     if locale.language() == QLocale.Language.Chinese and locale.script() == QLocale.Script.TraditionalChineseScript:
@@ -285,7 +285,7 @@ def font(font_scale: float = 1.0, locale: QLocale | None = None) -> QFont:
 
 @cache
 def mono_families() -> tuple[str, ...]:
-    """Families for code, of those that are installed; never empty."""
+    """Returns the installed families for code; never empty."""
     return tuple(
         _present("JetBrains Mono", "Noto Sans Mono", "DejaVu Sans Mono", "Liberation Mono", "Noto Sans CJK SC")
     ) or ("monospace",)
@@ -305,7 +305,7 @@ def _present(*wanted: str) -> list[str]:
 
 
 def icon(name: str, colour: str, side: int = 18, checked: str = "", disabled: str = "") -> QIcon:
-    """The icon in `colour`, `checked` when on, `disabled` when it is; crisp at the screen's pixel ratio."""
+    """Returns the icon in `colour`, in the colour `checked` when on or `disabled` when disabled, at the pixel ratio."""
     app = QGuiApplication.instance()
     ratio = app.devicePixelRatio() if isinstance(app, QGuiApplication) else 1.0
     return _icon(name, side, colour, checked, disabled, ratio)
@@ -313,7 +313,7 @@ def icon(name: str, colour: str, side: int = 18, checked: str = "", disabled: st
 
 @cache
 def _icon(name: str, side: int, colour: str, checked: str, disabled: str, ratio: float) -> QIcon:
-    # Only what can be seen: rendering every size and state of every icon cost a quarter of the first paint.
+    # Only what can be seen, because rendering every size and state of every icon cost a quarter of the first paint.
     made = QIcon(pixmap(name, side, colour, ratio))
     if checked:
         made.addPixmap(pixmap(name, side, checked, ratio), QIcon.Mode.Normal, QIcon.State.On)
@@ -338,7 +338,7 @@ def pixmap(name: str, side: int, colour: str, ratio: float = 1.0) -> QPixmap:
 def dress(button: QAbstractButton, name: str, colour: str = "muted", checked: str = "accent", side: int = 18) -> None:
     """Gives `button` an icon in the theme's colours (fields of Theme) that is redone when the theme changes.
 
-    A button that can be checked must be so before; `checked` is its icon's colour then.
+    Make a button checkable before; `checked` is the colour of its icon when it is on.
     """
     button.setProperty("iconDress", (name, colour, checked, side))
     button.setIconSize(QSize(side, side))

@@ -12,7 +12,7 @@ from PySide6.QtGui import Qt
 
 
 def plain_tip(text: str) -> str:
-    """What makes a tooltip show `text` character by character."""
+    """Returns markup with which a tooltip shows `text` literally."""
     if not Qt.mightBeRichText(text):
         return text
     return f"<qt>{html.escape(text).replace(chr(10), '<br>')}</qt>"

@@ -1,4 +1,4 @@
-"""Files of chats that were set aside: moved out of the way with all that belongs to them, and back where that serves.
+"""Files of chats that were set aside: renamed with all that belongs to them, and put back once they are of use.
 
 Earlier versions set aside what a newer one had written; that comes back once it can be read.
 """
@@ -13,12 +13,12 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 _MARK = ".set-aside-"
-# Of what people have made, what stands by itself; older files have not all of them.
+# The tables of what users make that depend on no other table; older files lack some of them.
 _TABLES = ("conversations", "runs", "presets")
 
 
 def set_aside(file: Path) -> Path:
-    """Moves the database and what SQLite keeps beside it out of the way; returns where it is now."""
+    """Renames the database and the files that SQLite keeps beside it; returns the new path."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     kept = file.with_name(f"{file.stem}{_MARK}{stamp}{file.suffix}")
     number = 1
@@ -30,7 +30,7 @@ def set_aside(file: Path) -> Path:
 
 
 def readable(file: Path, newest_version: int) -> Path | None:
-    """The newest whole file of chats that was set aside, of a version up to this one; None where there is none."""
+    """Returns the newest undamaged file that was set aside and has a version up to this one, or None."""
     kept = sorted(file.parent.glob(f"{file.stem}{_MARK}*{file.suffix}"), reverse=True)
     return next((one for one in kept if _is_readable(one, newest_version)), None)
 
@@ -43,7 +43,7 @@ def take_back(kept: Path, file: Path) -> None:
 
 
 def holds_chats(connection: sqlite3.Connection) -> bool:
-    """Also where that cannot be read: damage is met by whoever needs what it hit."""
+    """Returns whether the file holds chats; True as well if it is damaged, which its readers then find."""
     try:
         there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         return any(
@@ -56,7 +56,7 @@ def holds_chats(connection: sqlite3.Connection) -> bool:
 
 
 def move(file: Path, to: Path) -> None:
-    """The database last: without it, what SQLite keeps beside it is nothing."""
+    """Moves the database last: the files beside it mean nothing without it."""
     for suffix in ("-wal", "-shm", ""):
         part = file.with_name(file.name + suffix)
         if part.exists():

@@ -8,7 +8,7 @@ from app.chats.records import Turn
 
 
 def branch(turns: Sequence[Turn], leaf_id: str | None) -> tuple[Turn, ...]:
-    """The turns from the first to `leaf_id`; of an unknown leaf, the newest turn's branch."""
+    """Returns the turns from the first to `leaf_id`; for an unknown leaf, the branch of the newest turn."""
     by_id = {turn.turn_id: turn for turn in turns}
     turn = by_id.get(leaf_id or "") or (turns[-1] if turns else None)
     path, seen = list[Turn](), set[str]()
@@ -20,12 +20,12 @@ def branch(turns: Sequence[Turn], leaf_id: str | None) -> tuple[Turn, ...]:
 
 
 def variants(turns: Sequence[Turn], turn: Turn) -> tuple[Turn, ...]:
-    """A turn and its siblings, oldest first: what editing and regenerating made of the same place in the chat."""
+    """Returns a turn and its siblings, oldest first: the versions that editing and regenerating made."""
     return tuple(other for other in turns if other.parent_id == turn.parent_id)
 
 
 def newest_leaf(turns: Sequence[Turn], turn_id: str) -> str:
-    """The end of the branch through `turn_id` that was written last; `turns` are oldest first."""
+    """Returns the last turn of the newest branch through `turn_id`; `turns` are oldest first."""
     leaf_id, on_branches = turn_id, {turn_id}
     for turn in turns:
         if turn.parent_id in on_branches:

@@ -14,7 +14,7 @@ _NOTHING = Outcome()
 
 
 def columns_of(outcome: Outcome) -> tuple[object, ...]:
-    """In the order of `OUTCOME_FIELDS`."""
+    """Returns an outcome's values for the table, in the order of `OUTCOME_FIELDS`."""
     values = {name: getattr(outcome, name) for name in OUTCOME_FIELDS}
     return tuple(
         # ASCII, so that surrogate escapes in file names pass.
@@ -24,7 +24,7 @@ def columns_of(outcome: Outcome) -> tuple[object, ...]:
 
 
 def outcome_from(row: Sequence[Any], names: Sequence[str] = OUTCOME_FIELDS) -> Outcome:
-    """Of columns in that order, or of those that are named; the others are as at the beginning."""
+    """Returns the outcome of a row with the columns `names`; the other fields have their defaults."""
     values = {
         name: _tupled(parsed(value, getattr(_NOTHING, name))) if name in JSON_FIELDS else value
         for name, value in zip(names, row, strict=True)
@@ -33,12 +33,12 @@ def outcome_from(row: Sequence[Any], names: Sequence[str] = OUTCOME_FIELDS) -> O
 
 
 def columns_of_collections(names: Sequence[str]) -> tuple[str | None, str]:
-    """One by itself, NULL where all are asked or several; and several, as JSON."""
+    """Returns two columns: the name of a single collection, else NULL; and several names as JSON."""
     return (names[0], "[]") if len(names) == 1 else (None, json.dumps(list(names)))
 
 
 def collections_from(one: str | None, several: str) -> tuple[str, ...]:
-    """What is asked by those columns; () is all."""
+    """Returns the collections that these two columns name; () stands for all."""
     if one is not None:
         return (one,)
     names = parsed(several, ())
@@ -46,7 +46,7 @@ def collections_from(one: str | None, several: str) -> tuple[str, ...]:
 
 
 def parsed(stored: str, otherwise: Any) -> Any:
-    """What was stored as JSON. SQLite does not notice all damage; what is no JSON any more is lost alone."""
+    """Returns what was stored as JSON, or `otherwise` if it is damaged: SQLite does not detect all damage."""
     try:
         return json.loads(stored)
     except ValueError:
@@ -54,12 +54,12 @@ def parsed(stored: str, otherwise: Any) -> Any:
 
 
 def decoded(stored: bytes) -> str:
-    """Text of the file, with replacements where damage has left no UTF-8: it would take all rows with it."""
+    """Returns text of the file, with replacements for invalid UTF-8, which would make all rows unreadable."""
     return stored.decode("utf-8", "replace")
 
 
 def storable(text: str) -> str:
-    """Text that UTF-8 can hold: surrogate pairs become their character, halves of pairs a replacement."""
+    """Returns text that UTF-8 can hold: surrogate pairs become their character, lone halves a replacement."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

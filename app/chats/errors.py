@@ -17,18 +17,18 @@ class ChatsUnusable(RagdollError):
 
 
 class ChatGone(ChatsUnusable):
-    """What is to be brought back is nowhere any more."""
+    """A deleted chat that is to be restored no longer exists."""
 
 
 class ChatsHeld(ChatsUnusable):
-    """Another program holds the file: whatever else is to be written would wait for it in vain, seconds each."""
+    """Another program locks the file: each further write would wait seconds for it in vain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How people are told: what `all` of its kind is called, what does not happen now, and what there is to do.
+    """The variable parts of an error's sentence: the name of `all` of the kind, what fails now, and what to do.
 
-    As marked for translation in the context "chats".
+    All are marked for translation in the context "chats".
     """
 
     all: str
@@ -44,7 +44,7 @@ OF_CHATS = Words(
 
 
 def told(error: sqlite3.Error | OSError, words: Words = OF_CHATS) -> ChatsUnusable:
-    """An error of SQLite or of the disk as a sentence and a way out."""
+    """Returns an error of SQLite or of the disk as a sentence and a way out."""
     text = str(error)
     if "full" in text:
         sentence, way_out = _tr("The disk is full, so %2."), _tr(words.once_there_is_room)
@@ -59,23 +59,23 @@ def told(error: sqlite3.Error | OSError, words: Words = OF_CHATS) -> ChatsUnusab
 
 
 def is_write_protected(error: ChatsUnusable) -> bool:
-    """Whether the disk, the folder or the file lets nothing be written at all."""
+    """Returns whether the disk, the folder or the file is write-protected."""
     return getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY
 
 
 def is_held(error: sqlite3.Error | OSError) -> bool:
-    """Whether another program keeps SQLite from the file as a whole."""
+    """Returns whether another program locks the file."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether SQLite found the file itself to be wrong; all else has a kind of its own."""
+    """Returns whether SQLite found the file damaged; all other errors are subclasses."""
     return type(error) is sqlite3.DatabaseError
 
 
 @contextmanager
 def telling(words: Words = OF_CHATS) -> Iterator[None]:
-    """Has what SQLite or the disk refuses within it raised as ChatsUnusable."""
+    """Raises errors of SQLite or of the disk inside the block as ChatsUnusable."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:

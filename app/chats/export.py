@@ -1,6 +1,6 @@
 """A conversation as a Markdown text that reads well anywhere: questions as headings, sources as a numbered list.
 
-What people wrote is text and stays as they wrote it; an answer is Markdown, of which the window shows no HTML.
+Questions are plain text, so their Markdown signs are escaped; an answer is Markdown without HTML, as in the window.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _ENDS = {
     "failed": str(QT_TRANSLATE_NOOP("export", "This answer failed.")),
 }
 _CUT_OFF = str(QT_TRANSLATE_NOOP("export", "The answer was cut off: there was no room for more of it."))
-# Of what a chat has of its own, figures.
+# The numeric settings that a chat may have of its own.
 _FIGURES = {
     "max_tokens": str(QT_TRANSLATE_NOOP("export", "at most %1 tokens an answer")),
     "temperature": str(QT_TRANSLATE_NOOP("export", "temperature %1")),
     "top_p": str(QT_TRANSLATE_NOOP("export", "top P %1")),
     "min_p": str(QT_TRANSLATE_NOOP("export", "min P %1")),
 }
-# What Markdown would take for a sign of its own, anywhere in a line.
+# What Markdown would interpret anywhere in a line.
 _SIGN = re.compile(
     r"[\\`*\[~]|<(?=[A-Za-z/!?])|&(?=#?\w+;)"
-    # Not in the middle of a word; and after the last word of a heading.
+    # Underscores except in the middle of a word; # after the last word of a heading.
     r"|(?<![^\W_])_|_(?![^\W_])|(?<!\S)#(?=#*$)"
 )
-# What is before a sign that is one at the beginning of a line, and what makes code of a line.
+# What precedes a sign that counts only at the beginning of a line; and an indent, which would make code of a line.
 _BEFORE_SIGN = re.compile(r"^(\s*(?:(?=[#>+=-])|\d+(?=[.)])))")
 _INDENT = re.compile(r"(\n[ \t]*\n)[ \t]+")
 _LINE_END = re.compile(r"\r\n?|\n")
-# Of a paragraph: what stays as it is, and the sign with which HTML begins.
+# The parts of a paragraph that stay as they are, and the sign that begins HTML.
 _HTML = re.compile(
     r"\\.|(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)|`+"
     # Addresses, by themselves and of links.
@@ -53,7 +53,7 @@ _HTML = re.compile(
 
 
 def markdown_of(title: str, turns: Sequence[Turn], manner: Json | None = None) -> str:
-    """One branch as Markdown; `manner` is what its chat has of its own instead of the settings."""
+    """Returns one branch as Markdown; `manner` is what its chat has of its own instead of the settings."""
     parts = [f"# {_line(title)}", *_manner(manner or {})]
     for turn in turns:
         parts.append(f"## {_line(turn.question)}")
@@ -90,14 +90,14 @@ def _answer(turn: Turn) -> list[str]:
 
 
 def _left_open(text: str) -> str:
-    """What ends the code in which an answer breaks off, and which would take in all that follows; "" where none."""
-    # Within a list or a quotation code ends with that.
+    """Returns the fence that closes a code block in which an answer breaks off; "" if it ends outside of code."""
+    # Code inside a list or a quotation ends with that.
     last = _parsed(f"{text}\n\nend")[-1]
     return f"\n{last.markup}" if last.type == "fence" else ""
 
 
 def _without_html(text: str) -> str:
-    """An answer in which nothing that looks like HTML is taken for that; in code nothing is."""
+    """Returns an answer with everything escaped that looks like HTML, except in code."""
     lines = _LINE_END.split(text)
     for token in _parsed(text):
         if token.type == "inline" and token.map is not None:
@@ -108,15 +108,15 @@ def _without_html(text: str) -> str:
 
 
 def _parsed(text: str) -> list[Token]:
-    """As the window reads it."""
-    # Here, since the window is painted first; whoever exports waits for it once.
+    """Parses a text as the window does."""
+    # Imported here, so that the first paint does not wait for it.
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).parse(text)
 
 
 def _nothing(turn: Turn) -> str:
-    """Why there is no answer, as the window says it."""
+    """Returns why there is no answer, in the window's words."""
     outcome = turn.outcome
     if outcome.thoughts:
         return _tr("The model ended without an answer.")
@@ -142,7 +142,7 @@ def _quoted(text: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """A text that is shown as it is, whatever signs of Markdown or HTML are in it."""
+    """Returns a text with all signs of Markdown and HTML escaped."""
     return _SIGN.sub(r"\\\g<0>", text)
 
 

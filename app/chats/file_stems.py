@@ -1,21 +1,21 @@
-"""What a chat's file may be called: its title, as far as every file system takes it."""
+"""The name of a chat's exported file: its title, limited to what every file system accepts."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection
 
-# Of a name's 255 bytes at most; the rest is for a number, the ending, and what an unfinished file is called.
+# A name may have 255 bytes; the rest is for a number, the suffix, and the marks of an unfinished file.
 _MOST_BYTES = 180
 _KEPT = " -_,()"
-# Of no use as names on Windows, whatever follows the full stop.
+# Names that Windows reserves, with any suffix.
 _TAKEN_BY_WINDOWS = frozenset(
     ("con", "prn", "aux", "nul", *(f"{kind}{number}" for kind in ("com", "lpt") for number in range(1, 10)))
 )
 
 
 def file_stem(title: str, taken: Collection[str] = ()) -> str:
-    """A file's name without its ending, by `title`; none of those `taken`, which are as `compared` has them."""
+    """Returns a file name without suffix, by `title`; none of those `taken`, which are in the form of `compared`."""
     words = " ".join(title.split())
     stem = _cut("".join(letter if letter.isalnum() or letter in _KEPT or _is_mark(letter) else "-" for letter in words))
     if compared(stem) in _TAKEN_BY_WINDOWS:
@@ -28,12 +28,12 @@ def file_stem(title: str, taken: Collection[str] = ()) -> str:
 
 
 def compared(stem: str) -> str:
-    """The same for two names that some file system takes for one."""
+    """Returns a form that is equal for two names that some file system treats as the same."""
     return unicodedata.normalize("NFC", stem).casefold()
 
 
 def _is_mark(letter: str) -> bool:
-    # Vowels of Indic scripts, and accents that are letters of their own.
+    # Vowel signs of Indic scripts, and combining accents.
     return unicodedata.category(letter).startswith("M")
 
 

@@ -25,11 +25,11 @@ class PresetStore:
     """All methods raise ChatsUnusable when the disk or the file does not let them; made by the ChatStore."""
 
     def __init__(self, connection: sqlite3.Connection, change: Change, telling: Change) -> None:
-        """`change` makes what is done within it one transaction; `telling` only says what goes wrong."""
+        """`change` makes a block one transaction; `telling` only converts errors."""
         self._connection, self._change, self._telling = connection, change, telling
 
     def presets(self) -> tuple[Preset, ...]:
-        """All, by their names."""
+        """Returns all presets, by name."""
         with self._telling(_READING):
             rows = self._connection.execute(
                 "SELECT preset_id, name, manner, is_for_new_chats FROM presets ORDER BY number"
@@ -46,7 +46,7 @@ class PresetStore:
         return made
 
     def set_manner(self, preset_id: str, manner: Json) -> None:
-        """What is copied from now on; chats that have a copy keep it as it is."""
+        """Changes what is copied from now on; chats that have a copy keep it as it is."""
         with self._change(_CHANGING):
             self._connection.execute(
                 "UPDATE presets SET manner = ? WHERE preset_id = ?", (json.dumps(manner), preset_id)
@@ -57,12 +57,12 @@ class PresetStore:
             self._connection.execute("UPDATE presets SET name = ? WHERE preset_id = ?", (storable(name), preset_id))
 
     def begin_new_chats_with(self, preset_id: str | None) -> None:
-        """New chats begin with a copy of this one and no other; None: with none."""
+        """Makes new chats begin with a copy of this preset; None: with no preset."""
         with self._change(_CHANGING):
             self._connection.execute("UPDATE presets SET is_for_new_chats = (preset_id IS ?)", (preset_id,))
 
     def delete(self, preset_id: str) -> None:
-        """Chats that have a copy keep it."""
+        """Deletes a preset; chats that have a copy keep it."""
         with self._change(_DELETING):
             self._connection.execute("DELETE FROM presets WHERE preset_id = ?", (preset_id,))
 

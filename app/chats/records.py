@@ -10,9 +10,9 @@ from PySide6.QtCore import QT_TRANSLATE_NOOP
 TurnRecordState = Literal["asked", "writing", "finished", "cancelled", "failed"]
 Json = dict[str, Any]
 
-# What stands for a model where a chat is answered with quotes; also on the wire.
+# The `model` of a chat that is answered with quotes only; the same in the protocol.
 NO_MODEL = "none"
-# What a turn says that was open when the window's process ended.
+# The error of a turn that was open when the window's process ended.
 INTERRUPTED = str(QT_TRANSLATE_NOOP("chats", "Ragdoll was closed before this answer was complete."))
 
 
@@ -20,9 +20,9 @@ INTERRUPTED = str(QT_TRANSLATE_NOOP("chats", "Ragdoll was closed before this ans
 class Conversation:
     """One chat. Times are seconds since 1970; no `collections` searches all; `leaf_id` is the last turn shown.
 
-    `filters` confine its next questions. `model` is the file of the model that answers them, "" the one that is chosen
-    at the time, "none" quotes. Unless it `searches`, they are put to the model alone, without files. `manner` is how
-    they are answered where that is not as the settings say.
+    `filters` confine its next questions. `model` is the file of the model that answers them, "" the one chosen at the
+    time, "none" only quotes. Unless it `searches`, questions go to the model alone, without files. `manner` holds the
+    chat's own settings for answers, which override the general ones.
     """
 
     conversation_id: str
@@ -50,7 +50,7 @@ class Preset:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All of a turn that changes while it is answered; from `passages` on, as the engine returned it."""
+    """The part of a turn that changes while it is answered; from `passages` on, as the engine returned it."""
 
     state: TurnRecordState = "asked"
     text: str = ""
@@ -86,7 +86,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A question that is put to every file of some collections (none: of all), each by itself."""
+    """A question that is put to each file of some collections (none: of all) separately."""
 
     run_id: str
     question: str
@@ -96,9 +96,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """One file of a run and what it answered, as far as a table shows it; until it is finished or failed, it waits.
+    """One file of a run and its answer, as far as a table shows it; until it is finished or failed, it waits.
 
-    `places` are where in the file the answer was found. What it rests on is read on its own (`RunStore.outcome`).
+    `places` say where in the file the answer was found. Its passages are read separately (`RunStore.outcome`).
     """
 
     file_id: str

@@ -1,7 +1,7 @@
-"""Saves what can still be read of a damaged file of chats into a new one, row by row; the search index is none of it.
+"""Saves what can still be read of a damaged file of chats into a new one, row by row, without the search index.
 
-The index is most of the file and is made anew from the turns, so damage mostly costs nothing. It cannot be dropped
-where it is: SQLite reads what it drops.
+The index is most of the file and is rebuilt from the turns, so damage mostly costs nothing. It cannot be dropped in the
+damaged file, because SQLite reads what it drops.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from app.chats.columns import decoded
 
 _TABLES = ("conversations", "turns", "runs", "run_files", "run_evidence", "presets")
 _PORTION = 64
-# Rows are numbered from 1 on. A number beyond is damage itself; where none can be read at all, fewer are tried.
+# Rows are numbered from 1 on. A higher number is damage; if the highest cannot be read at all, fewer are tried.
 _HIGHEST_NUMBER = 2**24
 _TRIED_BLINDLY = 2**16
 
 _MENDING = (
-    # A chat of which only turns are left is called as they begin.
+    # A chat whose own row is lost is named by its first question.
     """INSERT INTO conversations (conversation_id, title, created, updated)
         SELECT conversation_id, substr(question, 1, 80), created,
             (SELECT max(created) FROM turns WHERE conversation_id = first.conversation_id)
         FROM turns AS first
         WHERE conversation_id NOT IN (SELECT conversation_id FROM conversations)
             AND number = (SELECT min(number) FROM turns WHERE conversation_id = first.conversation_id)""",
-    # What followed a turn that is lost follows the one before it.
+    # A turn whose parent is lost follows the turn before that.
     """UPDATE turns SET parent_id = (
             SELECT turn_id FROM turns AS earlier
             WHERE earlier.conversation_id = turns.conversation_id AND earlier.number < turns.number
@@ -39,10 +39,10 @@ _MENDING = (
 
 
 def rescue(damaged: Path, into: sqlite3.Connection) -> int:
-    """Copies all rows that can be read into empty tables of the newest version; returns how many chats they make.
+    """Copies all rows that can be read into empty tables of the newest version; returns the number of chats.
 
     Raises:
-        sqlite3.OperationalError: The new file cannot be written; of the damaged one nothing is raised.
+        sqlite3.OperationalError: The new file cannot be written. Damage of the old one raises nothing.
     """
     with closing(sqlite3.connect(f"{damaged.absolute().as_uri()}?mode=ro", uri=True)) as source:
         source.text_factory = decoded
@@ -64,10 +64,10 @@ def _copy(source: sqlite3.Connection, into: sqlite3.Connection, table: str) -> N
         # Nothing at all can be read.
         return
     if not columns:
-        # Of a version that had no such table yet.
+        # The file is of a version that had no such table yet.
         return
     names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-    # IGNORE: what damage has made of a row may be a second one of its name.
+    # IGNORE, because damage may have given two rows the same id.
     put = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"
     last = _last_number(source, table)
     for first in range(1, last + 1, _PORTION):
@@ -81,7 +81,7 @@ def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
 def _last_number(source: sqlite3.Connection, table: str) -> int:
     for asked in (
         f"SELECT max(rowid) FROM {table}",
-        # The numbers are in the index of its ids, too.
+        # The index of the ids holds the numbers as well.
         f"SELECT max(+rowid) FROM {table} INDEXED BY sqlite_autoindex_{table}_1",
     ):
         try:
@@ -93,7 +93,7 @@ def _last_number(source: sqlite3.Connection, table: str) -> int:
 
 
 def _readable(source: sqlite3.Connection, select: str, first: int, last: int) -> Iterator[tuple[object, ...]]:
-    """The rows with these numbers, without those at which reading fails: halved until each stands alone."""
+    """Yields the rows with these numbers that can be read: where reading fails, the range is halved down to one row."""
     try:
         rows = source.execute(f"{select} WHERE rowid BETWEEN ? AND ?", (first, last)).fetchall()
     except sqlite3.DatabaseError:

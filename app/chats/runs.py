@@ -1,7 +1,7 @@
 """RunStore: questions that are put to every file of a collection, and what each file answered; in the chats' file.
 
-Of ten thousand files what answers rest on is hundreds of megabytes. It lies in a table of its own, since SQLite reads a
-row up to the last column that is asked for, and it is cleared away in steps, since the window waits for each.
+The passages behind ten thousand answers are hundreds of megabytes. They lie in a table of their own, because SQLite
+reads a row up to the last requested column, and are deleted in steps, because the window waits for each.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from app.chats.columns import (
 from app.chats.errors import OF_CHATS, Words
 from app.chats.records import OUTCOME_FIELDS, Outcome, Run, RunFile
 
-# Of an outcome, what a table of thousands shows.
+# The fields of an outcome that a table of thousands shows.
 _SHOWN = ("state", "text", "error_sentence", "timings", "model", "finish_reason")
 _EVIDENCE = tuple(name for name in OUTCOME_FIELDS if name not in _SHOWN)
-# Files whose answers are cleared away at once: a few milliseconds.
+# Files whose answers are deleted in one step, which takes a few milliseconds.
 _STEP_FILES = 64
 Change = Callable[[Words], AbstractContextManager[None]]
 
@@ -57,11 +57,11 @@ class RunStore:
     """All methods raise ChatsUnusable when the disk or the file does not let them; made by the ChatStore."""
 
     def __init__(self, connection: sqlite3.Connection, change: Change, telling: Change) -> None:
-        """`change` makes what is done within it one transaction; `telling` only says what goes wrong."""
+        """`change` makes a block one transaction; `telling` only converts errors."""
         self._connection, self._change, self._telling = connection, change, telling
 
     def runs(self) -> tuple[Run, ...]:
-        """All, the newest first."""
+        """Returns all runs, the newest first."""
         with self._telling(_ANSWERING):
             rows = self._connection.execute(
                 "SELECT run_id, question, created, collection, collections FROM runs"
@@ -70,9 +70,9 @@ class RunStore:
         return tuple(Run(run_id, asked, collections_from(*names), created) for run_id, asked, created, *names in rows)
 
     def unfinished(self) -> dict[str, tuple[int, int]]:
-        """Of each run with files that have not answered, how many of how many have; seen without reading any answer.
+        """Returns for each unfinished run how many files have answered, of how many; reads no answer.
 
-        The index `files_waiting` is of just those that have not.
+        The index `files_waiting` covers just the files that have not.
         """
         with self._telling(_ANSWERING):
             rows = self._connection.execute(
@@ -84,7 +84,7 @@ class RunStore:
         return {run_id: (num_files - num_waiting, num_files) for run_id, num_waiting, num_files in rows}
 
     def files(self, run_id: str) -> tuple[RunFile, ...]:
-        """The files of a run in the order in which they are asked; none where it has been deleted."""
+        """Returns the files of a run in the order in which they are asked; none if it has been deleted."""
         with self._telling(_ANSWERING):
             rows = self._connection.execute(
                 f"SELECT file_id, document_id, path, places, {', '.join(_SHOWN)} FROM run_files"
@@ -94,7 +94,7 @@ class RunStore:
         return tuple(_file(row) for row in rows)
 
     def outcome(self, file_id: str) -> Outcome | None:
-        """All that a file answered, with what it rests on; None where its run has been deleted."""
+        """Returns the whole answer of a file, with its passages; None if its run has been deleted."""
         # Earlier versions kept all of it in the files' own rows.
         evidence = (f"coalesce(run_evidence.{name}, run_files.{name})" for name in _EVIDENCE)
         with self._telling(_ANSWERING):
@@ -106,7 +106,7 @@ class RunStore:
         return None if row is None else outcome_from(row, (*_SHOWN, *_EVIDENCE))
 
     def create(self, question: str, collections: Sequence[str], files: Sequence[tuple[int, str]]) -> Run:
-        """A question to these files, each the document's id and its path; none of them has answered."""
+        """Adds a question to these files (document id and path of each); none of them has answered yet."""
         run = Run(uuid4().hex, storable(question), tuple(collections), time.time())
         marks = ", ".join("?" * len(OUTCOME_FIELDS))
         nothing = columns_of(Outcome())
@@ -122,7 +122,7 @@ class RunStore:
         return run
 
     def record(self, file_id: str, outcome: Outcome, places: Sequence[str] = ()) -> None:
-        """What has become of the question to one file so far, and where in it the answer was found."""
+        """Saves the answer of one file so far, and where in the file it was found."""
         values = dict(zip(OUTCOME_FIELDS, columns_of(outcome), strict=True))
         shown, evidence = ([values[name] for name in names] for names in (_SHOWN, _EVIDENCE))
         marks = ", ".join("?" * len(evidence))
@@ -138,7 +138,7 @@ class RunStore:
                 )
 
     def move(self, moved: Sequence[tuple[str, int]]) -> None:
-        """Has files asked by other documents from now on, each told by its id here and the document's."""
+        """Assigns files to other documents; each pair is the file's id here and the document's id."""
         with self._change(_ANSWERING):
             self._connection.executemany(
                 "UPDATE run_files SET document_id = ? WHERE file_id = ?",
@@ -146,12 +146,12 @@ class RunStore:
             )
 
     def delete(self, run_id: str) -> None:
-        """Forgets a run with all its answers, which leave the file with `clear_some`."""
+        """Marks a run as deleted; `clear_some` deletes its answers from the disk."""
         with self._change(_DELETING):
             self._connection.execute("UPDATE runs SET deleted_at = ? WHERE run_id = ?", (time.time(), run_id))
 
     def clear_some(self) -> bool:
-        """A step of clearing away what was deleted, now or in an earlier run; False where nothing was left to do."""
+        """Deletes a step's worth of what was marked as deleted, now or earlier; returns False if nothing was left."""
         with self._change(_DELETING):
             deleted = "SELECT run_id FROM runs WHERE deleted_at IS NOT NULL"
             num_cleared = self._connection.execute(

@@ -1,4 +1,4 @@
-"""The tables of the chats and how an older file becomes a newer one; of a damaged one what can be read is saved.
+"""The tables of the chats, and the migrations of older files; what can be read of a damaged file is saved.
 
 Migrations are functions in a row, each applied once and in one transaction; `PRAGMA user_version` counts them.
 """
@@ -22,11 +22,11 @@ from app.chats.rescue import rescue
 from app.private import keep_private
 
 log = logging.getLogger(__name__)
-# What SQLite takes for no file at all.
+# SQLite's name for a database without a file.
 _IN_MEMORY = Path(":memory:")
 _BUSY_SECONDS = 5.0
-# Less is looked through in a moment. Answers to "Every file" keep their passages: 10,000 files are some hundred
-# megabytes, and the window waits for a look at all of them.
+# A smaller file is checked in a moment. Answers to "Every file" keep their passages: 10,000 files are some hundred
+# megabytes, and the window would wait for a check of all of them.
 _LARGE_BYTES = 32 * 2**20
 
 
@@ -35,11 +35,11 @@ class _Unusable(Exception):
 
 
 def open_database(file: Path) -> tuple[sqlite3.Connection, str]:
-    """The database, migrated, and a sentence when the old file had to be set aside ("" otherwise).
+    """Opens the database and migrates it; also returns a sentence if the old file had to be set aside (else "").
 
     Raises:
         ChatsUnusable: A newer Ragdoll has written the file. It is left as it is.
-        sqlite3.OperationalError: The folder cannot be written, or the disk has no room for what is saved of a file.
+        sqlite3.OperationalError: The folder cannot be written, or the disk has no room to save a damaged file.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     rescued = file.with_name(f"{file.stem}.rescued{file.suffix}")
@@ -55,14 +55,14 @@ def open_database(file: Path) -> tuple[sqlite3.Connection, str]:
 
 
 def open_copy(file: Path) -> sqlite3.Connection:
-    """A database of its own with all that is in `file`, which need not be writable; it is gone once it is closed.
+    """Returns a temporary copy of the database in `file`, which need not be writable; it lasts until it is closed.
 
     Raises:
         ChatsUnusable: A newer Ragdoll has written the file.
         sqlite3.Error: It is not there, cannot be read or is damaged, or there is no room for a copy of it.
         OSError: Likewise.
     """
-    # "" is SQLite's name for a file without one, which takes memory only as far as there is some to spare.
+    # "" is a temporary database, which SQLite keeps in memory only while there is enough.
     connection = sqlite3.connect("", isolation_level=None)
     connection.text_factory = decoded
     try:
@@ -80,14 +80,14 @@ def open_copy(file: Path) -> sqlite3.Connection:
 
 
 def _read_only(file: Path, reading: ExitStack) -> sqlite3.Connection:
-    """The file, to be read while `reading` is open; also where nothing can be written beside it. Raises as above."""
+    """Opens the file for reading while `reading` is open, even if nothing can be written beside it. Raises as above."""
     uri, wal = file.absolute().as_uri(), file.with_name(f"{file.name}-wal")
     if not wal.exists() or not wal.stat().st_size:
-        # Nobody writes, so there is nothing to agree on with others, which would take a file beside it.
+        # Nobody writes, so no shared-memory file beside it is needed.
         return _readable(f"{uri}?mode=ro&immutable=1", reading)
     with suppress(sqlite3.OperationalError):
         return _readable(f"{uri}?mode=ro", reading)
-    # What is in there belongs to it: both of them where SQLite can put that together.
+    # The log holds part of the data: copy both to where SQLite can merge them.
     folder = Path(reading.enter_context(TemporaryDirectory(prefix="ragdoll-chats-")))
     for part in (file, wal):
         shutil.copyfile(part, folder / part.name)
@@ -96,7 +96,7 @@ def _read_only(file: Path, reading: ExitStack) -> sqlite3.Connection:
 
 def _readable(uri: str, reading: ExitStack) -> sqlite3.Connection:
     connection = reading.enter_context(closing(sqlite3.connect(uri, timeout=_BUSY_SECONDS, uri=True)))
-    # What is in the way shows at the first look.
+    # SQLite reports most errors only at the first query.
     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     return connection
 
@@ -125,7 +125,7 @@ def _told(error: _Unusable, num_saved: int, kept: Path) -> str:
 
 
 def _replace(file: Path, rescued: Path) -> tuple[int, Path]:
-    """Has a new file with all that can be read in the place of a damaged one; how many chats, and where that is now."""
+    """Replaces a damaged file by one with all that can be read; returns the number of chats and the old one's path."""
     aside.remove(rescued)
     try:
         with closing(_open(rescued)) as connection:
@@ -150,18 +150,18 @@ def _open(file: Path, *, is_alone: bool = False) -> sqlite3.Connection:
     connection.text_factory = decoded
     try:
         if is_alone:
-            # What a full disk has no room for is a file that processes share; nobody else needs it to read the chats.
+            # A full disk has no room for the shared-memory file; an exclusive lock does without it.
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         _check(connection, looks_through=looks_through)
-        # A killed window loses nothing with NORMAL; only a power cut may lose the last moments.
+        # With NORMAL a killed window loses nothing; only a power cut may lose the last moments.
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
-        # What a user deletes is gone from the file, too.
+        # What a user deletes is erased from the file as well.
         connection.execute("PRAGMA secure_delete = ON")
         _migrate(connection)
         if is_noted_as_damaged(file):
-            # What the check does not see is what the index says; it is made anew.
+            # The check does not verify the content of the search index, so that is rebuilt.
             search.forget(connection)
     except sqlite3.OperationalError:
         connection.close()
@@ -178,24 +178,24 @@ def _open(file: Path, *, is_alone: bool = False) -> sqlite3.Connection:
 
 
 def _keep_private(file: Path) -> None:
-    """Nobody but their owner reads chats, be it in files that were set aside or of before."""
+    """Makes the chats readable for their owner only, including files that were set aside or made by older versions."""
     if file == _IN_MEMORY:
         return
     with suppress(OSError):
-        # SQLite would make it for others as well, and makes what lies beside it like it. Why it cannot be, it says.
+        # SQLite would make it readable for others, and copies its mode to the files beside it. SQLite reports errors.
         file.touch(mode=0o600, exist_ok=False)
     for part in file.parent.glob(f"{file.stem}*{file.suffix}*"):
         keep_private(part)
 
 
 def note_damage(file: Path) -> None:
-    """Has all of the file looked through when it is opened the next time."""
+    """Makes the next opening check the whole file."""
     with suppress(OSError):
         _mark_of_damage(file).touch()
 
 
 def is_noted_as_damaged(file: Path) -> bool:
-    """Whether the next opening looks through all of it for damage that was met."""
+    """Returns whether damage was found, so that the next opening checks the whole file."""
     return _mark_of_damage(file).exists()
 
 
@@ -204,7 +204,7 @@ def _mark_of_damage(file: Path) -> Path:
 
 
 def _may_be_damaged(file: Path) -> bool:
-    """Whether all of it is worth a look: a window that ends as it should leaves no write-ahead log behind."""
+    """Returns whether the whole file is to be checked: it is small, or was not closed in order (a log is left)."""
     try:
         is_small = file.stat().st_size < _LARGE_BYTES
     except OSError:
@@ -223,7 +223,7 @@ def _check(connection: sqlite3.Connection, *, looks_through: bool) -> None:
         try:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         except UnicodeDecodeError:
-            # Of a file in which even names are damaged it tells these as they are.
+            # The verdict quotes names as they are, which may be damaged as well.
             verdict = ""
         if verdict != "ok":
             raise _Unusable("the file is damaged")
@@ -238,7 +238,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
             connection.execute(f"PRAGMA user_version = {number}")
             connection.execute("COMMIT")
         except BaseException:
-            # A full disk has rolled back by itself.
+            # On a full disk, SQLite has rolled back by itself.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
@@ -325,12 +325,12 @@ def _m004_runs(connection: sqlite3.Connection) -> None:
 
 
 def _m005_places(connection: sqlite3.Connection) -> None:
-    """Where in its file an answer was found, for people."""
+    """Adds where in its file an answer was found, for people."""
     connection.execute("ALTER TABLE run_files ADD COLUMN places TEXT NOT NULL DEFAULT '[]'")
 
 
 def _m006_model_of_a_chat(connection: sqlite3.Connection) -> None:
-    """As JSON, since the names of files hold anything; chats from before follow the choice."""
+    """Adds the model as JSON, because file names may hold any bytes; older chats use the chosen model."""
     connection.execute("""ALTER TABLE conversations ADD COLUMN model TEXT NOT NULL DEFAULT '""'""")
 
 
@@ -358,14 +358,14 @@ def _m009_manners_and_presets(connection: sqlite3.Connection) -> None:
 
 
 def _m010_waiting_files(connection: sqlite3.Connection) -> None:
-    """So that whether a run waits is seen without reading it: it may be some hundred megabytes."""
+    """Adds an index that tells whether a run waits without reading it, which may be some hundred megabytes."""
     connection.execute("CREATE INDEX files_waiting ON run_files (run_id) WHERE state NOT IN ('finished', 'failed')")
 
 
 def _m011_evidence_of_files(connection: sqlite3.Connection) -> None:
-    """What answers rest on, beside them; what there is already stays where it is, as moving it may take a disk's room.
+    """Adds a table for the passages of answers; existing ones stay where they are, as a move may fill the disk.
 
-    A question that is deleted leaves in steps.
+    Also lets a question be deleted in steps.
     """
     connection.execute(
         """CREATE TABLE run_evidence (
@@ -384,7 +384,7 @@ def _m011_evidence_of_files(connection: sqlite3.Connection) -> None:
 
 
 def _m012_several_collections(connection: sqlite3.Connection) -> None:
-    """As JSON; what asks one names it where it always did."""
+    """Adds several collections as JSON; a single one stays in its old column."""
     for table in ("conversations", "runs"):
         connection.execute(f"ALTER TABLE {table} ADD COLUMN collections TEXT NOT NULL DEFAULT '[]'")
 

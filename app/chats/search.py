@@ -22,7 +22,7 @@ IndexState = Literal["unusable", "empty", "complete"]
 
 
 def install(connection: sqlite3.Connection) -> IndexState:
-    """Sets the index up, or takes its triggers down where this SQLite cannot serve it."""
+    """Creates the index, or removes its triggers if this SQLite does not support it."""
     try:
         connection.execute(
             "CREATE VIRTUAL TABLE IF NOT EXISTS turns_index USING fts5("
@@ -41,9 +41,9 @@ def install(connection: sqlite3.Connection) -> IndexState:
 
 
 def index_some(connection: sqlite3.Connection, numbers: range) -> range:
-    """A step of filling an empty index with turns that change no more; the numbers that are left, of `numbers`.
+    """Adds a few turns that no longer change to an empty index; returns the rest of `numbers`.
 
-    With the last one come the turns that are newer than these, and the triggers, by which the index is complete.
+    The last step adds all newer turns and the triggers, which makes the index complete.
     """
     step, left = numbers[:_STEP_TURNS], numbers[_STEP_TURNS:]
     put = "INSERT INTO turns_index (rowid, question, text) SELECT number, question, text FROM turns WHERE number"
@@ -60,20 +60,20 @@ def remove(connection: sqlite3.Connection) -> None:
 
 
 def forget(connection: sqlite3.Connection) -> None:
-    """Has the next `install` make the index anew; it is damaged itself where this raises sqlite3.DatabaseError."""
+    """Drops the index, so that `install` rebuilds it; raises sqlite3.DatabaseError if it is damaged itself."""
     remove(connection)
-    # An SQLite without such indexes cannot drop one, and does not use it.
+    # An SQLite without FTS5 cannot drop such an index, and does not use it.
     with suppress(sqlite3.OperationalError):
         connection.execute("DROP TABLE IF EXISTS turns_index")
 
 
 def begin_forgetting(connection: sqlite3.Connection) -> None:
-    """What the triggers took is only marked in the index; has `forget_some` write all of it anew, without that."""
+    """Begins to rewrite the index without deleted text, which triggers only mark; `forget_some` continues."""
     connection.execute("INSERT INTO turns_index (turns_index, rank) VALUES ('merge', -1)")
 
 
 def forget_some(connection: sqlite3.Connection) -> bool:
-    """A step of what `begin_forgetting` has begun, now or in an earlier run; False where nothing was left to do."""
+    """Does a step of what `begin_forgetting` began, now or in an earlier run; returns False if nothing was left."""
     before = connection.total_changes
     connection.execute("INSERT INTO turns_index (turns_index, rank) VALUES ('merge', ?)", (_STEP_PAGES,))
     # One change is the command itself.
@@ -81,15 +81,15 @@ def forget_some(connection: sqlite3.Connection) -> bool:
 
 
 def find(connection: sqlite3.Connection, query: str, has_index: bool) -> Generator[None, None, set[str]]:
-    """Ids of the conversations in which every word of `query` occurs somewhere, in title, question or answer.
+    """Returns the ids of the conversations with every word of `query` in a title, question or answer.
 
-    What no index has is read for, which may take a second: each step is for one turn.
+    Without an index, or for short words, turns are read, which may take a second: it yields before each turn.
     """
     words = query.split()
     names = connection.execute("SELECT conversation_id, title FROM conversations")
     titles = {chat: folded(title) for chat, title in names}
     found = set(titles) if words else set()
-    # The long ones first: the index has them, and the others are read for in the chats that are left.
+    # Long words first: the index finds them, and the short ones are searched only in the remaining chats.
     for word in sorted(words, key=len, reverse=True):
         sought = folded(word)
         named = {chat for chat in found if sought in titles[chat]}
@@ -115,7 +115,7 @@ def _indexed(connection: sqlite3.Connection, word: str) -> set[str]:
 def _read_for(connection: sqlite3.Connection, chats: set[str], sought: str) -> Generator[None, None, set[str]]:
     found = set()
     for chat in chats:
-        # SQLite's LIKE knows capitals of ASCII alone. All at once: nothing is half read while others write.
+        # SQLite's LIKE ignores case in ASCII only. Fetched at once, so that no cursor is open while others write.
         turns = connection.execute("SELECT question, text FROM turns WHERE conversation_id = ?", (chat,)).fetchall()
         for question, text in turns:
             yield
@@ -126,7 +126,7 @@ def _read_for(connection: sqlite3.Connection, chats: set[str], sought: str) -> G
 
 
 def folded(text: str) -> str:
-    """A text for comparing with what people type: capitals and composition do not count."""
+    """Returns a text for comparing with what users type, without differences of case and composition."""
     return unicodedata.normalize("NFC", text).casefold()
 
 

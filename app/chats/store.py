@@ -1,4 +1,4 @@
-"""ChatStore: the one owner of the chats' file. Every call is a transaction; what it returned from is on disk."""
+"""ChatStore: the one owner of the chats' file. Every call is a transaction; once it returns, its change is on disk."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ _TIDYING = Words(
 class ChatStore:
     """Conversations and turns. All methods raise ChatsUnusable when the disk or the file does not let them.
 
-    `problem` is a sentence when an earlier file could not be used and was set aside, or the disk is full. Turns that
-    were open when the last window ended are failed with a sentence, and what was deleted then is now gone; from the
-    search index it goes with `tidy_some`, as deleted `runs` do. These are the questions to every file, `presets`
-    manners of answering with a name. Unless it `is_kept`, all of it goes with the window.
+    `problem` is a sentence if an earlier file could not be used and was set aside, or the disk is full. Opening fails
+    turns that were open when the last window ended, and erases deleted chats; `tidy_some` erases them from the search
+    index, and deleted `runs`. `runs` are the questions to every file, `presets` named manners of answering. Unless it
+    `is_kept`, everything is lost when the window closes.
     """
 
     def __init__(self, file: Path, *, has_full_text: bool = True, is_copy: bool = False) -> None:
         """Opens or creates `file`; `has_full_text` False searches without an index, as on an SQLite that has none.
 
-        `is_copy`: what is in the file is copied, and the file left as it is; what is new goes with the window.
+        `is_copy`: the file is copied and left as it is; what is new is lost when the window closes.
         """
         self._file, self.is_kept = file, not is_copy
         with telling():
@@ -68,19 +68,19 @@ class ChatStore:
             raise
         self.runs = RunStore(self._connection, self._change, self._telling)
         self.presets = PresetStore(self._connection, self._change, self._telling)
-        # What the file has of a copy, too.
+        # What a copy has in common with its file.
         self._copied = self._newest() if is_copy else None
 
     @classmethod
     def in_memory(cls, problem: str) -> ChatStore:
-        """Chats for this run only, for when the disk does not let us; `problem` says so."""
+        """Returns chats for this run only, if the disk does not allow more; `problem` says so."""
         store = cls(Path(":memory:"))
         store.problem, store.is_kept = problem, False
         return store
 
     @classmethod
     def copy_of(cls, file: Path, problem: str) -> ChatStore:
-        """The chats of a file that cannot be written, and with them those of this run; `problem` says so.
+        """Returns a temporary copy of the chats of a file that cannot be written; `problem` says so.
 
         Raises:
             ChatsUnusable: There is no such file, or it cannot be read either.
@@ -91,7 +91,7 @@ class ChatStore:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing in it that anybody would miss were it gone; of a copy, nothing new."""
+        """Tells whether there is nothing that the user would miss; for a copy, nothing new."""
         if self._copied is not None:
             return self._newest() == self._copied
         return not (self.conversations() or self.runs.runs() or self.presets.presets())
@@ -100,9 +100,9 @@ class ChatStore:
         self._connection.close()
 
     def tidy_some(self) -> bool:
-        """A few milliseconds of filling a new search index, or of clearing what was deleted away; False when done.
+        """Works for a few milliseconds on filling a new search index or erasing what was deleted; False when done.
 
-        Until it is filled, all chats are read for what is searched.
+        Until the index is filled, a search reads all chats.
         """
         if self._to_index:
             with self._change():
@@ -119,7 +119,7 @@ class ChatStore:
     # --- conversations ---
 
     def conversations(self, among: Collection[str] | None = None) -> tuple[Conversation, ...]:
-        """All that are not deleted, or those `among` them; pinned first, then the newest."""
+        """Returns conversations that are not deleted, or those `among` the given ids; pinned first, then the newest."""
         with self._telling():
             rows = self._connection.execute(
                 f"SELECT {_CONVERSATION} FROM conversations WHERE deleted_at IS NULL "
@@ -128,9 +128,9 @@ class ChatStore:
         return tuple(_conversation(row) for row in rows if among is None or row[0] in among)
 
     def finding(self, query: str) -> Generator[None, None, set[str]]:
-        """The ids of conversations that hold every word of `query`, deleted ones among them.
+        """Returns the ids of conversations that hold every word of `query`, including deleted ones.
 
-        In steps of a few milliseconds at most, between which the store may be used as ever.
+        Yields after a few milliseconds at most; the store may be used in between.
         """
         with self._telling():
             return (yield from search.find(self._connection, storable(query), self._has_index))
@@ -182,12 +182,12 @@ class ChatStore:
         self._set(conversation_id, is_pinned=is_pinned)
 
     def set_collections(self, conversation_id: str, names: Sequence[str], *, searches: bool = True) -> None:
-        """Where the next questions of a conversation are searched, and whether they are; see `Conversation`."""
+        """Sets where the next questions of a conversation are searched, and whether; see `Conversation`."""
         one, several = columns_of_collections(names)
         self._set(conversation_id, collection=one, collections=several, searches=searches)
 
     def collections_asked(self) -> tuple[str, ...]:
-        """The names of the collections that conversations and runs ask."""
+        """Returns the names of the collections that conversations and runs ask."""
         with self._telling():
             rows = self._connection.execute(
                 "SELECT collection, collections FROM conversations UNION SELECT collection, collections FROM runs"
@@ -195,22 +195,22 @@ class ChatStore:
         return tuple(dict.fromkeys(name for row in rows for name in collections_from(*row)))
 
     def rename_collection(self, name: str, new_name: str) -> None:
-        """What asks a collection asks it by its new name."""
+        """Renames a collection in all conversations and runs that ask it."""
         with self._change():
             for table in ("conversations", "runs"):
                 self._connection.execute(f"UPDATE {table} SET collection = ? WHERE collection = ?", (new_name, name))
                 self._rename_among_several(table, name, new_name)
 
     def set_filters(self, conversation_id: str, filters: Json) -> None:
-        """What the next questions of a conversation are confined to."""
+        """Sets what the next questions of a conversation are confined to."""
         self._set(conversation_id, filters=json.dumps(filters))
 
     def set_model(self, conversation_id: str, model: str) -> None:
-        """Which model answers the next questions of a conversation; see `Conversation`."""
+        """Sets which model answers the next questions of a conversation; see `Conversation`."""
         self._set(conversation_id, model=json.dumps(model))
 
     def set_manner(self, conversation_id: str, manner: Json) -> None:
-        """How the next questions of a conversation are answered; see `Conversation`."""
+        """Sets how the next questions of a conversation are answered; see `Conversation`."""
         self._set(conversation_id, manner=json.dumps(manner))
 
     def set_leaf(self, conversation_id: str, leaf_id: str) -> None:
@@ -222,7 +222,7 @@ class ChatStore:
         self._set(conversation_id, deleted_at=time.time())
 
     def restore(self, conversation_id: str) -> None:
-        """Shows again what was deleted. Raises ChatGone where it is so for good."""
+        """Shows a deleted conversation again. Raises ChatGone if it has been erased."""
         if not self._set(conversation_id, deleted_at=None):
             raise ChatGone(
                 QCoreApplication.translate("chats", "This chat is no longer there, so it cannot be brought back.")
@@ -231,7 +231,7 @@ class ChatStore:
     # --- turns ---
 
     def turns(self, conversation_id: str) -> tuple[Turn, ...]:
-        """All turns of all branches, oldest first."""
+        """Returns all turns of all branches, oldest first."""
         with self._telling():
             rows = self._connection.execute(
                 f"SELECT {_TURN}, {OUTCOME} FROM turns WHERE conversation_id = ? ORDER BY number",
@@ -240,7 +240,7 @@ class ChatStore:
         return tuple(_turn(row) for row in rows)
 
     def kept_turns(self, turn_ids: Collection[str]) -> frozenset[str]:
-        """Those of these that are in a chat which is not deleted."""
+        """Returns which of these turns are in a chat that is not deleted."""
         with self._telling():
             rows = self._connection.execute(
                 "SELECT turn_id FROM turns JOIN conversations USING (conversation_id) WHERE deleted_at IS NULL "
@@ -274,7 +274,7 @@ class ChatStore:
         with self._change():
             self._connection.execute(f"INSERT INTO turns ({_TURN}, {OUTCOME}) VALUES ({marks})", values)
             self._connection.execute(
-                # The newest also where the clock was put back since another one was asked in.
+                # The newest even if the clock was set back since another chat was updated.
                 "UPDATE conversations SET leaf_id = ?1, "
                 "updated = max(?2, (SELECT max(updated) + .001 FROM conversations)) WHERE conversation_id = ?3",
                 (turn.turn_id, turn.created, conversation_id),
@@ -293,7 +293,7 @@ class ChatStore:
             )
 
     def record(self, turn_id: str, outcome: Outcome) -> None:
-        """What has become of a turn so far."""
+        """Saves the outcome of a turn so far."""
         with self._change():
             self._connection.execute(
                 f"UPDATE turns SET {OUTCOME_PLACES} WHERE turn_id = ?", (*columns_of(outcome), turn_id)
@@ -302,7 +302,7 @@ class ChatStore:
     # --- inside ---
 
     def _set(self, conversation_id: str, **values: object) -> bool:
-        """Whether there is such a conversation."""
+        """Changes columns of a conversation; returns whether it exists."""
         places = ", ".join(f"{column} = ?" for column in values)
         with self._change():
             changed = self._connection.execute(
@@ -311,7 +311,7 @@ class ChatStore:
         return changed.rowcount > 0
 
     def _newest(self) -> tuple[object, ...]:
-        """Another value once anything was asked or made."""
+        """Returns a value that changes whenever something is asked or made."""
         asked = "SELECT max(updated), count(*), (SELECT max(number) FROM turns), (SELECT max(number) FROM runs), "
         with self._telling():
             return tuple(
@@ -323,7 +323,7 @@ class ChatStore:
         for (several,) in self._connection.execute(asked).fetchall():
             names = collections_from(None, several)
             if name in names:
-                # It may be called by now as another of them was.
+                # The new name may be that of another one of them.
                 renamed = dict.fromkeys(new_name if one == name else one for one in names)
                 self._connection.execute(
                     f"UPDATE {table} SET collection = ?, collections = ? WHERE collections = ?",
@@ -335,9 +335,9 @@ class ChatStore:
         if state == "unusable":
             search.remove(self._connection)
         if state == "empty":
-            # Turns of earlier runs: they change no more.
+            # Turns of earlier runs no longer change.
             (last,) = self._connection.execute("SELECT coalesce(max(number), 0) FROM turns").fetchone()
-            # None yet: what was deleted leaves first, and no trigger would tell the index of it.
+            # No step yet: deleted chats are erased first, and no trigger would remove them from the index.
             self._to_index = range(1, last + 1) if last else search.index_some(self._connection, range(0))
         self._has_index = state != "unusable" and not self._to_index
 
@@ -348,10 +348,10 @@ class ChatStore:
             with self._change(_TIDYING):
                 self._tidy()
         except ChatsUnusable as error:
-            # Of a file that nothing can be written to, a copy serves better.
+            # If the file cannot be written at all, the caller opens a copy instead.
             if schema.is_noted_as_damaged(self._file) or is_write_protected(error):
                 raise
-            # The chats can be read all the same.
+            # The chats can still be read.
             self._has_index, self._to_index = False, range(0)
             self.problem = joined(self.problem, str(error))
 
@@ -362,7 +362,7 @@ class ChatStore:
         )
         gone = self._connection.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL").rowcount
         if gone and self._has_index:
-            # Else the words of what was deleted would stay readable in the index.
+            # Otherwise deleted words would stay readable in the index.
             search.begin_forgetting(self._connection)
 
     @contextmanager
@@ -377,7 +377,7 @@ class ChatStore:
                 raise
 
     def _do_without_index(self) -> None:
-        """Where it is the index that is damaged, all else goes on: what failed can be tried again."""
+        """Continues without the search index, in case only that is damaged: what failed can be tried again."""
         self._has_index, self._to_index = False, range(0)
         with suppress(sqlite3.Error):
             search.remove(self._connection)
@@ -390,7 +390,7 @@ class ChatStore:
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
-                # A full disk has rolled back by itself.
+                # On a full disk, SQLite has rolled back by itself.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise

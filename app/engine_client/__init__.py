@@ -1,6 +1,6 @@
 """The engine's other end: a process kept alive, requests with typed results, notices as signals.
 
-Nothing outside this package knows the wire.
+No other package knows how messages are encoded.
 """
 
 from __future__ import annotations

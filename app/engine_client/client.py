@@ -30,7 +30,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 
 
 def no_engine_sentence() -> str:
-    """Why a request failed that was made while there was no engine."""
+    """Returns the error of a request that was made while no engine was running."""
     return QCoreApplication.translate("EngineClient", "The engine is not running.")
 
 
@@ -39,7 +39,7 @@ class EngineClient(QObject):
 
     Attributes:
         state: starting, ready, restarting (it died and comes again), failed (it will not come by itself), stopped.
-        phase: What long thing the engine has declared to be busy with, "" for none.
+        phase: The long operation that the engine has declared, "" for none.
     """
 
     became_ready = Signal()  # a new engine process can be talked to
@@ -99,10 +99,10 @@ class EngineClient(QObject):
             sentence = self.tr("The engine is restarting.")
             self._end_quietly()
             self._forget_process()
-            # First of all: a caller that hears of a failure asks again at once.
+            # Before the requests fail, because a caller may ask again at once.
             self._set_state("stopped")
             self._exchange.fail_sent(sentence)
-            # Open requests are lost with the engine, as when it dies; every caller has to be told.
+            # Open requests are lost with the engine, as when it dies.
             self.engine_died.emit(sentence)
         self.start()
 
@@ -111,7 +111,7 @@ class EngineClient(QObject):
         self._start(is_careful=True)
 
     def stop(self) -> None:
-        """Ends the engine: politely, then firmly. Returns when it is gone; open requests fail."""
+        """Asks the engine to end, then kills it. Returns when it has ended; open requests fail."""
         self._restarting.stop()
         self._pinging.stop()
         if self._process is not None:
@@ -180,7 +180,7 @@ class EngineClient(QObject):
         because = self._kill_reason or deaths.cause(death)
         log.warning("%s", because)
         now = time.monotonic()
-        # A silent engine is not alive: one that hangs at every start is not restarted for ever.
+        # Silent time does not count as life, so that an engine that hangs at every start is not restarted endlessly.
         lived_s = 0.0 if self._ready_since is None else self._pulse.last_beat - self._ready_since
         self._record = self._record.with_death(now, lived_s, self._patience)
         if not death.was_started:
@@ -302,7 +302,7 @@ class EngineClient(QObject):
 
 
 def _version_in(line: bytes) -> object:
-    """The protocol version that a `ready` of another version announces; None if there is none to read."""
+    """Returns the protocol version in a `ready` of another version; None if there is none to read."""
     try:
         body = json.loads(line)
     except ValueError:

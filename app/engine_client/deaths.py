@@ -22,29 +22,29 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The deaths so far: the times of the last ones, and how many came in a row without a good life between."""
+    """The deaths so far: the times of recent ones, and how many came in a row without a long life in between."""
 
     times: tuple[float, ...] = ()
     in_a_row: int = 0
 
     def with_death(self, now: float, lived_s: float, patience: Patience) -> Record:
-        """`lived_s` is how long the engine had been ready; 0 if it never was."""
+        """Returns the record with one more death; `lived_s` is how long the engine was ready, 0 if it never was."""
         recent = tuple(time for time in self.times if now - time <= patience.deaths_within_s)
         in_a_row = 0 if lived_s > patience.deaths_within_s else self.in_a_row
         return replace(self, times=(*recent, now), in_a_row=in_a_row + 1)
 
     def is_hopeless(self, patience: Patience) -> bool:
-        """Whether a restart would only repeat what happened."""
+        """Returns whether another restart would probably fail as well."""
         return len(self.times) >= patience.max_deaths or self.in_a_row >= patience.max_deaths_in_a_row
 
     def wait_s(self, patience: Patience) -> float:
-        """How long to wait before the next start."""
+        """Returns how long to wait before the next start."""
         waits = patience.back_off_s
         return waits[min(self.in_a_row, len(waits)) - 1]
 
 
 def cause(death: Death) -> str:
-    """What happened, as a sentence."""
+    """Returns what happened, as a sentence."""
     if not death.was_started:
         return _tr("The engine could not be started.")
     if not death.has_crashed:

@@ -29,7 +29,7 @@ class _Pending:
 class Exchange(QObject):
     """Holds requests that wait for an engine, and those an engine has; knows nothing of processes."""
 
-    _call_due = Signal(object)  # a callback; an exception in it ends at the emit, and is reported, not lost
+    _call_due = Signal(object)  # a callback; an exception in it is reported and does not pass the emit
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -45,7 +45,7 @@ class Exchange(QObject):
         on_result: Callable[[R], object] | None,
         on_error: Callable[[WireError], object] | None,
     ) -> int:
-        """Takes a request in; it waits for `send`."""
+        """Queues a request until `send`."""
         self._last_id += 1
         line = wire.encode_request(self._last_id, method, params)
         pending = _Pending(method, line, on_result, on_error)
@@ -57,14 +57,14 @@ class Exchange(QObject):
         return self._last_id
 
     def send(self, write: Write) -> None:
-        """Hands all that waits to an engine, in the order it came in."""
+        """Sends all waiting requests to an engine, in order."""
         for request_id, pending in self._waiting.items():
             self._sent[request_id] = pending
             write(pending.line)
         self._waiting.clear()
 
     def settle(self, reply: Reply) -> None:
-        """Calls the caller back with a typed result or the error."""
+        """Calls the callback with a typed result or the error."""
         pending = self._sent.pop(reply.id, None)
         if pending is None:
             log.info("a reply to no request of ours came: %d", reply.id)
@@ -74,9 +74,9 @@ class Exchange(QObject):
             self._succeed(pending, reply.result or {})
 
     def fail_sent(self, sentence: str) -> None:
-        """The engine that had these is gone; what waits for the next one goes on waiting.
+        """Fails the requests that a dead engine had; those that wait for the next one keep waiting.
 
-        Wishes wait with it, once: one that ends every engine is not wished for ever.
+        Repeatable requests are sent again, but only once, in case one of them kills every engine.
         """
         lost, self._sent = self._sent, {}
         again = {number: one for number, one in lost.items() if one.method.is_repeatable and not one.is_again}

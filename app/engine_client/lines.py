@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 class LineBuffer:
-    """Takes bytes as they come, gives whole lines without their newline.
+    """Takes bytes as they come, returns whole lines without their newline.
 
-    A line that grows over `max_bytes` is given cut, so that garbage without a newline cannot fill the memory;
-    what is left of it is dropped up to its newline.
+    A line longer than `max_bytes` is returned cut, so that garbage without a newline cannot fill the memory; its rest
+    is dropped up to its newline.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -20,7 +20,7 @@ class LineBuffer:
         self._bytes += data
 
     def next(self) -> bytes | None:
-        """The next line, or None while there is no whole one."""
+        """Returns the next line, or None while there is no whole one."""
         while (end := self._bytes.find(b"\n", self._searched)) >= 0:
             line = bytes(self._bytes[:end])
             del self._bytes[: end + 1]

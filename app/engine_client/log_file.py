@@ -1,4 +1,4 @@
-"""What the engine writes to its standard error, native libraries included, in a file that cannot grow for ever."""
+"""What the engine writes to its standard error, native libraries included, in log files of limited size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUM_KEPT = 3
 
 
 class RotatedLog:
-    """Appends to `file`; when it is full it becomes `file.1`, the older ones move up, the oldest goes."""
+    """Appends to `file`; when it is full it becomes `file.1`, older ones move up, the oldest is deleted."""
 
     def __init__(self, file: Path, max_bytes: int = MAX_BYTES, num_kept: int = NUM_KEPT) -> None:
         self._file = file
@@ -21,7 +21,7 @@ class RotatedLog:
         self._has_failed = False
 
     def write(self, data: bytes) -> None:
-        """Never raises: a full disk must not take the window down."""
+        """Appends; never raises, because a full disk must not end the window."""
         try:
             self._append(data)
         except OSError as error:

@@ -17,12 +17,12 @@ from app.engine_client.log_file import RotatedLog
 from engine.wire import MAX_LINE_BYTES
 
 log = logging.getLogger(__name__)
-# A flood of messages is worked off in slices, so that the window stays alive between them.
+# Many messages are handled in slices, so that the window stays responsive.
 SLICE_S = 0.008
 
 
 class EngineProcess(QObject):
-    """Start it once; it is useless after `ended`, which comes after the last line was delivered."""
+    """Can be started once; `ended` comes after the last line was delivered."""
 
     line_received = Signal(object)  # bytes, without the newline
     ended = Signal(object)  # Death
@@ -31,7 +31,7 @@ class EngineProcess(QObject):
         super().__init__(parent)
         self._log = log
         self._lines = LineBuffer(MAX_LINE_BYTES)
-        # One timer for all: in a burst, the slices of each delivery would add up.
+        # One timer for all, so that in a burst the slices do not add up.
         self._more = QTimer(self, singleShot=True, interval=0)
         self._more.timeout.connect(lambda: self._deliver(time.monotonic() + SLICE_S))
         self._death: Death | None = None
@@ -63,7 +63,7 @@ class EngineProcess(QObject):
         self._process.kill()
 
     def stop(self, polite_s: float, terminate_s: float) -> None:
-        """Closes its standard input and waits for the end; then asks by signal, then kills. Returns when it is gone."""
+        """Closes the standard input and waits, then terminates, then kills. Returns when the process has ended."""
         running = self._process.state() != QProcess.ProcessState.NotRunning
         if running:
             self._process.waitForStarted(_ms(polite_s))
@@ -101,7 +101,7 @@ class EngineProcess(QObject):
         self._deliver(time.monotonic() + SLICE_S)
 
     def _deliver(self, until: float | None) -> None:
-        """Hands lines on until the time is over, then comes back after other events."""
+        """Emits lines until the time is over, then continues after other events."""
         while (line := self._lines.next()) is not None:
             self.line_received.emit(line)
             if until is not None and time.monotonic() > until:
@@ -113,7 +113,7 @@ class EngineProcess(QObject):
 
 
 def _environment() -> QProcessEnvironment:
-    """Our environment, with a relative data folder made absolute, because the engine starts in another folder."""
+    """Returns our environment, with a relative data folder made absolute: the engine starts in another folder."""
     environment = QProcessEnvironment.systemEnvironment()
     named = os.environ.get("RAGDOLL_HOME")
     if named and not os.path.isabs(named):

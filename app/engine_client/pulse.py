@@ -1,4 +1,4 @@
-"""When silence means that the engine hangs: arithmetic on times, so that it is tested without waiting."""
+"""Decides when silence means that the engine hangs, from times only, so that tests need not wait."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Pulse:
 
     @property
     def last_beat(self) -> float:
-        """When the engine gave its last sign of life."""
+        """Returns when the engine gave its last sign of life."""
         return self._last_pong
 
     def beat(self, now: float) -> None:
-        """The engine answered, or began or ended a phase."""
+        """Notes that the engine answered, or began or ended a phase."""
         self._last_pong = now
 
     def is_hanging(self, now: float, is_in_phase: bool) -> bool:
-        """To be called once per ping; a late check means that the machine slept, which excuses the engine's silence."""
+        """Returns whether the engine hangs; call it once per ping. After a late check (sleep), silence is excused."""
         since_check, self._last_check = now - self._last_check, now
         if since_check > 2 * self._patience.ping_s:
             self._excused_at = now

@@ -116,15 +116,15 @@ class AppModels(QObject):
         self.conversation.set_collections(self._chosen_last())
 
     def start_carefully(self) -> None:
-        """An engine that loads nothing by itself and watches no folder; quotes answer until a model is chosen.
+        """Starts an engine that loads nothing by itself and watches no folder; quotes answer until a model is chosen.
 
-        One that ended again and again may have been killed by its model.
+        For an engine that died repeatedly, perhaps because of its model.
         """
         self.conversation.be_careful(True)
         self.client.start_carefully()
 
     def start_as_usual(self) -> None:
-        """Another engine in place of one that has given up, refuses everything, or was started carefully."""
+        """Starts another engine in place of one that has given up, refuses everything, or was started carefully."""
         self.conversation.be_careful(False)
         self.client.start_again()
 
@@ -141,7 +141,7 @@ class AppModels(QObject):
 
     @property
     def collection_added_to(self) -> str:
-        """Where files go by default: into the first collection that the open chat asks, or the default one."""
+        """Returns where files go by default: the first collection that the open chat asks, or the default one."""
         return next(iter(self.conversation.asked_collections), self.library.default_collection)
 
     def add_first(self, paths: Sequence[str]) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ class AppModels(QObject):
         return self.library.add(paths, collection, is_first=True, on_refused=self.conversation.detaching())
 
     def of_kept_chats(self, edits: Mapping[str, str]) -> dict[str, str]:
-        """Drafts of edited questions, limited to chats that were not deleted."""
+        """Returns drafts of edited questions, limited to chats that were not deleted."""
         try:
             kept = self._chat_store.kept_turns(edits)
         except protocol.RagdollError:
@@ -169,7 +169,7 @@ class AppModels(QObject):
         return self.answering.store_problem or late.problem or self.each_file.save() or self._unkept_problem()
 
     def close(self) -> None:
-        """Ends open questions as cancelled and saves them; the last thing before the store is closed."""
+        """Ends open questions as cancelled and saves them; the last call before the store is closed."""
         self.answering.close()
         self.conversation.late_writes.write()
         self.each_file.close()
@@ -177,7 +177,7 @@ class AppModels(QObject):
         self.chat_list.stop()
 
     def _unkept_problem(self) -> protocol.RagdollError | None:
-        """Why existing chats are lost with the window; None if they are kept, or if there are none."""
+        """Returns why existing chats are lost with the window; None if they are kept, or if there are none."""
         if self._chat_store.is_kept or self._chat_store.is_empty:
             return None
         return protocol.RagdollError(self._chat_store.problem, self.tr("Export what you need."))
@@ -186,7 +186,7 @@ class AppModels(QObject):
         return self.chat_list.title_of(self.answering.conversation_of(question_id))
 
     def _writer(self, views: Sequence[TurnView], given_up: str) -> Writer | None:
-        """The model that answers the rest of a question to every file; None if that is not known yet."""
+        """Returns the model that answers the rest of a question to every file; None if that is not known yet."""
         if self.conversation.is_careful:
             return writer_of(views, NO_MODEL, ())
         picker = self.model_picker
@@ -244,7 +244,7 @@ class AppModels(QObject):
             self.conversation.set_collections(there)
 
     def _chosen_last(self) -> tuple[str, ...]:
-        """Collections that were asked when the window was last open."""
+        """Returns the collections that were asked when the window was last open."""
         last = self.settings.settings
         return (last.last_collection,) if last.last_collection else names_in(last.last_collections)
 

@@ -26,7 +26,7 @@ AddVariant: TypeAlias = Callable[[str, str, "Outcome"], object]
 
 SAVE_MS = 400  # while text arrives; half a second at most is lost with the window
 SAVE_AGAIN_MS = 5000  # when the disk refused
-# What the engine had in hand when it died, it may have died of.
+# The engine may have died because of a question in one of these states.
 _IN_HAND: frozenset[TurnState] = frozenset({"reading", "writing"})
 
 
@@ -34,9 +34,9 @@ _IN_HAND: frozenset[TurnState] = frozenset({"reading", "writing"})
 class _Open:
     """A question that has not ended.
 
-    `is_sent` tells whether this engine process has it, `was_lost` whether one has died that had it. That one may have
-    died of a question that `is_suspect`: if the next one dies of it, too, it is not asked again. It is not asked at all
-    while it `awaits_reading` of what it is confined to.
+    `is_sent`: this engine process has it. `was_lost`: an engine that had it has died. `is_suspect`: that engine may
+    have died because of it; if the next one dies as well, it is not asked again. While it `awaits_reading`, the files
+    that it is confined to are being read, and it is not sent.
     """
 
     view: TurnView
@@ -49,14 +49,15 @@ class _Open:
 
 
 class Answering(QObject):
-    """Holds the open questions; the engine's notices and deaths change them, the store remembers them."""
+    """Holds the open questions; the engine's notices and deaths change them, the store saves them."""
 
     turn_changed = Signal(object)  # the TurnView as it is now
-    text_appended = Signal(object, str)  # the TurnView, and the piece that its text has got
+    text_appended = Signal(object, str)  # the TurnView, and the piece that was appended to its text
     thoughts_appended = Signal(object, str)  # the same of its thoughts
     refused = Signal(str, str)  # the engine did not take a question: its turn id, the kind of the error
     broken_off = Signal(str, str)  # the same of a question that was taken and has failed
-    # A question is about to end as if it had been stopped, for what is not its fault: turn id, kind, sentence, way out.
+    # A question is about to end as if stopped, because of an error that it did not cause: turn id, kind, sentence,
+    # way out.
     put_back = Signal(str, str, str, str)
     others_added = Signal(str, object)  # a turn id, and the TurnViews of the further answers in its place
     store_failed = Signal(str, str)  # a sentence, a way out; said once until a save succeeds again
@@ -77,14 +78,14 @@ class Answering(QObject):
 
         Args:
             client: The engine.
-            record: Keeps what has become of a turn so far.
-            add_variant: Keeps a further answer, in the place of the turn that is named; None: there is one answer each.
-            parent: As Qt has it.
-            is_reading: Whether files are being read for the library just now.
-            keeps_partial: Whether the words of an answer that is not complete are of use: saved as they come, and kept
-                when the engine dies. Else it is asked again then; what the engine may have died of, last and alone.
-            blameless: Kinds of errors that no question has brought about: who meets one can be asked again.
-            reading_first: Tells when what a question is confined to has been read; None: it is asked as things are.
+            record: Saves the outcome of a turn so far.
+            add_variant: Saves a further answer in the place of a turn; None: each question gets one answer.
+            parent: As in Qt.
+            is_reading: Whether files are being indexed now.
+            keeps_partial: Whether incomplete answers are saved as they grow, and kept when the engine dies. Otherwise
+                they are asked again then, those that the engine may have died of last and alone.
+            blameless: Kinds of errors that a question does not cause, so that it can be asked again.
+            reading_first: Tells when the files that a question is confined to have been read; None: do not wait.
         """
         super().__init__(parent)
         self._client = client
@@ -92,11 +93,11 @@ class Answering(QObject):
         self._is_reading, self._keeps_partial, self._blameless = is_reading, keeps_partial, blameless
         self._reading_first = reading_first
         self._open: dict[str, _Open] = {}
-        # Questions that an engine has died with and that have not ended since, however often they were stopped; and
-        # whether it may have died of them.
+        # Questions that an engine had when it died and that have not been answered since, even if they were stopped;
+        # and whether it may have died of them.
         self._lost: dict[str, bool] = {}
         self._unsaved: dict[str, TurnView] = {}
-        self._beside: dict[str, str] = {}  # of turns that the store does not have yet: the one whose place they share
+        self._beside: dict[str, str] = {}  # for variants that are not stored yet: the turn whose place they share
         self._store_problem: RagdollError | None = None
         self._saving = QTimer(self, singleShot=True)
         self._saving.timeout.connect(self.save)
@@ -134,7 +135,7 @@ class Answering(QObject):
             self._put(turn_id, cancelled(question.view))
 
     def keep(self, view: TurnView) -> None:
-        """Has the end of a turn saved that nobody was asked about, as that of any other is."""
+        """Saves the end of a turn that was never asked, like that of any other."""
         self._save_soon(view)
 
     def stop_conversation(self, conversation_id: str) -> None:
@@ -143,12 +144,12 @@ class Answering(QObject):
                 self.stop(turn_id)
 
     def conversation_of(self, turn_id: str) -> str:
-        """The chat that an open question belongs to; "" for all others."""
+        """Returns the chat that an open question belongs to; "" for all others."""
         question = self._open.get(turn_id)
         return question.ask.conversation_id or "" if question else ""
 
     def is_held_back(self, turn_id: str) -> bool:
-        """Whether an open question waits until it can be asked alone: an engine may have died of it."""
+        """Returns whether an open question waits until it can be asked alone: an engine may have died of it."""
         question = self._open.get(turn_id)
         return question is not None and _is_held_back(question)
 
@@ -157,7 +158,7 @@ class Answering(QObject):
         return sum(map(_is_held_back, self._open.values()))
 
     def view(self, turn_id: str) -> TurnView | None:
-        """The newest of a turn that is open, or that the store has not taken yet; None for all others."""
+        """Returns the newest value of a turn that is open or not saved yet; None for all others."""
         question = self._open.get(turn_id)
         return question.view if question else self._unsaved.get(turn_id)
 
@@ -170,13 +171,13 @@ class Answering(QObject):
 
     @property
     def store_problem(self) -> RagdollError | None:
-        """Why something that was to be written is not on the disk yet; None where all is."""
+        """Returns why something could not be saved yet; None if everything is on the disk."""
         return self._store_problem if self._unsaved else None
 
     def save(self) -> None:
-        """Writes what has changed since the last time; what the disk refuses is tried again later.
+        """Writes what has changed since the last time; what cannot be written is tried again later.
 
-        One that cannot be written holds up none of the others, unless nothing at all can be.
+        A turn that cannot be written does not hold up the others, unless another program locks the file.
         """
         problem: RagdollError | None = None
         for turn_id, view in list(self._unsaved.items()):
@@ -207,7 +208,7 @@ class Answering(QObject):
                 view = cancelled(question.view)
                 self.put_back.emit(view.turn_id, notice.kind, notice.sentence, notice.way_out)
             if isinstance(notice, protocol.AnswerCancelled) and not question.is_stopping:
-                # Nobody stopped it: the engine is on its way out, as it was told.
+                # The user did not stop it: the engine is shutting down.
                 view = cancelled(view, self._closed_sentence())
             if isinstance(notice, protocol.AnswerFinished):
                 view = replace(view, was_reading=self._is_reading())
@@ -227,7 +228,7 @@ class Answering(QObject):
     def _on_engine_gave_up(self, sentence: str) -> None:
         questions = list(self._open.values())
         if not self._keeps_partial:
-            # One of those that it may have died of tells why. All others can wait for whoever starts it again.
+            # Only one of those that it may have died of shows the reason. All others wait for the next start.
             questions.sort(key=lambda one: (not one.is_sent, one.view.state not in _IN_HAND))
         for number, question in enumerate(questions):
             can_wait = bool(number) and not self._keeps_partial
@@ -235,10 +236,10 @@ class Answering(QObject):
             self._put(view.turn_id, cancelled(view) if question.is_stopping or can_wait else failed(view, sentence))
 
     def _lose(self, question: _Open, sentence: str) -> None:
-        """The engine that had this question is gone: ask the next one, unless words or a second engine are lost."""
+        """Queues a question for the next engine, unless its text would be lost or it may have killed two engines."""
         view, was_suspect = question.view, question.is_suspect
-        # The engine tells what it has begun once the first step is done, and it may have died of that step: whoever is
-        # lost twice may be the one as well.
+        # The engine reports a question only after its first step, of which it may have died: a question that was lost
+        # twice is suspect as well.
         question.is_suspect = self._keeps_partial or was_suspect or question.was_lost or view.state in _IN_HAND
         if not self._keeps_partial:
             self._lost[view.turn_id] = question.is_suspect
@@ -255,7 +256,7 @@ class Answering(QObject):
 
     def _on_refused(self, turn_id: str, error: WireError) -> None:
         question = self._open.get(turn_id)
-        # A death is told by `engine_died`, for all questions alike.
+        # A death is reported by `engine_died`, for all questions at once.
         if question is not None and error.kind != "EngineDied":
             sentence = f"{error.sentence} {error.way_out}".strip()
             is_blameless = error.kind in self._blameless
@@ -292,7 +293,7 @@ class Answering(QObject):
         return lambda error: self._on_refused(turn_id, error)
 
     def _append(self, question: _Open, tokens: protocol.AnswerTokens | protocol.AnswerThoughts) -> None:
-        # The state first and without the text, so that who shows both never shows a piece twice.
+        # The state first and without the text, so that a view that shows both never shows a piece twice.
         self._put(question.view.turn_id, replace(question.view, state="writing", ahead=0))
         question.view = after(question.view, tokens)
         self._save_soon(question.view)
@@ -309,9 +310,9 @@ class Answering(QObject):
         self.others_added.emit(view.turn_id, added)
 
     def _put(self, turn_id: str, view: TurnView) -> None:
-        """Makes `view` the turn's newest value: shown, saved soon, and at once when it is the last.
+        """Makes `view` the turn's newest value: shown, saved soon, and at once if it has ended.
 
-        Nothing for a turn that has ended: who hears of one end may have stopped others.
+        Does nothing for a turn that has ended already: a receiver of another turn's end may have stopped it.
         """
         question = self._open.get(turn_id)
         if question is None or view == question.view:
@@ -353,7 +354,7 @@ def _is_held_back(question: _Open) -> bool:
 
 
 def _due(waiting: Sequence[_Open], sent: Sequence[_Open]) -> list[_Open]:
-    """Whom to ask of those that wait: a suspect last and alone, so that nobody is lost with it."""
+    """Returns which waiting questions to send: a suspect last and alone, so that no other is lost with it."""
     if any(question.is_suspect for question in sent):
         return []
     others = [question for question in waiting if not question.is_suspect]

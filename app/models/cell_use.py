@@ -24,11 +24,11 @@ class CellUse:
 
 
 def cell_use(counters: Mapping[str, float], name_of: Callable[[str], str]) -> CellUse | None:
-    """What counters say of cells; None where they say nothing.
+    """Returns the use of cells that counters report; None if they report none.
 
     Args:
         counters: `kv_cells_used`, `kv_cells_free`, and `kv_cells_of:` each question.
-        name_of: What the chat of a question is called, "" where that is not known.
+        name_of: Returns the title of a question's chat, "" if it is not known.
     """
     used, free = counters.get("kv_cells_used"), counters.get("kv_cells_free")
     if used is None or free is None or used + free <= 0:
@@ -41,7 +41,7 @@ def cell_use(counters: Mapping[str, float], name_of: Callable[[str], str]) -> Ce
 
 
 def _bounded(chats: Mapping[str, int], used: int) -> list[tuple[str, int]]:
-    """Passages that several chats read count for each: together they never have more than there is."""
+    """Scales the chats' cells down to `used`, because cells that chats share are counted for each."""
     total = sum(chats.values())
     share = min(1.0, used / total) if total else 1.0
     return [(name, int(cells * share)) for name, cells in chats.items() if int(cells * share)]

@@ -28,7 +28,7 @@ _PAUSE_MS = 5
 
 
 class ChatExports(QObject):
-    """Reads chats as stored and the open one as shown; of each, the branch that is shown."""
+    """Reads chats as stored and the open one as shown; exports the shown branch of each."""
 
     progressed = Signal(int, int)  # chats that are written, of how many
     finished = Signal(int, str)  # how many there are now, the folder they are in
@@ -49,7 +49,7 @@ class ChatExports(QObject):
         return self._writing is not None
 
     def markdown(self, conversation_id: str) -> str | None:
-        """A chat as Markdown; None if it is gone or cannot be read, which is reported."""
+        """Returns a chat as Markdown; None if it is gone or cannot be read, which is reported."""
         try:
             chat = self._store.conversation(conversation_id)
             return None if chat is None else self._markdown(chat)
@@ -58,14 +58,14 @@ class ChatExports(QObject):
             return None
 
     def write_all(self, parent: Path) -> None:
-        """Begins to write all chats into a new folder below `parent`; nothing that is there is touched."""
+        """Begins to write all chats into a new folder below `parent`; existing files are not touched."""
         if self._writing is None:
             self._num_written = self._num_chats = 0
             self._writing = self._written(parent)
             self._timer.start()
 
     def stop(self) -> None:
-        """Before the store is closed; what is written stays."""
+        """Stops writing, before the store is closed; written files stay."""
         self._timer.stop()
         self._writing = None
 
@@ -102,7 +102,7 @@ class ChatExports(QObject):
             yield place
 
     def _markdown(self, chat: Conversation) -> str:
-        """As UTF-8: a sentence of the open chat may contain a file name that is not valid text."""
+        """Returns a chat as valid UTF-8: a sentence of the open chat may contain a file name that is not."""
         if chat.conversation_id == self._open_chat.conversation_id:
             return storable(self._open_chat.export_markdown())
         turns = branch(self._store.turns(chat.conversation_id), chat.leaf_id)
@@ -119,7 +119,7 @@ def _reason(error: Exception) -> str:
 
 
 def _new_folder(parent: Path) -> Path:
-    """A folder that was not there before. Raises OSError."""
+    """Makes a new folder below `parent`. Raises OSError."""
     name, number = _tr("Ragdoll chats"), 1
     while True:
         folder = parent / (name if number == 1 else f"{name} ({number})")

@@ -51,7 +51,7 @@ class ChatListModel(QAbstractListModel):
         self._store = store
         self._rows: list[Conversation] = []
         self._filter = ""
-        # Id and title, the last one at the end.
+        # Id and title of deleted chats, the latest at the end.
         self._deleted: list[tuple[str, str]] = []
         self._is_looking = False
         self._reading: Iterator[None] = iter(())
@@ -65,7 +65,7 @@ class ChatListModel(QAbstractListModel):
 
     @property
     def is_looking(self) -> bool:
-        """Whether the matches of the filter are not known yet."""
+        """Returns whether the matches of the filter are not known yet."""
         return self._is_looking
 
     @property
@@ -78,7 +78,7 @@ class ChatListModel(QAbstractListModel):
         return self._deleted[-1][1] if self._deleted else ""
 
     def all_chats(self) -> tuple[Conversation, ...]:
-        """All chats, also those that the filter hides; only the shown ones if the store cannot be read."""
+        """Returns all chats, also those that the filter hides; only the shown ones if the store cannot be read."""
         if not self._filter:
             return tuple(self._rows)
         try:
@@ -87,7 +87,7 @@ class ChatListModel(QAbstractListModel):
             return tuple(self._rows)
 
     def title_of(self, conversation_id: str) -> str:
-        """The title of a chat, whether the filter hides it or not; "" if there is no such chat."""
+        """Returns the title of a chat, whether the filter hides it or not; "" if there is no such chat."""
         if not conversation_id:
             return ""
         shown = next((row for row in self._rows if row.conversation_id == conversation_id), None)
@@ -110,12 +110,12 @@ class ChatListModel(QAbstractListModel):
         self._read_on()
 
     def stop(self) -> None:
-        """Before the store is closed."""
+        """Stops searching, before the store is closed."""
         self._due.stop()
         self._set_looking(False)
 
     def row_of(self, conversation_id: str) -> int | None:
-        """Where a chat is; None when the filter hides it."""
+        """Returns the row of a chat; None if the filter hides it."""
         return next((n for n, row in enumerate(self._rows) if row.conversation_id == conversation_id), None)
 
     # --- wishes ---
@@ -189,7 +189,7 @@ class ChatListModel(QAbstractListModel):
         return True
 
     def _read(self) -> Iterator[None]:
-        """The steps of reading the list; there are many only if chats have to be searched."""
+        """Reads the list, yielding between steps; there are several only if chats have to be searched."""
         if not self._filter.strip():
             self._show(None)
             return

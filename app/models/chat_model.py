@@ -38,7 +38,7 @@ class ChatModel(QObject):
         return self._picker.models
 
     def file_of(self, path: str) -> str:
-        """What tells the file of a model from those of the others."""
+        """Returns the shortest name that distinguishes the file of a model from the others."""
         return self._picker.file_of(path)
 
     @property

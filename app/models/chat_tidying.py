@@ -18,9 +18,9 @@ _STEP_MS = 100
 
 
 class ChatTidying(QObject):
-    """Runs from construction, and whenever it is started again, until nothing is left to do or it is stopped.
+    """Runs from construction or `begin` until nothing is left to do or it is stopped.
 
-    The next start of Ragdoll resumes it.
+    The next start of Ragdoll continues.
     """
 
     def __init__(self, store: ChatStore, parent: QObject | None = None) -> None:
@@ -39,7 +39,7 @@ class ChatTidying(QObject):
         return self._timer.isActive()
 
     def stop(self) -> None:
-        """Before the store is closed."""
+        """Stops, before the store is closed."""
         self._timer.stop()
 
     def _on_due(self) -> None:

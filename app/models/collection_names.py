@@ -1,8 +1,7 @@
-"""Names of collections: when one is called otherwise, here or by a command, chats and runs that ask it go on doing so.
+"""Names of collections: when a collection is renamed, here or by a command, chats and runs that ask it follow.
 
-Of several that a chat asks, those that are gone are left out.
-
-The engine tells what each was called before, so that this holds also where no window was open.
+The engine reports former names, so that this works as well if no window was open. If a chat asks several collections,
+those that no longer exist are left out.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ if TYPE_CHECKING:
 
 
 def those_there(names: Sequence[str], is_gone: Callable[[str], bool]) -> tuple[str, ...]:
-    """Those to ask: what is left of them, or all of them where nothing is, which says that they are gone."""
+    """Returns the collections that exist, or all if none does: the engine then says that they are gone."""
     return tuple(name for name in names if not is_gone(name)) or tuple(names)
 
 
 def as_text(names: Iterable[str]) -> str:
-    """For the window's settings, which hold no lists."""
+    """Returns names as text for the window's settings, which hold no lists."""
     return json.dumps(list(names), ensure_ascii=False)
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """What `as_text` made; none where somebody has written something else there."""
+    """Returns the names in a text that `as_text` made; none if it is something else."""
     try:
         names = json.loads(text) if text else []
     except ValueError:
@@ -41,7 +40,7 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 class CollectionNames(QObject):
-    """Follows the library's names; to be made before whoever leaves a collection that is gone."""
+    """Follows the library's names; connect it before the code that leaves a collection that is gone."""
 
     store_failed = Signal(str, str)  # a sentence, a way out
 
@@ -50,15 +49,15 @@ class CollectionNames(QObject):
     ) -> None:
         super().__init__(parent)
         self._library, self._open_chat, self._store = library, open_chat, store
-        # With which names what is stored has been gone through.
+        # The names with which the stored chats were last updated.
         self._carried: tuple[object, ...] | None = None
 
     def follow(self) -> None:
-        """To be called when the library or the open chat has changed."""
+        """Updates names; call it when the library or the open chat has changed."""
         self._open_chat.follow_collections(self._library.name_now)
         names = tuple((one.name, one.former_names) for one in self._library.collections)
         if self._library.is_known and names != self._carried:
-            # Not again and again: a disk that refuses this tells so once, and is tried when names have changed.
+            # Once per change of names, so that a disk that refuses it is reported once.
             self._carried = names
             self._carry()
 

@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 class ConversationModel(OpenChat):
-    """`turns` of the open chat, which are asked with what it says.
+    """The `turns` of the open chat; new ones are asked with its settings.
 
     Attributes:
-        read_with: The instructions of its own that it was read with last, as far as is known; None for the settings'.
+        read_with: The chat's own instructions with which it was last read, as far as known; None: the settings'.
     """
 
     turn_added = Signal(str)  # turn id; at the end of `turns`
-    turn_changed = Signal(str)  # turn id; state, quotes, or whatever else than its text has changed
+    turn_changed = Signal(str)  # turn id; its state, quotes, or anything but its text has changed
     text_appended = Signal(str, str)  # turn id, the piece; `turns` has it already
-    thoughts_appended = Signal(str, str)  # the same of what is thought before the text
-    conversation_changed = Signal()  # another chat or another branch: all turns are to be shown anew
+    thoughts_appended = Signal(str, str)  # the same for the thoughts before the text
+    conversation_changed = Signal()  # another chat or another branch: all turns have to be shown again
     branch_switched = Signal(str)  # turn id; after `conversation_changed`, it took the place of another variant
-    question_refused = Signal(str)  # the text of a question that could not be written down, and is not asked
+    question_refused = Signal(str)  # the text of a question that could not be saved, and is not asked
     edit_refused = Signal(str, str)  # turn id, the text of such a question that was to take its place
 
     def __init__(
@@ -54,14 +54,14 @@ class ConversationModel(OpenChat):
         """An empty chat.
 
         Args:
-            answering: Asks.
+            answering: Asks the questions.
             store: Keeps chats.
-            parent: As Qt has it.
-            answers_wanted: How many answers a question gets, if nobody says otherwise.
+            parent: As in Qt.
+            answers_wanted: How many answers a question gets by default.
             chosen_model: The model that a new chat begins with and keeps; "" for none, None while that is not known.
-            has_files: Whether there is anything to search; else a question is for the model alone.
-            new_manner: How a new chat is answered.
-            is_gone: Whether there is no collection of that name any more.
+            has_files: Whether there is anything to search; otherwise questions go to the model alone.
+            new_manner: The manner of new chats.
+            is_gone: Whether a collection no longer exists.
         """
         super().__init__(store, parent, chosen_model, new_manner)
         self._answers_wanted, self._has_files, self._is_gone = answers_wanted, has_files, is_gone
@@ -94,7 +94,7 @@ class ConversationModel(OpenChat):
 
     @property
     def asked_collections(self) -> tuple[str, ...]:
-        """Where the next question will be searched for: of several collections, in those that are still there."""
+        """Where the next question will be searched for: of several collections, in those that still exist."""
         return those_there(self.collections, self._is_gone)
 
     @property
@@ -105,7 +105,7 @@ class ConversationModel(OpenChat):
     # --- which chat ---
 
     def new_chat(self) -> None:
-        """An empty chat; the collections stay chosen, or that there are none; all else is as in any new one."""
+        """Opens an empty chat; the choice of collections stays, everything else has its defaults."""
         self._take(None, ())
 
     def open(self, conversation_id: str) -> None:
@@ -125,17 +125,17 @@ class ConversationModel(OpenChat):
     # --- questions ---
 
     def ask(self, text: str) -> None:
-        """Asks at the end of the branch; white space alone asks nothing."""
+        """Asks at the end of the branch; white space alone is ignored."""
         parent_id = self._branch.last_id
         if not self._ask(parent_id, text, self.filters, searches=self.asks_files):
             self.question_refused.emit(text)
 
     def stop(self, turn_id: str) -> None:
-        """Stops an answer; what has been written of it stays."""
+        """Stops an answer; its text so far stays."""
         self._answering.stop(turn_id)
 
     def go_on(self, turn_id: str) -> None:
-        """Has an answer that broke off go on, in its place."""
+        """Continues an answer that broke off, in its place."""
         turn, view = self._branch.tree.find(turn_id), self._branch.view(turn_id)
         if turn is None or view is None or not view.is_unfinished:
             return
@@ -161,7 +161,7 @@ class ConversationModel(OpenChat):
     def regenerate(self, turn_id: str, num_answers: int | None = None) -> None:
         """Asks the same again, as a new variant beside the old one, or as `num_answers` of them.
 
-        What the model alone was asked is put to files as well, once some are attached.
+        A question that went to the model alone is put to files if some are attached now.
         """
         turn = self._branch.tree.find(turn_id)
         if turn is not None:
@@ -169,19 +169,19 @@ class ConversationModel(OpenChat):
             self._ask(turn.parent_id, turn.question, self.filters, num_answers, searches=searches)
 
     def search_everything(self, turn_id: str) -> None:
-        """Asks the same again without any filter, chosen or read out of its words, as a new variant beside it."""
+        """Asks the same again without filters, chosen or found in its words, as a new variant beside it."""
         turn = self._branch.tree.find(turn_id)
         if turn is not None:
             self._ask(turn.parent_id, turn.question, Filters(reads_question=False), searches=True)
 
     def edit(self, turn_id: str, text: str) -> None:
-        """Asks something else in a turn's place, where the next question is asked, as a new variant beside the old."""
+        """Asks an edited question with the chat's present filters, as a new variant beside the old one."""
         turn = self._branch.tree.find(turn_id)
         if turn is not None and not self._ask(turn.parent_id, text, self.filters, searches=self.asks_files):
             self.edit_refused.emit(turn_id, text)
 
     def switch_branch(self, turn_id: str, step: int) -> None:
-        """Shows the variant that is `step` further than a turn, with all that follows on it; stays within bounds."""
+        """Shows the variant `step` places after a turn, with all that follows it; stays within bounds."""
         turn = self._branch.tree.find(turn_id)
         leaf_id = self._branch.tree.leaf_beside(turn, step) if turn is not None else None
         conversation_id = self.conversation_id
@@ -211,11 +211,11 @@ class ConversationModel(OpenChat):
         *,
         searches: bool,
     ) -> bool:
-        """Asks, and stops answers that are not seen any more then; False where it cannot be written down."""
+        """Asks, and stops answers that are then no longer shown; returns False if the question cannot be saved."""
         text, num_answers = text.strip(), num_answers or self._answers_wanted()
         if not text:
             return True
-        # What confines a search is for those that are searched for; files that are named may be of any collection.
+        # Filters apply only to a search; attached files may be of any collection.
         filters = filters if searches else Filters()
         collection, confined = filters.asked_of(self.asked_collections if searches and not filters.paths else ())
         try:

@@ -57,7 +57,7 @@ class DocumentsTable(QAbstractTableModel):
 
     @property
     def by_state(self) -> dict[str, int]:
-        """How many documents the name and the collection match, by state, whatever states are shown."""
+        """Returns how many documents match the name and the collection, by state, whatever states are shown."""
         return self._by_state
 
     @property
@@ -68,7 +68,7 @@ class DocumentsTable(QAbstractTableModel):
         return self._rows[row] if 0 <= row < len(self._rows) else None
 
     def show(self, collection: str | None, states: tuple[DocumentState, ...] = (), name: str = "") -> None:
-        """Which documents are wanted: of one collection or all, in these states or all, `name` in their path."""
+        """Shows the documents of one collection or all, in these states or all, with `name` in their path."""
         self._collection, self._states, self._name = collection, states, name
         self._generation += 1
         self._is_fetching = self._is_stale = False
@@ -79,7 +79,7 @@ class DocumentsTable(QAbstractTableModel):
         self.refresh()
 
     def refresh(self) -> None:
-        """Asks again for as many rows as are loaded; what stayed keeps its place in the view."""
+        """Requests as many rows as are loaded again; rows that stay keep their place in the view."""
         if self._is_fetching:
             self._is_stale = True
             return
@@ -126,7 +126,7 @@ class DocumentsTable(QAbstractTableModel):
     def _cell(self, document: Document, column: int, as_number: bool) -> str | int:
         if column in (CHUNKS, SIZE):
             number = document.num_chunks if column == CHUNKS else document.size_bytes
-            # Qt's int has 32 bits: larger files travel as text.
+            # Qt's int has 32 bits, so larger numbers are passed as text.
             return number if as_number and number < 2**31 else str(number)
         names: dict[str, str] = {
             "pending": self.tr("waiting"),
@@ -190,5 +190,5 @@ class DocumentsTable(QAbstractTableModel):
 
 
 def shown(path: str) -> str:
-    """A path as text: bytes that are not UTF-8 become replacement characters."""
+    """Returns a path as text; bytes that are not UTF-8 become replacement characters."""
     return os.fsencode(path).decode("utf-8", "replace")

@@ -1,8 +1,8 @@
 """One question to every file: which are kept, which one is shown, and which one is asked, paused and resumed.
 
-Each file is a question of its own, confined to it, which waits behind whatever somebody asks in a chat. What has been
-answered is stored as it comes; what has not goes on after a dead engine, and after a pause or the next start once
-somebody has it resumed. One question is asked at a time, be it the one that is shown or not.
+Each file is a separate question, confined to it, with a lower priority than chats. Answers are stored as they come.
+The rest continues after a crash of the engine, and after a pause or the next start if the user resumes it. One question
+is asked at a time, whether it is the one shown or not.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _TOLD_CHARACTERS = 60
 
 
 class EachFileModel(RunTable):
-    """Has the files of its table asked.
+    """Asks the files of its table.
 
-    Of files that have answered it holds what the table shows; `whole_view` has what an answer rests on.
+    For files that have answered, it holds what the table shows; `whole_view` also has the passages.
 
     Attributes:
         run: The question that is shown, None for none.
-        state: How that one stands; "listing" while the files of a new one are being asked for.
+        state: The state of that one; "listing" while the files for a new one are requested.
         runs: All that are kept, the newest first.
-        does_any_wait: One of them is not finished, and none is asked.
+        does_any_wait: One of them is not finished, and none is being asked.
     """
 
     run_changed = Signal()  # run, state, asked or does_any_wait
     progress_changed = Signal()  # how many have answered
     runs_changed = Signal()  # runs
-    begun = Signal(object)  # the Run of a question that has been written down and is asked now
-    told = Signal(str)  # what has come of a wish besides, in a sentence
+    begun = Signal(object)  # the Run of a question that has been saved and is asked now
+    told = Signal(str)  # a side effect of a wish, in a sentence
     request_failed = Signal(str, str)  # a sentence, a way out
 
     def __init__(
@@ -68,40 +68,40 @@ class EachFileModel(RunTable):
         self._asking.progress_changed.connect(self._on_progress)
         self._asking.file_changed.connect(self._on_file_changed)
         self._asking.request_failed.connect(self.request_failed)
-        # Replies to a list that was asked for before the last begin or pause are no answer to it.
+        # Lists that were requested before the last begin or pause are ignored.
         self._generation, self._is_listing = 0, False
-        # What was shown before, and is again where nothing comes of what is begun.
+        # What was shown before, to return to it if a new question comes to nothing.
         self._before: Run | None = None
         self.run: Run | None = None
         self.state: RunState = "none"
         self.runs: tuple[Run, ...] = ()
         self._read_runs()
-        # Not opened for that: it would read all answers before anybody wants to see them.
+        # The run is not opened for that, because this would read all its answers.
         self.does_any_wait = bool(self.unfinished())
 
     # --- what is shown ---
 
     @property
     def asked(self) -> Run | None:
-        """The question that is asked just now, shown or not; None for none."""
+        """Returns the question that is being asked, shown or not; None for none."""
         return self._asking.run
 
     @property
     def asked_progress(self) -> tuple[int, int]:
-        """How many of how many files have answered that."""
+        """Returns how many files have answered the one being asked, of how many."""
         return self._asking.rows.num_answered, len(self._asking.rows)
 
     def unfinished(self) -> Mapping[str, tuple[int, int]]:
-        """The ids of questions that files have not answered yet; of each, how many of how many have."""
+        """Returns for each unfinished question how many files have answered, of how many."""
         return self._try(self._store.unfinished) or {}
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest will take at the pace since it was begun or resumed; None where that is not known."""
+        """Returns how long the rest will take at the pace since the begin or resume; None if not known."""
         return self._asking.seconds_left if self.state == "running" else None
 
     def whole_view(self, row: int) -> TurnView | None:
-        """A row with the passages that its answer rests on, read from the disk where it has answered."""
+        """Returns a row with its passages, read from the disk if it has answered."""
         view = self.view(row)
         if view is None or view.state != "finished":
             return view
@@ -112,9 +112,9 @@ class EachFileModel(RunTable):
     # --- wishes ---
 
     def begin(self, question: str, collections: tuple[str, ...]) -> None:
-        """Puts a question to all files of these collections that were read; none: of all.
+        """Puts a question to all indexed files of these collections; none: of all.
 
-        What is asked until then is paused once there are files.
+        A question that is being asked is paused once the list of files has arrived.
         """
         if not question.strip() or not (self._has_engine() and self._can_keep()):
             return
@@ -133,7 +133,7 @@ class EachFileModel(RunTable):
         )
 
     def open(self, run_id: str) -> None:
-        """Shows an earlier run; what is asked goes on."""
+        """Shows an earlier run; the one being asked continues."""
         run = next((run for run in self.runs if run.run_id == run_id), None)
         if run is None or _is_same(run, self.run):
             return
@@ -147,19 +147,19 @@ class EachFileModel(RunTable):
         self._show(run, rows)
 
     def pause(self) -> None:
-        """Asks no more files of what is shown; those that are being written end, the others wait."""
+        """Pauses the question shown: answers that are being written are completed, the other files wait."""
         if self.state == "listing":
             self._go_back()
         elif self.state == "running":
             self._asking.pause()
 
     def resume(self) -> None:
-        """Goes on with the files that have not answered; what is asked until then is paused."""
+        """Continues with the files that have not answered; another question that is being asked is paused."""
         if self.state == "paused" and self._has_engine() and self._can_keep():
             self._start()
 
     def ask_failed_again(self) -> None:
-        """Has those that failed wait again, and goes on."""
+        """Queues the failed files again, and continues."""
         if self.run is None or not (self._has_engine() and self._can_keep()):
             return
         for view in self._rows.views.copy():
@@ -168,7 +168,7 @@ class EachFileModel(RunTable):
         self._start()
 
     def delete(self) -> None:
-        """Forgets the run that is shown, with its answers."""
+        """Deletes the run that is shown, with its answers."""
         run, file_ids = self.run, [file.file_id for file in self._rows.files]
         if run is None:
             return
@@ -180,15 +180,15 @@ class EachFileModel(RunTable):
         self._show(None, RunRows())
 
     def choose_writer(self) -> None:
-        """Has the files that wait answered, once it is known by whom; harmless where that has been settled."""
+        """Sends the waiting files once the model is known; does nothing if that is settled."""
         self._asking.choose_writer()
 
     def save(self) -> RagdollError | None:
-        """Writes what the disk does not have of answers; why it does not take one, None where all are on it."""
+        """Writes answers that are not on the disk; returns why one could not be written, else None."""
         return self._asking.save()
 
     def close(self) -> None:
-        """Ends what is under way, which waits for the next start, and saves; the last thing before the store closes."""
+        """Stops asking until the next start, and saves; the last call before the store is closed."""
         self._asking.close()
 
     # --- listing ---
@@ -213,7 +213,7 @@ class EachFileModel(RunTable):
 
     def _on_list_failed(self, error: WireError) -> None:
         self._go_back()
-        # A dead engine is told elsewhere, once.
+        # A dead engine is reported elsewhere, once.
         if error.kind != "EngineDied":
             self.request_failed.emit(error.sentence, error.way_out)
 
@@ -222,7 +222,7 @@ class EachFileModel(RunTable):
         self._is_listing, self._before = False, None
 
     def _go_back(self) -> None:
-        """Nothing has come of what was begun."""
+        """Returns to what was shown before, because a new question came to nothing."""
         before = self._before
         self._end_listing()
         if before is not None:
@@ -231,14 +231,14 @@ class EachFileModel(RunTable):
             self._show(None, RunRows())
 
     def _can_keep(self) -> bool:
-        """Whether what has been answered is on the disk by now; said where not."""
+        """Returns whether all answers are on the disk; reports if not."""
         if (problem := self.save()) is not None:
             way_out = problem.way_out or self.tr("Free some space, then go on.")
             self.request_failed.emit(self.tr("What was answered last could not be saved yet."), way_out)
         return problem is None
 
     def _has_engine(self) -> bool:
-        """Whether there is one to ask, now or soon; said where not."""
+        """Returns whether an engine runs or will run soon; reports if not."""
         if self._client.state == "failed":
             self.request_failed.emit(
                 self.tr("The engine is not running, so nothing can be answered."),
@@ -264,7 +264,7 @@ class EachFileModel(RunTable):
         self.run_changed.emit()
 
     def _on_progress(self) -> None:
-        # Of what was being written when it was paused, this may have been the last.
+        # This may have been the last answer that was being written at the pause.
         before = self.state, self.does_any_wait
         if self.asked is None:
             self._look_who_waits()
@@ -297,7 +297,7 @@ class EachFileModel(RunTable):
         self.beginResetModel()
         self.run, self._rows = run, rows
         for file in rows.files:
-            # It may be answering, or the disk may not have taken its answer yet.
+            # It may be answering, or its answer may not be on the disk yet.
             if (known := self._asking.view(file.file_id)) is not None and known.state != "cancelled":
                 rows.put(known)
         self.endResetModel()
@@ -313,7 +313,7 @@ class EachFileModel(RunTable):
         self.runs_changed.emit()
 
     def _try(self, call: Callable[[], Any]) -> Any:
-        """What the store says; None, and told, where the disk does not let it."""
+        """Returns what the store returns; reports an error and returns None."""
         try:
             return call()
         except RagdollError as error:
@@ -322,5 +322,5 @@ class EachFileModel(RunTable):
 
 
 def _is_same(run: Run, other: Run | None) -> bool:
-    """Whether it is the same question, whatever its collections are called by now."""
+    """Returns whether it is the same question, even if its collections were renamed."""
     return other is not None and run.run_id == other.run_id

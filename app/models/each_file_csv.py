@@ -16,7 +16,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
 
 
 def csv_of(rows: Iterable[tuple[str, TurnView, Sequence[str]]], decimal_point: str = ".") -> str:
-    """A line for each file, including waiting ones; a cell that could be a formula gets an apostrophe before it.
+    """Returns a line for each file, including waiting ones; a cell that could be a formula begins with an apostrophe.
 
     Where numbers have a decimal comma, spreadsheets split lines at semicolons only.
     """

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class Facts:
     """All that the sentence depends on.
 
-    `refusal` is why a running engine does nothing (its library is held), `answering` the questions under way;
-    `measuring` how many points of how many are done while the loaded model is measured. While indexing `is_held` there
-    is no job, and what is added waits. Of the question to every file that is asked, whichever is shown, `run` is how it
-    stands, and `asked_files` how many of how many have answered; "paused" where none is, and any waits.
+    `refusal` is why a running engine does nothing (its library is locked); `answering` are the open questions;
+    `measuring` is how many points of how many are done while the loaded model is measured. `is_held`: indexing is
+    paused without a job, and new files wait. `run` is the state of the question to every file that is being asked,
+    shown or not ("paused" if none is and one waits); `asked_files` is how many files have answered, of how many.
     """
 
     state: str = "stopped"
@@ -47,7 +47,7 @@ class Facts:
 
 
 def sentence_of(facts: Facts) -> str:
-    """The one thing that matters most now."""
+    """Returns a sentence for what matters most now."""
     by_state = {
         "starting": _tr("Starting the engine…"),
         "restarting": facts.death or _tr("Restarting the engine…"),
@@ -68,7 +68,7 @@ def _model_sentence(model: ModelState | None) -> str:
 
 
 def _loading_longest(was: ModelState | None, notice: ModelState) -> ModelState:
-    """The state to report of two models: a finished load is no news of another model that is still loading."""
+    """Returns which of two states to show: another model that is still loading comes before a finished load."""
     is_loading_on = was is not None and was.state == "loading" and notice.state != "loading"
     return was if was is not None and is_loading_on and notice.path not in ("", was.path) else notice
 
@@ -87,13 +87,13 @@ def _work_sentence(facts: Facts) -> str:
 
 
 def _held_sentence(facts: Facts) -> str:
-    """What waits until the user resumes it."""
+    """Returns a sentence for what waits until the user resumes it."""
     every_file = _tr("A question to every file is paused") if facts.run == "paused" else ""
     return " · ".join(part for part in (every_file, _tr("Indexing is paused") if facts.is_held else "") if part)
 
 
 def _asking_sentence(facts: Facts) -> str:
-    """Its questions are among those being answered, but to the user they are one question."""
+    """Returns a sentence for the question to every file, whose parts are one question to the user."""
     if not facts.is_asking_files:
         return ""
     answered, total = facts.asked_files

@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 
 def told_apart(path: str, others: Iterable[str]) -> str:
-    """`m.gguf`, or `A/m.gguf` where another of `others` has the same name in another folder."""
+    """Returns `m.gguf`, or `A/m.gguf` if one of `others` has the same name in another folder."""
     parts = PurePath(path).parts
     unlike = [PurePath(other).parts for other in others if other != path]
     for num_parts in range(1, len(parts)):

@@ -1,4 +1,4 @@
-"""What was chosen for chats and the disk refused: it counts, and is written again until the disk takes it."""
+"""Choices for chats that could not be written: they are in force, and writing is tried again until it succeeds."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ AGAIN_MS = 5000
 
 
 class LateWrites(QObject):
-    """Of each chat the newest value of each kind that is not on the disk yet."""
+    """The newest value of each kind for each chat that is not on the disk yet."""
 
-    failed = Signal(str, str)  # a sentence, a way out; not of further tries
+    failed = Signal(str, str)  # a sentence, a way out; not for repeated tries
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -29,7 +29,7 @@ class LateWrites(QObject):
         self._again.timeout.connect(self.write)
 
     def put(self, chat: str, kind: str, value: object, write: Write) -> bool:
-        """Writes a value in place of an earlier one that waits; returns whether the disk took it."""
+        """Writes a value, replacing an earlier one that waits; returns whether it was written."""
         self._waiting.pop((chat, kind), None)
         try:
             write()
@@ -42,12 +42,12 @@ class LateWrites(QObject):
         return True
 
     def newest(self, chat: str, kind: str, stored: Value) -> Value:
-        """What counts: a value that waits, else the one that was read."""
+        """Returns the value in force: one that waits, else the stored one."""
         value, _ = self._waiting.get((chat, kind), (stored, None))
         return value  # type: ignore[return-value]  # each kind has values of one type
 
     def write(self) -> None:
-        """Tries all that wait, also those behind one that is refused; unless nothing at all can be written."""
+        """Tries to write all that wait, even if one fails; stops if another program locks the file."""
         problem: RagdollError | None = None
         for place, (_, write) in list(self._waiting.items()):
             try:
@@ -66,5 +66,5 @@ class LateWrites(QObject):
 
     @property
     def problem(self) -> RagdollError | None:
-        """Why something is not on the disk yet; None where all is."""
+        """Returns why something is not on the disk yet; None if everything is."""
         return self._problem if self._waiting else None

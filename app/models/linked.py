@@ -18,7 +18,7 @@ MAX_FILE_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """A folder or file and how it stands (None while nothing was told of it); or single files of the folder `path`."""
+    """A folder or file and its state (None until it is reported); or single files of the folder `path`."""
 
     path: str
     folder: Folder | None = None
@@ -31,7 +31,7 @@ class Linked:
 
 
 def linked_of(collection: Collection, folders: Sequence[Folder]) -> tuple[Linked, ...]:
-    """In the order in which they were linked; files in reach and files out of reach do not share a line."""
+    """Returns the lines in the order of linking; files in reach and files out of reach do not share a line."""
     known = {folder.path: folder for folder in folders if folder.collection == collection.name}
     singles: dict[tuple[str, str], list[Folder]] = defaultdict(list)
     for path in collection.folders:

@@ -1,7 +1,7 @@
 """Listing the files that a question is put to, page by page, while others are still being read.
 
-Whatever leaves the list moves those behind it to before the offset: where the count has changed meanwhile, some may
-have slipped by, and it is listed again.
+A document that leaves the list moves later ones to before the offset: if the count has changed in the meantime, some
+may have been missed, and the list is requested again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CAN_ANSWER: tuple[DocumentState, ...] = ("indexed", "offline", "pending")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """How far they are listed. `total` is what the first page counted, `is_steady` whether the others did too."""
+    """How far the list is. `total` is the count of the first page, `is_steady` whether later pages had the same."""
 
     collection: str | None
     offset: int = 0
@@ -33,7 +33,7 @@ class Listing:
     num_tries: int = 3
 
     def further(self, reply: protocol.DocumentsReply) -> Listing | None:
-        """The request after this page; None if it was the last one."""
+        """Returns the request after this page; None if it was the last one."""
         total = reply.total if self.total is None else self.total
         is_steady = self.is_steady and reply.total == total
         offset = self.offset + len(reply.documents)

@@ -12,31 +12,31 @@ _ACCENTS = re.compile("[\N{COMBINING GRAVE ACCENT}-\N{COMBINING LATIN SMALL LETT
 
 
 def bare(text: str) -> str:
-    """A text for comparing; letters may become none, or two."""
+    """Returns a text for comparing; a letter may become none, or two."""
     return text.lower() if text.isascii() else "".join(map(_bare_letter, text))
 
 
 def spans_of(text: str, sought: str) -> list[Span]:
-    """The start and end of each match of `sought`, in the order of the text; matches do not overlap."""
+    """Returns the start and end of each match of `sought`, in the order of the text; matches do not overlap."""
     wanted = bare(unicodedata.normalize("NFC", sought))
     if not wanted.strip():
         return []
     if text.isascii():
         return _found(text.lower(), wanted)
     letters = [_bare_letter(letter) for letter in text]
-    # Of each letter of the bare text, which one of the text it is.
+    # The place in the text of each letter of the bare text.
     places = [place for place, made in enumerate(letters) for _ in made]
     return [(places[first], _end(letters, places[last - 1])) for first, last in _found("".join(letters), wanted)]
 
 
 def count_of(bare_text: str, sought: str) -> int:
-    """How many matches there are in a text that is `bare` already."""
+    """Returns the number of matches in a text that is `bare` already."""
     wanted = bare(unicodedata.normalize("NFC", sought))
     return bare_text.count(wanted) if wanted.strip() else 0
 
 
 def in_units(text: str, spans: list[Span]) -> list[Span]:
-    """The same spans as Qt counts: a letter beyond the first 65,536 is two."""
+    """Returns the same spans in Qt's units (UTF-16): a letter beyond the first 65,536 is two."""
     if text.isascii() or max(text) <= "\uffff":
         return spans
     return [(_num_units(text[:first]), _num_units(text[:last])) for first, last in spans]
@@ -54,7 +54,7 @@ def _found(text: str, wanted: str) -> list[Span]:
 
 
 def _end(letters: list[str], last: int) -> int:
-    """Behind the letter at `last`, with the accents that follow it as letters of their own."""
+    """Returns the end of the letter at `last`, including the separate accents that follow it."""
     end = last + 1
     while end < len(letters) and not letters[end]:
         end += 1

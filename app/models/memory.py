@@ -1,4 +1,4 @@
-"""The newest picture of who holds how many bytes where, what moved since the last one, and how rates went."""
+"""The newest memory snapshot: who holds how many bytes where, what moved since the last one, and recent rates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class MemoryModel(QObject):
-    """`memory` is None until the engine has said something, and again when it is gone.
+    """`memory` is None until the engine has reported, and again when the engine has ended.
 
     `table` holds the same facts as rows, `rates` the last minutes.
     """
@@ -38,10 +38,10 @@ class MemoryModel(QObject):
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """`name_of` is what a question's chat is called, "" where that is not known."""
+        """`name_of` returns the title of a question's chat, "" if it is not known."""
         super().__init__(parent)
         self._client, self._name_of, self._clock = client, name_of, clock
-        # An engine that was started again tells why it does with less: what came with its first snapshot is news, too.
+        # A restarted engine reports why it uses less memory, so decisions in its first snapshot are new as well.
         self._opened_at = wall_clock()
         self._known: frozenset[Decision] = frozenset()
         self.memory: MemoryReply | None = None
@@ -58,7 +58,7 @@ class MemoryModel(QObject):
 
     @property
     def cells(self) -> CellUse | None:
-        """Who uses the cells of the context; None where there is none."""
+        """Returns who uses the cells of the context; None if there is no context."""
         return cell_use(self.memory.counters, self._name_of) if self.memory else None
 
     @property
@@ -97,7 +97,7 @@ class MemoryModel(QObject):
             self.decided.emit(decision)
 
     def _news(self) -> tuple[Decision, ...]:
-        """What was decided since the last snapshot, the oldest first."""
+        """Returns what was decided since the last snapshot, the oldest first."""
         if self.memory is None:
             return ()
         history, known = self.memory.history, self._known
@@ -108,6 +108,6 @@ class MemoryModel(QObject):
 
 
 def _known(before: tuple[TierSnapshot, ...], after: tuple[TierSnapshot, ...]) -> tuple[TierSnapshot, ...]:
-    """The tiers, reusing the previous objects where nothing has changed, so that views need not compare again."""
+    """Returns the tiers, reusing previous objects where nothing has changed, so that views need not compare."""
     old = {tier.tier: tier for tier in before}
     return tuple(old[tier.tier] if old.get(tier.tier) == tier else tier for tier in after)

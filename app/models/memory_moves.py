@@ -1,4 +1,4 @@
-"""What moved in memory from one snapshot to the next: pure, so that the map can show it and a line can say it."""
+"""What moved in memory from one snapshot to the next, for the map and the line below it; pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Move:
 
 
 def keyed(spans: Sequence[Span]) -> dict[SpanKey, Span]:
-    """The spans by owner, purpose and a number that keeps equal ones apart, in their order."""
+    """Returns the spans by owner, purpose and a number that keeps equal ones apart, in their order."""
     found: dict[SpanKey, Span] = {}
     for span in spans:
         number = 0
@@ -37,7 +37,7 @@ def keyed(spans: Sequence[Span]) -> dict[SpanKey, Span]:
 
 
 def moves(before: Sequence[TierSnapshot], after: Sequence[TierSnapshot]) -> tuple[Move, ...]:
-    """Every difference, tier by tier; nothing for a tier that was not known before."""
+    """Returns every difference, tier by tier; none for a tier that was not known before."""
     known = {tier.tier: tier for tier in before}
     return tuple(
         move

@@ -32,7 +32,7 @@ class MemoryRow:
 
 
 class MemoryTable(QAbstractTableModel):
-    """Columns: tier, owner, what, bytes, state; the accessible twin of the map."""
+    """Columns: tier, owner, what, bytes, state; the accessible form of the map."""
 
     ROW_ROLE = int(Qt.ItemDataRole.UserRole) + 1
 

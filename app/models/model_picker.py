@@ -22,7 +22,7 @@ class ModelPickerModel(QObject):
 
     `state` is none, loading, loaded or failed; `fraction` (0 to 1) says how far the loading is, `sentence`
     why it failed or what was decided (layers on the GPU), `name` the model that is loading or loaded. These four are
-    of the chosen model; `told_of` has them of any. `is_known` once the engine has said which models there are.
+    those of the chosen model; `told_of` has them of any. `is_known`: the engine has reported which models exist.
     """
 
     models_changed = Signal()  # models, current or is_known
@@ -52,7 +52,7 @@ class ModelPickerModel(QObject):
 
     @property
     def chosen_or_unknown(self) -> str | None:
-        """The same; None until the user or the engine has said."""
+        """Returns `chosen`; None until the user has chosen or the engine has reported."""
         return self.chosen if self.is_known or self._asked is not None else None
 
     @property

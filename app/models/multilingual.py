@@ -21,14 +21,14 @@ _NO_LANGUAGE = "C"
 
 
 def spoken_code(wished: str, of_system: QLocale) -> str:
-    """The language code of the window's user: of the locale `wished`, "" for the system's."""
+    """Returns the language code of the window's user: of the locale `wished`, "" for the system's."""
     names = [wished] if wished else of_system.uiLanguages()
     code = QLocale.languageToCode(QLocale(names[0]).language()) if names else ""
     return _ENGLISH if code in ("", _NO_LANGUAGE) else code
 
 
 class MultilingualModel(QObject):
-    """`language` is what the files seem to be in, or else what the user reads; "" means that there is nothing to offer.
+    """`language` is that of the files, as it seems, or else of the user; "" means that there is nothing to offer.
 
     The engine looks at a sample of the texts once, and again when the library has doubled.
     """

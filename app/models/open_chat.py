@@ -1,4 +1,4 @@
-"""The open chat as it is kept: its title, and what its questions are asked with; what is chosen is written down."""
+"""The open chat: its title, and the settings of its questions, which are saved when they change."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _Scope = tuple[tuple[str, ...], bool]
 
 @dataclass(slots=True)
 class _Chat:
-    """Which chat it is, also for what was begun before it had an id: it gets one when it is stored.
+    """The identity of a chat, also before it has an id, which it gets when it is stored.
 
-    `before_attached` are its collections, and whether it searched, when nothing was attached to it yet.
+    `before_attached` are its collections, and whether it searched, before anything was attached.
     """
 
     conversation_id: str | None = None
@@ -37,7 +37,7 @@ class _Chat:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A new chat that was left for another one, and what was chosen for it by then; None: as in any new one."""
+    """A new chat that was left for another one, and what had been chosen for it; None: as in any new one."""
 
     chat: _Chat
     filters: Filters
@@ -46,17 +46,17 @@ class _Begun:
 
 
 class OpenChat(QObject):
-    """A chat that nobody has asked anything in is not stored, its `conversation_id` is None.
+    """The open chat. A chat without questions is not stored, and its `conversation_id` is None.
 
     Attributes:
         conversation_id: The open chat's, None for a new one.
         title: Its title, "" for a new one.
         collections: Where questions are searched; none searches all collections.
-        searches: Whether they are searched at all; else they are put to the model alone.
-        filters: What they are confined to besides; paths among these are searched whatever the collections.
+        searches: Whether they are searched at all; otherwise they go to the model alone.
+        filters: What they are confined to as well; its paths are searched in any collection.
         model: The file of the model that answers them, "none" for quotes; "" for the one that is chosen at the time.
-        is_careful: Quotes answer, whatever the model, until somebody chooses one.
-        manner: How they are answered where that is not as the settings say.
+        is_careful: Quotes answer, whatever the model, until the user chooses one.
+        manner: The chat's own settings for answers, which override the general ones.
     """
 
     title_changed = Signal(str)  # the new title
@@ -77,7 +77,7 @@ class OpenChat(QObject):
         """A new one; arguments as those of `ConversationModel`."""
         super().__init__(parent)
         self._chosen_model, self._new_manner = chosen_model, new_manner
-        self._without_model: list[str] = []  # new chats, from before it was known what they begin with
+        self._without_model: list[str] = []  # new chats, stored before their model was known
         self._store = store
         self.late_writes = LateWrites(self)
         self.late_writes.failed.connect(self.store_failed)
@@ -97,7 +97,7 @@ class OpenChat(QObject):
 
     @property
     def unasked_manner(self) -> Manner | None:
-        """How questions of a new chat are to be answered in which nobody has asked any; None: as in any new one."""
+        """Returns the manner of a new chat without questions; None: as in any new one."""
         begun = self._as_begun() or self._begun
         return begun.manner if begun is not None else None
 
@@ -119,15 +119,15 @@ class OpenChat(QObject):
     # --- where its questions are searched ---
 
     def set_collection(self, collection: str | None) -> None:
-        """Has the next questions of this chat searched in this collection alone; None searches all."""
+        """Searches the next questions of this chat in this collection only; None searches all."""
         self.set_collections(() if collection is None else (collection,))
 
     def set_collections(self, names: Iterable[str]) -> None:
-        """Where the next questions of this chat are searched; no name searches all."""
+        """Sets where the next questions of this chat are searched; no name searches all."""
         self._search_in(tuple(names), searches=True)
 
     def follow_collections(self, name_now: Callable[[str], str]) -> None:
-        """Names the collections as they are called now; whether they are searched stays as it was."""
+        """Updates the names of renamed collections; whether they are searched stays."""
         former = self.collections
         names = tuple(dict.fromkeys(map(name_now, former)))
         if names == former:
@@ -137,11 +137,11 @@ class OpenChat(QObject):
         self._search_in(names, searches=self.searches)
 
     def leave_files_out(self) -> None:
-        """Has the model alone answer the next questions of this chat."""
+        """Puts the next questions of this chat to the model alone."""
         self._search_in(self.collections, searches=False)
 
     def set_filters(self, filters: Filters) -> None:
-        """What the next questions of this chat are confined to."""
+        """Sets what the next questions of this chat are confined to."""
         if filters == self.filters:
             return
         self.filters = filters
@@ -149,21 +149,21 @@ class OpenChat(QObject):
         self.filters_changed.emit()
 
     def attach(self, paths: Iterable[str]) -> None:
-        """Confines the next questions of this chat to these folders and files, beside those that it is confined to."""
+        """Confines the next questions of this chat to these folders and files, in addition to attached ones."""
         self._search_in(self.collections, searches=True)
         self.set_filters(with_attached(self.filters, paths))
 
     def detach(self, paths: Collection[str]) -> None:
-        """Takes them off again; what is not among them stays."""
+        """Removes these paths from the filters; others stay."""
         self.set_filters(without_paths(self.filters, paths))
 
     def detaching(self) -> Callable[[Collection[str]], None]:
-        """What takes off this chat, whichever is open by then, what is about to be attached to it.
+        """Returns a function that detaches paths from this chat, even if another one is open by then.
 
-        If it leaves files out now, it does so again when nothing is attached any more.
+        If the chat leaves files out now, it does so again once nothing is attached.
         """
         chat = self._chat
-        # Of several that are refused at once, the first one had the chat search already.
+        # If several are refused at once, the first one has changed the scope already.
         if chat.before_attached is None or not self.filters.paths:
             chat.before_attached = (self.collections, self.searches)
         scope = chat.before_attached
@@ -172,7 +172,7 @@ class OpenChat(QObject):
     # --- who answers them, and how ---
 
     def set_model(self, model: str) -> None:
-        """Which model answers the next questions of this chat; "none" for quotes."""
+        """Sets which model answers the next questions of this chat; "none" for quotes."""
         was_careful = self.is_careful
         self.is_careful = was_careful and model == NO_MODEL
         if model != self.model:
@@ -181,13 +181,13 @@ class OpenChat(QObject):
             self.model_changed.emit()
 
     def be_careful(self, is_careful: bool) -> None:
-        """Has quotes answer in all chats, or ends that, as choosing a model does."""
+        """Lets quotes answer in all chats, or ends that, as choosing a model does."""
         if is_careful != self.is_careful:
             self.is_careful = is_careful
             self.model_changed.emit()
 
     def settle_models(self) -> None:
-        """Gives new chats that were asked in before it was known which model is chosen the one they began with."""
+        """Gives new chats that were stored before the chosen model was known that model."""
         if (chosen := self._chosen_model()) is None:
             return
         waiting, self._without_model = self._without_model, []
@@ -195,19 +195,19 @@ class OpenChat(QObject):
             self._settle_model(conversation_id, chosen)
 
     def set_manner(self, manner: Manner) -> None:
-        """How the next questions of this chat are answered."""
+        """Sets how the next questions of this chat are answered."""
         if manner == self.manner:
             return
         self.manner = manner
         self._keep("manner", manner, lambda chat: self._store.set_manner(chat, stored_manner(manner)))
         self.manner_changed.emit()
 
-    # --- for those that inherit it ---
+    # --- for subclasses ---
 
     def _become(self, conversation: Conversation | None) -> Callable[[], None]:
-        """Is another chat from now on, and returns what tells of it; a new one is searched where the last one was.
+        """Becomes another chat, and returns a function that emits the changes; a new one keeps the collections.
 
-        Who looks at another chat before a new one was asked anything in finds that again as it was.
+        A new chat without questions that is left for another one is restored by the next new chat.
         """
         was_scope, was_filters = (self.collections, self.searches), self.filters
         was_model, was_manner = self.model, self.manner
@@ -239,18 +239,18 @@ class OpenChat(QObject):
         if begun is not None:
             self._chat, self.filters, self.model = begun.chat, begun.filters, begun.model
             self.manner = begun.manner or self.manner
-            # What is attached is searched, also after a look at a chat that leaves files out.
+            # Attached files are searched even if the chat in between left files out.
             self.searches = self.searches or bool(begun.filters.paths)
 
     def _as_begun(self) -> _Begun | None:
-        """This chat, where it is new and something was chosen for it."""
+        """Returns this chat, if it is new and something was chosen for it."""
         manner = self.manner if self.manner != self._began_with else None
         if self.conversation_id is not None or (self.filters, self.model, manner) == (Filters(), "", None):
             return None
         return _Begun(self._chat, self.filters, self.model, manner)
 
     def _take_choices(self, conversation: Conversation) -> None:
-        """Those of a stored chat, and what the disk has not taken of them."""
+        """Takes over the choices of a stored chat, including those not on the disk yet."""
         chat, late = conversation.conversation_id, self.late_writes
         scope = late.newest(chat, "scope", (conversation.collections, conversation.searches))
         self.collections, self.searches = scope
@@ -259,7 +259,7 @@ class OpenChat(QObject):
         self.manner = late.newest(chat, "manner", manner_of(conversation.manner))
 
     def _stored(self, title: str) -> str:
-        """The id of this chat, which is stored with that title if it is new. Raises RagdollError."""
+        """Returns the id of this chat, storing it with that title if it is new. Raises RagdollError."""
         if self.conversation_id is not None:
             return self.conversation_id
         chosen = self._chosen_model()
@@ -282,7 +282,7 @@ class OpenChat(QObject):
         return made.conversation_id
 
     def _keep(self, kind: str, value: object, change: Callable[[str], None]) -> None:
-        """Changes what is stored of this chat, if it is; what the disk refuses is written later."""
+        """Saves a change if this chat is stored; what cannot be written is written later."""
         conversation_id = self.conversation_id
         if conversation_id is not None:
             self.late_writes.put(conversation_id, kind, value, lambda: change(conversation_id))
@@ -305,7 +305,7 @@ class OpenChat(QObject):
     def _settle_model(self, conversation_id: str, model: str) -> None:
         def settle() -> None:
             conversation = self._store.conversation(conversation_id)
-            # What was chosen for it meanwhile counts.
+            # A model that was chosen in the meantime takes precedence.
             if conversation is not None and not conversation.model:
                 self._store.set_model(conversation_id, model)
 
@@ -315,7 +315,7 @@ class OpenChat(QObject):
             self._try(settle)
 
     def _detach_from(self, chat: _Chat, paths: Collection[str], scope: _Scope) -> None:
-        """`scope` is as it was before they were attached."""
+        """Detaches paths from a chat; `scope` is that from before they were attached."""
         conversation_id = chat.conversation_id
         if chat is self._chat or (conversation_id is not None and conversation_id == self.conversation_id):
             self.detach(paths)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PresetsModel(QObject):
-    """`presets` are all there are, by their names. A chat has copies of values: a change of a preset is none of it."""
+    """`presets` are all, by name. A chat has a copy of the values, so that a change of a preset does not affect it."""
 
     changed = Signal()
     store_failed = Signal(str, str)  # a sentence, a way out
@@ -42,12 +42,12 @@ class PresetsModel(QObject):
         return next((preset for preset in self.presets if preset.preset_id == preset_id), None)
 
     def named(self, name: str) -> Preset | None:
-        """The one of that name, however it is capitalised."""
+        """Returns the preset of that name, ignoring case."""
         wanted = _tidy(name).casefold()
         return next((preset for preset in self.presets if preset.name.casefold() == wanted), None)
 
     def same_as(self, manner: Manner, preferred: str = "") -> Preset | None:
-        """One that has exactly these values; of several the `preferred` one, by its id."""
+        """Returns a preset with exactly these values; of several the one with the `preferred` id."""
         same = [preset for preset in self.presets if manner_of(preset.manner) == manner]
         return next((preset for preset in same if preset.preset_id == preferred), same[0] if same else None)
 
@@ -62,7 +62,7 @@ class PresetsModel(QObject):
             self._does(lambda: self._store.create(name, values))
 
     def rename(self, preset_id: str, name: str) -> None:
-        """Does nothing if the name is empty or belongs to another preset."""
+        """Renames a preset; does nothing if the name is empty or belongs to another preset."""
         name, there = _tidy(name), self.named(name)
         if name and (there is None or there.preset_id == preset_id):
             self._does(lambda: self._store.rename(preset_id, name))

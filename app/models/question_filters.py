@@ -1,6 +1,6 @@
-"""Filters of a question as people choose them: kinds of files, folders, periods; each can be taken away again.
+"""Filters of a question as people choose them: kinds of files, folders, periods; each can be removed again.
 
-Pure functions from filters to filters; what they are called is said here too, because chips and answers say it.
+Pure functions from filters to filters, and their names, because chips and answers show them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ KINDS: dict[str, tuple[str, ...]] = {
     str(QT_TRANSLATE_NOOP("filters", "Pictures and scans")): ("picture",),
     str(QT_TRANSLATE_NOOP("filters", "Archives")): ("archive",),
 }
-# Chips of folders and files: what is more is one chip, which names so many.
+# The most chips for paths; the rest share one chip, whose detail names so many.
 _MOST_PATHS, _MOST_NAMED = 12, 20
 
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One filter in words, all of it in `detail`, and the filters that are left when it is taken away."""
+    """One filter in words, in full in `detail`, and the filters that remain without it."""
 
     text: str
     detail: str
@@ -42,7 +42,7 @@ class Chip:
 
 
 def chips(filters: Filters) -> tuple[Chip, ...]:
-    """Everything that `filters` confine, each thing by itself."""
+    """Returns a chip for each single filter."""
     return (*_path_chips(filters), *_kind_chips(filters), *_period_chips(filters))
 
 
@@ -51,19 +51,19 @@ def has_kind(filters: Filters, kind: str) -> bool:
 
 
 def with_kind(filters: Filters, kind: str, is_wanted: bool) -> Filters:
-    """Several kinds are searched together."""
+    """Adds or removes a kind of files; several kinds are searched together."""
     kept = tuple(name for name in filters.formats if name not in KINDS[kind])
     return replace(filters, formats=(*kept, *KINDS[kind]) if is_wanted else kept)
 
 
 def with_path(filters: Filters, path: str, is_wanted: bool) -> Filters:
-    """Several folders and files are searched together."""
+    """Adds or removes a folder or file; several are searched together."""
     kept = tuple(known for known in filters.paths if known != path)
     return replace(filters, paths=(*kept, path) if is_wanted else kept)
 
 
 def with_attached(filters: Filters, paths: Iterable[str]) -> Filters:
-    """What is attached is searched whatever kind of file it is, and whenever it was changed; with what was chosen."""
+    """Adds attached paths and removes kinds and periods, so that attached files are searched in any case."""
     return Filters(paths=tuple(dict.fromkeys((*filters.paths, *paths))), reads_question=filters.reads_question)
 
 
@@ -72,7 +72,7 @@ def without_paths(filters: Filters, paths: Collection[str]) -> Filters:
 
 
 def with_period(filters: Filters, since: date | None, until: date | None) -> Filters:
-    """Files changed on these days or between them; None is open."""
+    """Confines to files changed from the first to the last day; None leaves an end open."""
     return replace(
         filters,
         changed_since=since.isoformat() if since else "",
@@ -81,7 +81,7 @@ def with_period(filters: Filters, since: date | None, until: date | None) -> Fil
 
 
 def periods(today: date) -> tuple[tuple[str, date | None, date | None], ...]:
-    """What is often wanted, with its first and its last day."""
+    """Returns common periods, with their first and last day."""
     return (
         (_tr("Last 7 days"), today - timedelta(days=6), None),
         (_tr("Last 30 days"), today - timedelta(days=29), None),

@@ -1,4 +1,4 @@
-"""What the engine's rates were in the last minutes: the lines alongside the figures of the Memory page."""
+"""The engine's rates of the last minutes, for the lines alongside the figures of the Memory page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Sample:
 
 
 class RateHistory:
-    """One sample a second for three minutes, whether it is shown or not: some ten kilobytes.
+    """One sample a second for three minutes, whether it is shown or not: about ten kilobytes.
 
     Within a second rates are averaged, so that a line shows all snapshots and not just the last of each second.
     """
@@ -34,7 +34,7 @@ class RateHistory:
         return len(self._samples)
 
     def note(self, counters: Mapping[str, float], now: float) -> bool:
-        """Takes in a snapshot's counters; True when there is a new sample."""
+        """Adds a snapshot's counters; returns True if that completed a sample."""
         if not self._pending:
             self._began = now
         self._pending.append({name: value for name, value in counters.items() if is_rate(name)})
@@ -47,7 +47,7 @@ class RateHistory:
         return True
 
     def points(self, name: str) -> tuple[tuple[float, float], ...]:
-        """Pairs of age (seconds before the newest sample, oldest first) and value; an absent rate has no point."""
+        """Returns pairs of age (seconds before the newest sample, oldest first) and value; a missing rate has none."""
         if not self._samples:
             return ()
         newest = self._samples[-1].at
@@ -59,7 +59,7 @@ class RateHistory:
 
 
 def is_rate(name: str) -> bool:
-    """Whether a counter says how fast or how often, and not how much."""
+    """Returns whether a counter is a rate or ratio, not an amount."""
     return name.endswith(_ENDINGS) and not name.startswith("predicted_")
 
 

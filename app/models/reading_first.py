@@ -38,7 +38,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """`has_hurried`: it was asked for that these are read next. `entering`: those on their way when it was looked."""
+    """`has_hurried`: the engine was asked to read these next. `entering`: those being added at the last look."""
 
     paths: tuple[str, ...]
     is_wanted: Callable[[], bool]
@@ -103,7 +103,7 @@ class ReadingFirst(QObject):
             wish.told(Reading())
 
     def _hurry(self, wish: _Wish, paths: tuple[str, ...]) -> None:
-        """Has them indexed next, even by an engine that indexes nothing by itself."""
+        """Asks the engine to index paths next, even if it indexes nothing by itself."""
 
         def look_soon(_: object) -> None:
             self._look_soon(wish)
@@ -112,10 +112,10 @@ class ReadingFirst(QObject):
 
 
 def reading_of(states: Sequence[PathState], *, was_asked_for: bool = True, is_paused: bool = False) -> Reading:
-    """What the states of all its paths mean for a question.
+    """Returns what the states of all its paths mean for a question.
 
-    What is in no library is not waited for: of that, the engine speaks when it is asked. What rests although it
-    `was_asked_for` will not be read by itself.
+    A path outside the library is not waited for: the engine reports it when the question is asked. A path that rests
+    although it `was_asked_for` will not be read by itself.
     """
     for one in states:
         if one.state == "unread" or (one.state == "resting" and was_asked_for):
@@ -125,7 +125,7 @@ def reading_of(states: Sequence[PathState], *, was_asked_for: bool = True, is_pa
 
 
 def _as_entering(one: PathState) -> PathState:
-    """The state of paths that are on their way: not there yet, but about to be indexed."""
+    """Returns the state of a path that is being added: not there yet, but about to be indexed."""
     return PathState(path=one.path, state="waiting") if one.state == "absent" else one
 
 
@@ -133,7 +133,7 @@ def _problem(one: PathState) -> str:
     words = _tr("“%1” has not been read, because reading has stopped. Attach it again, then ask again.")
     if one.state == "unread":
         words = _tr("“%1” could not be read: %2 Remove it from the question, or index it again in the Library.")
-    # The name last: there may be anything in it.
+    # The name last, because it may contain "%2".
     return words.replace("%2", one.reason).replace("%1", shown(os.path.basename(one.path) or one.path))
 
 

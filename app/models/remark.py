@@ -1,4 +1,4 @@
-"""What was just decided about memory, for as long as it takes to read it: said at the foot of the window."""
+"""The latest decision about memory, shown in the status bar for as long as it takes to read it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEAST_MS = 2500
 
 
 class RemarkModel(QObject):
-    """`sentence` is "" while there is nothing new; decisions that come together are said one after the other."""
+    """`sentence` is "" while there is nothing new; decisions that come together are shown one after the other."""
 
     sentence_changed = Signal(str)  # the new sentence
 
@@ -29,7 +29,7 @@ class RemarkModel(QObject):
         memory.decided.connect(self._on_decided)
 
     def _on_decided(self, decision: Decision) -> None:
-        # Of many, the last ones: what was decided before them no longer holds.
+        # The last ones, because earlier decisions no longer hold.
         self._waiting = [*self._waiting, decision.short or decision.sentence][-3:]
         if not self.sentence:
             self._go_on()

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class RerankersModel(HubFoldersModel[RerankerEntry]):
-    """`num_read` passages of a search are read with the one in use, 0 until the engine has told that.
+    """The reranker in use reads `num_read` passages of a search, 0 until the engine has reported that.
 
-    Of that one `seconds` tells how long the last of them took, and `problem` why it does not read; "" where it does.
+    `seconds` is how long it took the last time, and `problem` why it does not work; "" if it does.
     """
 
     reading_changed = Signal()  # num_read, seconds, problem
@@ -36,7 +36,7 @@ class RerankersModel(HubFoldersModel[RerankerEntry]):
         self.num_read, self.seconds, self.problem = 0, 0.0, ""
 
     def forget_reading(self) -> None:
-        """Another one is in use: the times of the previous one say nothing about it."""
+        """Resets the times of the previous reranker, because another one is in use."""
         if self.seconds or self.problem:
             self.seconds, self.problem = 0.0, ""
             self.reading_changed.emit()

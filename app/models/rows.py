@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from PySide6.QtCore import QModelIndex
 
 Row = TypeVar("Row")
-# Beyond this many differences a view is quicker with a reset.
+# With more differences than this, a reset is faster.
 MAX_STEPS = 200
 
 
@@ -35,9 +35,9 @@ def replace_rows(
     Args:
         model: The Qt model that shows `rows`.
         rows: Changed in place, step by step with the model's signals.
-        new: What is true now.
+        new: The rows to show now.
         key: A row's identity; identities are unique.
-        changed: Told the index of each row that stays but whose value differs.
+        changed: Called with the index of each row that stays but whose value differs.
     """
     first = len(rows)
     if 0 < first < len(new) and all(key(old) == key(row) for old, row in zip(rows, new, strict=False)):

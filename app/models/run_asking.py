@@ -1,7 +1,7 @@
 """Asking the files of one question: several at a time, until all have answered or the user pauses it.
 
-It continues whatever page is shown. What was asked before a pause is written to its end as long as the engine lives; it
-is not sent to another engine.
+It continues whatever page is shown. Answers that are being written at a pause are completed as long as the engine
+lives; they are not sent to another engine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 WriterOf = Callable[[Sequence[TurnView], str], Writer | None]
 
-# Enough for the largest batches that are written at once, and some that are searched meanwhile.
+# Enough for the largest batches that are written at once, and some that are searched at the same time.
 OPEN_AT_ONCE = 64
 _MOST_IN_VAIN = 3
 # Errors of a model, whichever file it was asked about.
@@ -46,11 +46,11 @@ _NOT_BEGUN: frozenset[TurnState] = frozenset({"queued", "searching", "reading"})
 
 
 class RunAsking(QObject):
-    """Of the question that is asked, `run`, it has the files in `rows`; None and none while nothing is."""
+    """`run` is the question being asked and `rows` its files; None and empty while none is."""
 
     run_changed = Signal()  # run
-    progress_changed = Signal()  # a file has ended, of whichever question
-    file_changed = Signal(object)  # the TurnView of a file, of whichever question; `rows` have it already
+    progress_changed = Signal()  # a file of any question has ended
+    file_changed = Signal(object)  # the TurnView of a file of any question; `rows` have it already
     request_failed = Signal(str, str)  # a sentence, a way out
 
     def __init__(
@@ -97,7 +97,7 @@ class RunAsking(QObject):
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest will take at the pace since it was begun or resumed; None where that is not known."""
+        """Returns how long the rest will take at the pace since the begin or resume; None if not known."""
         answered = self.rows.num_answered
         since = answered - self._num_before
         if self.run is None or since < 1:
@@ -105,17 +105,17 @@ class RunAsking(QObject):
         return (self._clock() - self._began_at) / since * (len(self.rows) - answered)
 
     def view(self, file_id: str) -> TurnView | None:
-        """The newest of a file that is open, or whose answer the disk has not taken yet; None for all others."""
+        """Returns the newest value of a file that is open or not saved yet; None for all others."""
         return self._answering.view(file_id)
 
     def is_asked(self, file_id: str) -> bool:
-        """Whether a file's question is with the engine, or will be as soon as there is one."""
+        """Returns whether the engine has a file's question, or will get it as soon as it runs."""
         return file_id in self._open and not self._answering.is_held_back(file_id)
 
     # --- wishes ---
 
     def start(self, run: Run, rows: RunRows) -> None:
-        """Has the files asked that have not answered; what was asked before is paused."""
+        """Asks the files that have not answered; another question that is being asked is paused."""
         self.pause()
         self.run, self.rows, self._missing, self._writer = run, rows, MissingFiles(), None
         waits = (view.state not in HAS_ANSWERED and view.turn_id not in self._open for view in rows.views)
@@ -125,7 +125,7 @@ class RunAsking(QObject):
         self.choose_writer()
 
     def pause(self) -> None:
-        """Asks no more files; those that are being written end, the others wait."""
+        """Asks no more files; answers that are being written are completed, the others wait."""
         if self.run is None:
             return
         left = [self.rows.views[row] for row in self._open_rows()]
@@ -135,7 +135,7 @@ class RunAsking(QObject):
                 self._answering.stop(view.turn_id)
 
     def stop(self, file_ids: Iterable[str]) -> None:
-        """Cancels these files, whatever has been written of them."""
+        """Cancels these files, even if their answers are being written."""
         for file_id in file_ids:
             self._answering.stop(file_id)
 
@@ -190,7 +190,7 @@ class RunAsking(QObject):
         self._answering.begin(view, ask)
 
     def _end(self) -> None:
-        """Nothing is left to ask."""
+        """Ends the question, because nothing is left to ask."""
         if self._missing.seek_unread():
             self._look()
             return
@@ -214,7 +214,7 @@ class RunAsking(QObject):
         self.run_changed.emit()
 
     def _open_rows(self) -> list[int]:
-        """Those of the files that have been asked and have not ended."""
+        """Returns the rows of files that have been asked and have not ended."""
         rows = map(self.rows.row_of, self._open)
         return [row for row in rows if row is not None]
 
@@ -269,14 +269,14 @@ class RunAsking(QObject):
         self.file_changed.emit(view)
 
     def _record(self, file_id: str, outcome: Outcome) -> None:
-        # No conversation goes on from the answer of a file.
+        # No conversation continues from the answer of a file.
         view = stored_view(file_id, "", outcome)
         self._store.record(file_id, replace(outcome, segments=()), places_of(view))
 
     # --- files that are missing ---
 
     def _look(self) -> None:
-        """Asks the engine what lies where missing files lay."""
+        """Asks the engine what is now at the paths of missing files."""
         missing = self._missing
         if self.run is None or not (file_ids := missing.begin_search()):
             return
@@ -342,7 +342,7 @@ class RunAsking(QObject):
         return self.rows.files[self._row(file_id)]
 
     def _fail_gone(self) -> None:
-        """Other files have answered, or none are left: the missing ones are really gone, and end."""
+        """Fails missing files as gone, because other files have answered or none are left."""
         rows, gone = self.rows, self._missing.take_gone()
         for file_id, reason in gone.items():
             if (row := rows.row_of(file_id)) is not None:

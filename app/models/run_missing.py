@@ -1,7 +1,7 @@
-"""Files of a question that the library does not have any more: looked for where they lay, for they may have come back.
+"""Files of a question that are no longer in the library: looked up by their paths, because they may be back.
 
-A folder that is taken out of the library and added again comes back as other documents. What lies where a file lay is
-that file; what is still to be read waits; of all others it is known only for sure once another file has answered.
+A folder that is removed from the library and added again gets new document ids. A document at the same path is taken
+as the same file; one that is still to be read waits; any other counts as gone once another file has answered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class MissingFiles:
     """The missing files of one question, each with the reason why it was not answered.
 
     Attributes:
-        gone: Nothing is at their paths that could be asked.
+        gone: Nothing at their paths can be asked.
         unread: They are in the library and wait to be indexed.
     """
 
@@ -25,16 +25,16 @@ class MissingFiles:
         self.unread: dict[str, str] = {}
         self._wanted: dict[str, str] = {}
         self._sought: dict[str, str] = {}
-        # A file that was found and is missing again is not looked for for ever.
+        # Files and documents that were found once, so that they are not looked up endlessly.
         self._found = set[tuple[str, int]]()
         self._has_sought_unread = False
 
     def note(self, file_id: str, reason: str) -> None:
-        """A file is missing, and is to be looked for."""
+        """Notes that a file is missing and has to be looked up."""
         self._wanted[file_id] = reason
 
     def is_sought(self, file_id: str) -> bool:
-        """Whether a file is being looked for, or is to be."""
+        """Returns whether a file is being looked up, or will be."""
         return file_id in self._wanted or file_id in self._sought
 
     @property
@@ -43,23 +43,23 @@ class MissingFiles:
 
     @property
     def sought(self) -> tuple[str, ...]:
-        """Those that are being looked for, in the order in which that was begun."""
+        """Returns the files that are being looked up, in order."""
         return tuple(self._sought)
 
     def begin_search(self) -> tuple[str, ...]:
-        """Those to look for now; none while others are being looked for."""
+        """Returns the files to look up now; none while others are being looked up."""
         if self._sought:
             return ()
         self._sought, self._wanted = self._wanted, {}
         return self.sought
 
     def end_search(self) -> tuple[str, ...]:
-        """Abandons the search for those that were being looked for."""
+        """Abandons the search, and returns the files that were being looked up."""
         ended, self._sought = self.sought, {}
         return ended
 
     def settle(self, file_id: str, state: PathState) -> bool:
-        """What lies where a file lay; whether it can be asked now."""
+        """Notes what is at a file's path now; returns whether it can be asked."""
         reason = self._sought.pop(file_id)
         document_id = state.document_id
         if state.state == "read" and document_id is not None and (file_id, document_id) not in self._found:
@@ -70,7 +70,7 @@ class MissingFiles:
         return False
 
     def seek_unread(self) -> bool:
-        """Has the waiting ones looked for again; False if that was done and none could be asked."""
+        """Queues the waiting ones to be looked up again; returns False if that was done and none could be asked."""
         if self._has_sought_unread or not self.unread:
             return False
         self._has_sought_unread = True
@@ -79,6 +79,6 @@ class MissingFiles:
         return True
 
     def take_gone(self) -> dict[str, str]:
-        """Those that are gone, which are not tracked any more."""
+        """Returns the files that are gone, and no longer tracks them."""
         gone, self.gone = self.gone, {}
         return gone

@@ -1,6 +1,6 @@
-"""The rows of one question to every file: what each file answered and where, and how many have by now; without Qt.
+"""The rows of one question to every file: each file's answer and where it was found, and the counts; without Qt.
 
-Of ten thousand files all that answers rest on would be hundreds of megabytes: the rows hold what a table shows.
+The passages behind ten thousand answers would be hundreds of megabytes, so the rows hold only what a table shows.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ HAS_ANSWERED: frozenset[TurnState] = frozenset({"finished", "failed"})
 
 
 class RunRows:
-    """The `files` of a run in the order of its table, and the newest of the `views` that were put here for each.
+    """The `files` of a run in the order of its table, and the newest view of each in `views`.
 
-    Of them `num_answered` have answered, or cannot, as `num_failed` do.
+    `num_answered` of them are finished or failed, `num_failed` of them failed.
     """
 
     def __init__(self, files: Iterable[RunFile] = (), question: str = "") -> None:
-        """As they were stored."""
+        """Starts with the stored answers."""
         self.files = [*files]
         self.views = [stored_view(file.file_id, question, file.outcome) for file in self.files]
         self.num_answered = sum(view.state in HAS_ANSWERED for view in self.views)
@@ -35,23 +35,23 @@ class RunRows:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no file is waiting any more."""
+        """Returns whether no file is waiting."""
         return self.num_answered == len(self)
 
     def row_of(self, file_id: str) -> int | None:
-        """Where in the table a file is; None where it is in none."""
+        """Returns the row of a file; None if it is not in the table."""
         return self._rows.get(file_id)
 
     def move(self, row: int, document_id: int) -> None:
-        """Has a file asked by another document from now on: the file left the library and has come back."""
+        """Assigns a file to another document, because it left the library and came back."""
         self.files[row] = replace(self.files[row], document_id=document_id)
 
     def found_at(self, view: TurnView) -> tuple[str, ...]:
-        """Where in its file an answer was found."""
+        """Returns where in its file an answer was found."""
         return self._found_at.get(view.turn_id, ()) if view.has_ended else ()
 
     def put(self, view: TurnView) -> int | None:
-        """Has a file's row show this; returns the row, None where nothing that is shown has changed."""
+        """Puts a view into its file's row; returns the row, None if nothing that is shown has changed."""
         row = self.row_of(view.turn_id)
         if row is None:
             return None
@@ -67,7 +67,7 @@ class RunRows:
 
 
 def stored_view(file_id: str, question: str, outcome: Outcome) -> TurnView:
-    """What is to be shown of a stored answer; a file that has not answered waits."""
+    """Returns the view of a stored answer; a file that has not answered waits."""
     if outcome.state not in HAS_ANSWERED:
         return TurnView(file_id, question)
     view = view_of(Turn(file_id, "", None, question, 0.0, outcome))
@@ -75,7 +75,7 @@ def stored_view(file_id: str, question: str, outcome: Outcome) -> TurnView:
 
 
 def places_of(view: TurnView) -> list[str]:
-    """Where in its file an answer rests: on what it cites, or on its quotes where the quotes are the answer."""
+    """Returns the places of the passages that an answer cites, or of its quotes if the quotes are the answer."""
     if view.model is None:
         places = [quote.place for quote in view.quotes]
     else:
@@ -85,5 +85,5 @@ def places_of(view: TurnView) -> list[str]:
 
 
 def _as_shown(view: TurnView) -> TurnView:
-    """An ended one without what the table does not show."""
+    """Returns an ended view without the parts that the table does not show."""
     return replace(view, thoughts="", passages=(), quotes=(), citations=(), segments=(), scope=None)

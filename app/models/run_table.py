@@ -1,4 +1,4 @@
-"""One question to every file as a table: a line for each, with what it says, where that was found, how far it is."""
+"""One question to every file as a table: for each file its answer, where it was found, and its state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RunTable(QAbstractTableModel):
 
     @property
     def num_answered(self) -> int:
-        """Files that have answered, or that cannot."""
+        """Returns how many files have answered or failed."""
         return self._rows.num_answered
 
     @property
@@ -46,32 +46,32 @@ class RunTable(QAbstractTableModel):
         return self._rows.views[row] if 0 <= row < len(self._rows) else None
 
     def answer(self, view: TurnView) -> str:
-        """What a file says, as Markdown: its answer, or why there is none; "" while nothing is written."""
+        """Returns the answer of a file as Markdown, or why there is none; "" while nothing is written."""
         if view.state == "failed":
             return view.error_sentence
         nothing = self.tr("Nothing found in this file.") if view.state == "finished" else ""
         return view.text if view.text.strip() else nothing
 
     def remark(self, view: TurnView) -> str:
-        """A remark to show with an answer; "" for nothing."""
+        """Returns a remark to show with an answer; "" for none."""
         cut_off = self.tr("This answer was cut off. The settings allow longer ones.")
         return cut_off if view.is_cut_off else ""
 
     def path(self, row: int) -> str:
-        """Where a row's file lies."""
+        """Returns the path of a row's file."""
         return self._rows.files[row].path
 
     def rows(self) -> Iterable[tuple[str, TurnView, Sequence[str]]]:
-        """Each file's path, what it answered and where that was found, in the order of the table."""
+        """Yields each file's path, its answer and where that was found, in the order of the table."""
         for file, view in zip(self._rows.files, self._rows.views, strict=True):
             yield file.path, view, self.found_at(view)
 
     def found_at(self, view: TurnView) -> Sequence[str]:
-        """Where in its file an answer was found."""
+        """Returns where in its file an answer was found."""
         return self._rows.found_at(view)
 
     def state_words(self) -> dict[TurnState, str]:
-        """What the last column says of each state."""
+        """Returns the words of the last column for each state."""
         return {
             "queued": self.tr("waiting"),
             "searching": self.tr("searching"),
@@ -108,7 +108,7 @@ class RunTable(QAbstractTableModel):
     # --- inside ---
 
     def _is_asked(self, view: TurnView) -> bool:
-        """Whether the question to a file has been sent; a table alone never sends any."""
+        """Returns whether the question to a file has been sent; a table alone never sends any."""
         return False
 
     def _show_view(self, view: TurnView) -> None:

@@ -27,7 +27,7 @@ class Writer:
 def writer_of(
     views: Iterable[TurnView], chosen: str, known: Iterable[ModelEntry] | None, given_up: str = ""
 ) -> Writer | None:
-    """The model that answers the rest of a question; None if that depends on a list of models that is not known yet.
+    """Returns the model that answers the rest of a question; None if that depends on a list that is not known yet.
 
     Args:
         views: The answers of its files.

@@ -1,4 +1,4 @@
-"""The branch of a chat that is shown: each turn as it stands by now, and its place among all turns of the chat."""
+"""The branch of a chat that is shown: each turn in its present state, and its place among all turns of the chat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.models.turns import TurnView
 
 
 class ShownBranch:
-    """Of one chat; another chat has another.
+    """The shown branch of one chat.
 
     Attributes:
         tree: All turns of the chat.
@@ -29,24 +29,24 @@ class ShownBranch:
 
     @property
     def views(self) -> list[TurnView]:
-        """Oldest first."""
+        """Returns the shown turns, oldest first."""
         return list(self._views.values())
 
     @property
     def last_id(self) -> str | None:
-        """The turn at its end; None where nothing has been asked."""
+        """Returns the last turn; None if nothing has been asked."""
         return next(reversed(self._views), None)
 
     def view(self, turn_id: str) -> TurnView | None:
-        """A turn that is shown."""
+        """Returns a turn that is shown."""
         return self._views.get(turn_id)
 
     def ended(self) -> list[Turn]:
-        """What is shown, as it is to be stored."""
+        """Returns what is shown, in the form in which it is stored."""
         return [_ended(turn, view) for view in self._views.values() if (turn := self.tree.find(view.turn_id))]
 
     def show(self, leaf_id: str | None) -> frozenset[str]:
-        """Shows the branch that ends with a turn, or the newest one; returns which turns are not seen any more."""
+        """Shows the branch that ends with a turn, or the newest one; returns which turns are no longer shown."""
         places, before = self.tree.places(), self._views
         self._views = {
             turn.turn_id: self._shown(turn, places[turn.turn_id], before) for turn in self.tree.branch(leaf_id)
@@ -54,12 +54,12 @@ class ShownBranch:
         return frozenset(before.keys() - self._views.keys())
 
     def add(self, turn: Turn) -> frozenset[str]:
-        """Takes a new turn in and shows it; returns as `show`."""
+        """Adds a new turn and shows it; returns the same as `show`."""
         self.tree = self.tree.with_added(turn)
         return self.show(turn.turn_id)
 
     def add_beside(self, turn: Turn, views: Iterable[TurnView]) -> str | None:
-        """Takes in other answers to a turn's question; returns the shown turn in its place, which counts them now."""
+        """Adds other answers to a turn's question; returns the shown turn in its place, which now counts them."""
         self.tree = self.tree.with_added(*(_ended(replace(turn, turn_id=view.turn_id), view) for view in views))
         shown = self.in_place_of(turn)
         if shown is None:
@@ -68,7 +68,7 @@ class ShownBranch:
         return shown.turn_id
 
     def in_place_of(self, turn: Turn) -> TurnView | None:
-        """The one that is shown of a turn and its variants."""
+        """Returns which of a turn and its variants is shown."""
         for view in self._views.values():
             shown = self.tree.find(view.turn_id)
             if shown is not None and shown.parent_id == turn.parent_id:
@@ -76,36 +76,36 @@ class ShownBranch:
         return None
 
     def change(self, view: TurnView) -> bool:
-        """Takes the newer value; once it has ended, so that others can go on from it. Returns whether it is shown."""
+        """Takes the newer value, also for the tree once it has ended. Returns whether the turn is shown."""
         turn = self.tree.find(view.turn_id)
         if turn is not None and view.has_ended:
             self.tree = self.tree.with_changed(_ended(turn, view))
         return self.refresh(view)
 
     def refresh(self, view: TurnView) -> bool:
-        """Takes the newer value of a turn that has not ended. Returns whether it is shown."""
+        """Takes the newer value of a turn that has not ended. Returns whether the turn is shown."""
         shown = self._views.get(view.turn_id)
         if shown is not None:
             self._views[view.turn_id] = _numbered(view, (shown.branch_index, shown.num_branches))
         return shown is not None
 
     def _as_ended(self, turn: Turn) -> Turn:
-        """The turn with an answer that has ended and could not be saved yet, as on a full disk."""
+        """Returns a turn, with an answer that has ended but could not be saved yet, as on a full disk."""
         live = self._latest(turn.turn_id)
         if live is None and turn.outcome.state in ("asked", "writing"):
-            # No answer is coming any more, and the disk has not stored that yet.
+            # No answer will come, and that is not on the disk yet.
             sentence = QCoreApplication.translate("chats", INTERRUPTED)
             return replace(turn, outcome=replace(turn.outcome, state="failed", error_sentence=sentence))
         return turn if live is None or not live.has_ended else replace(turn, outcome=outcome_of(live))
 
     def _shown(self, turn: Turn, place: tuple[int, int], before: dict[str, TurnView]) -> TurnView:
-        """The turn as it is now; what is shown of an ended one contains more than what is stored of it."""
+        """Returns a turn as it is now; the shown value of an ended one contains more than is stored."""
         known = self._latest(turn.turn_id) or before.get(turn.turn_id)
         return view_of(turn, *place) if known is None else _numbered(known, place)
 
 
 def _numbered(view: TurnView, place: tuple[int, int]) -> TurnView:
-    """The turn with its index among its variants and their number; the same value if it has them already.
+    """Returns a turn with its index among its variants and their number; the same object if it has them already.
 
     A caller that caches something made of a turn then sees that nothing has changed.
     """

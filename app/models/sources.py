@@ -1,4 +1,4 @@
-"""The sources of the selected answer, and the page that one of them stands on."""
+"""The sources of the selected answer, and the page of one of them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ NO_SPAN = (0, 0)
 class SourcesModel(QObject):
     """`passages` of the turn that was shown last; `selected` is the index of the opened one, or None.
 
-    `refreshes` tell which of them came while the answer was being written, `unread` are the indices of those that the
-    model had no room for. Unless the turn `searches`, there are none, or those of earlier turns that it cites.
+    `refreshes` say which of them came while the answer was being written, `unread` are the indices of those that the
+    model had no room for. Unless the turn `searches`, there are none, or only those of earlier turns that it cites.
     """
 
     passages_changed = Signal()  # passages, refreshes, unread, searches, turn_id
@@ -31,7 +31,7 @@ class SourcesModel(QObject):
     page_ready = Signal(object)  # protocol.PageReply
     page_failed = Signal(str)  # a sentence
     passage_kept = Signal(object, str)  # a Passage to show in place of its page, and a sentence that says why
-    standings_changed = Signal()  # what `standing` gives
+    standings_changed = Signal()  # what `standing` returns
 
     def __init__(self, client: EngineClient, standings: Standings, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -54,13 +54,13 @@ class SourcesModel(QObject):
         return None if self.selected is None else self.passages[self.selected]
 
     def standing(self, passage: Passage) -> Standing:
-        """How the document of a passage stands now."""
+        """Returns the present state of a passage's document."""
         return self._standings.of(passage)
 
     def show_turn(self, turn: TurnView | None) -> None:
         """Shows a turn's passages; the same turn with the same passages changes nothing.
 
-        Where passages have only been added, what was selected stays so, with its page.
+        If passages were only added, the selection stays, with its page.
         """
         turn_id, passages, refreshes = (turn.turn_id, turn.passages, turn.refreshes) if turn else ("", (), ())
         unread = turn.scope.unread if turn and turn.scope else ()
@@ -75,10 +75,10 @@ class SourcesModel(QObject):
         self.passages_changed.emit()
 
     def open_passage(self, index: int, width_px: int = 900) -> None:
-        """Asks for the page of passage `index` with its span marked; it comes as `page_ready`.
+        """Requests the page of passage `index` with its span marked; it comes as `page_ready`.
 
-        Where it cannot be had, as of a file out of reach or no longer in the library, `passage_kept` comes instead:
-        what was indexed can be read all the same.
+        If it is not available, as for a file out of reach or no longer in the library, `passage_kept` comes instead:
+        the indexed text can still be read.
         """
         if not 0 <= index < len(self.passages):
             return
@@ -94,18 +94,18 @@ class SourcesModel(QObject):
         self._ask(passage, passage.page, (passage.start, passage.end), width_px)
 
     def open_page(self, page: int, width_px: int = 900) -> None:
-        """Asks for another page of the selected passage's document; the mark shows on the page where it stands now."""
+        """Requests another page of the selected passage's document; the mark is shown on the page that has it now."""
         passage = self.passage
         if passage is None:
             return
         if page == self._marked_page:
-            # Asked by the place that was cited, from which the engine finds the present one again.
+            # Requested with the cited page, from which the engine finds the present one.
             self._ask(passage, passage.page, (passage.start, passage.end), width_px)
         else:
             self._ask(passage, page, NO_SPAN, width_px)
 
     def close_page(self) -> None:
-        """Clears the selection and ignores a page on its way."""
+        """Clears the selection and ignores a requested page."""
         self._newest += 1
         self._select(None)
 

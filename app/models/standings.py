@@ -1,6 +1,6 @@
-"""How the documents that answers cite stand now: in reach, offline with the reason, or removed from the library.
+"""The present state of cited documents: in reach, offline with the reason, or removed from the library.
 
-An answer keeps what was true when it was written; the files under it move on.
+An answer keeps what was true when it was written, while its files may change.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Standings(QObject):
         library.collections_changed.connect(self._refresh)
 
     def watch(self, passages: Iterable[Passage]) -> None:
-        """The documents of these passages are the ones that are shown from now on."""
+        """Follows the documents of these passages from now on."""
         watched = frozenset(passage.document_id for passage in passages)
         unknown = watched - self._watched
         self._watched = watched
@@ -52,7 +52,7 @@ class Standings(QObject):
             self._ask(unknown)
 
     def of(self, passage: Passage) -> Standing:
-        """As the engine said last; before it has, as it was when the passage was found."""
+        """Returns the last reported state; before any report, that from when the passage was found."""
         return self._known.get(passage.document_id) or (Standing("offline") if passage.is_offline else HERE)
 
     def _refresh(self) -> None:

@@ -21,10 +21,10 @@ NOTHING_DONE = Share()
 
 
 def advanced(shown: Share, progress: IndexProgress) -> Share:
-    """What to show once `progress` is known.
+    """Returns what to show once `progress` is known.
 
-    The documents that were done since the last time take their part of the way that is left. So the bar is exact
-    while the total stays, slows down when more files are found instead of jumping back, and is full when all is done.
+    The documents that were done since the last time advance the bar by their share of the remaining distance. The bar
+    is exact while the total stays, slows down when more files are found instead of jumping back, and ends full.
     """
     done, total = max(shown.documents_done, progress.documents_done), progress.documents_total
     if not total:

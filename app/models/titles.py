@@ -6,7 +6,7 @@ _TITLE_CHARS = 60
 
 
 def title_from(question: str) -> str:
-    """A chat's first title: the first line of its first question, cut at a word."""
+    """Returns a chat's first title: the first line of its first question, cut at a word."""
     line = " ".join(question.strip().splitlines()[0].split()) if question.strip() else ""
     if len(line) <= _TITLE_CHARS:
         return line

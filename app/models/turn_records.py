@@ -1,4 +1,4 @@
-"""Between a turn as it is shown and a turn as it is stored: typed values on one side, plain JSON on the other."""
+"""Converts turns between the shown form (typed values) and the stored form (plain JSON)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def outcome_of(view: TurnView) -> Outcome:
-    """What is to be written of a turn."""
+    """Returns what to store of a turn."""
     return Outcome(
         state=_recorded(view.state),
         text=view.text,
@@ -38,7 +38,7 @@ def outcome_of(view: TurnView) -> Outcome:
 
 
 def view_of(turn: Turn, branch_index: int = 0, num_branches: int = 1) -> TurnView:
-    """What is to be shown of a stored turn; a part that an other version wrote and we cannot read is left out."""
+    """Returns the view of a stored turn, without parts that another version wrote and this one cannot read."""
     outcome = turn.outcome
     return TurnView(
         turn_id=turn.turn_id,
@@ -64,23 +64,23 @@ def view_of(turn: Turn, branch_index: int = 0, num_branches: int = 1) -> TurnVie
 
 
 def filters_of(stored: Json) -> Filters:
-    """Filters as they were stored; none where there are none, or an other version's that we cannot read."""
+    """Returns stored filters; none if there are none or if this version cannot read them."""
     return _read(Filters, stored) or Filters()
 
 
 def stored_filters(filters: Filters) -> Json:
-    """What differs from no filters at all, as JSON data."""
+    """Returns what differs from no filters, as JSON data."""
     nothing = asdict(Filters())
     return {name: value for name, value in asdict(filters).items() if value != nothing[name]}
 
 
 def manner_of(stored: Json) -> Manner:
-    """How a chat is answered, as it was stored; as the settings say where an other version's cannot be read."""
+    """Returns a chat's stored manner; an empty one if this version cannot read it."""
     return _read(Manner, stored) or Manner()
 
 
 def stored_manner(manner: Manner) -> Json:
-    """What is not as the settings say, as JSON data."""
+    """Returns the values that override the settings, as JSON data."""
     return manner.model_dump(exclude_none=True)
 
 

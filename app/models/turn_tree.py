@@ -19,25 +19,25 @@ class TurnTree:
         return next((turn for turn in self.turns if turn.turn_id == turn_id), None)
 
     def branch(self, leaf_id: str | None) -> tuple[Turn, ...]:
-        """From the first turn to `leaf_id`; of an unknown leaf, the newest turn's branch."""
+        """Returns the turns from the first to `leaf_id`; for an unknown leaf, the branch of the newest turn."""
         return branch(self.turns, leaf_id)
 
     def places(self) -> dict[str, tuple[int, int]]:
-        """Of each turn its index among those in its place, and how many they are."""
+        """Returns the index of each turn among its variants, and their number."""
         beside: dict[str | None, list[str]] = {}
         for turn in self.turns:
             beside.setdefault(turn.parent_id, []).append(turn.turn_id)
         return {one: (index, len(ids)) for ids in beside.values() for index, one in enumerate(ids)}
 
     def leaf_beside(self, turn: Turn, step: int) -> str | None:
-        """The end of the branch through the turn that stands `step` further in its place; None where there is none."""
+        """Returns the last turn of the branch through the variant `step` places further; None if there is none."""
         others = variants(self.turns, turn)
         wanted = others.index(turn) + step
         is_other = step != 0 and 0 <= wanted < len(others)
         return newest_leaf(self.turns, others[wanted].turn_id) if is_other else None
 
     def transcript(self, leaf_id: str | None) -> tuple[Json, ...]:
-        """What the answers up to `leaf_id`, also stopped ones, returned for the next prompt; () before them."""
+        """Returns the segments of the answers up to `leaf_id`, also of stopped ones, for the next prompt."""
         before = self.branch(leaf_id) if leaf_id is not None else ()
         return tuple(segment for turn in before for segment in turn.outcome.segments)
 
@@ -45,5 +45,5 @@ class TurnTree:
         return TurnTree((*self.turns, *turns))
 
     def with_changed(self, turn: Turn) -> TurnTree:
-        """`turn` in the place of the one that has its id."""
+        """Returns a tree with `turn` in place of the turn with its id."""
         return TurnTree(tuple(turn if turn.turn_id == old.turn_id else old for old in self.turns))

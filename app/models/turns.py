@@ -1,4 +1,4 @@
-"""A turn as it is shown: one question and what has become of it; and how each notice of the engine changes it.
+"""A turn as it is shown: one question and its answer so far; and how each notice of the engine changes it.
 
 `after` is a pure function, so that the life of an answer can be tested with values.
 """
@@ -20,13 +20,13 @@ ENDED: frozenset[TurnState] = frozenset({"finished", "cancelled", "failed"})
 class TurnView:
     """What a widget needs to show a turn; a newer one replaces it whole.
 
-    `thoughts` are what the model thought before its text.
-    `model` is None while nothing is finished and when the quotes are the answer. `ahead` counts the questions
-    before this one while it is queued, `awaited` are files and folders that are read before it is asked (`is_paused`:
-    not just now). `branch_index` is 0-based among the `num_branches` variants of this turn. `filters` are what the user
-    confined the question to; unless it `searches`, it was put to the model alone. `num_answers` were asked for, and
-    `num_alike` of them came out as another one did, word for word. `was_reading`: files were still being read when the
-    answer was complete. These three are of interest now, and not stored.
+    `thoughts` are the model's reasoning before its text.
+    `model` is None until the answer is finished, and if the quotes are the answer. `ahead` counts the questions before
+    this one while it is queued; `awaited` are files and folders that are read before it is asked (`is_paused`: reading
+    is paused). `branch_index` is 0-based among the `num_branches` variants of this turn. `filters` are what the user
+    confined the question to; unless it `searches`, it went to the model alone. `num_answers` were requested, and
+    `num_alike` of them have the same words as another one. `was_reading`: files were still being read when the answer
+    was complete. These three are not stored.
     """
 
     turn_id: str
@@ -65,24 +65,24 @@ class TurnView:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether there are words of an answer that broke off: it was cut off by its length, stopped, or lost."""
+        """Returns whether there is text of an answer that was cut off by its length, stopped, or lost."""
         return bool(self.text.strip()) and (self.is_cut_off or self.state in ("cancelled", "failed"))
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether a model's answer was ended by its length, so that it may not be all there is to say."""
+        """Returns whether a model's answer was ended by the length limit, so that it may be incomplete."""
         return self.state == "finished" and self.model is not None and self.finish_reason == "length"
 
     @property
     def unfinished(self) -> Unfinished:
-        """What there is of the answer, for it to go on from."""
+        """Returns the answer so far, to continue from."""
         return Unfinished(
             self.text, self.quotes, self.passages, self.scope, self.segments, self.refreshes, self.thoughts
         )
 
 
 def after(view: TurnView, notice: Notice) -> TurnView:
-    """The turn once `notice` is known; a turn that has ended stays as it ended."""
+    """Returns the turn after `notice`; a turn that has ended does not change."""
     if view.has_ended:
         return view
     match notice:
@@ -101,7 +101,7 @@ def after(view: TurnView, notice: Notice) -> TurnView:
         case protocol.AnswerFinished():
             return _finished(view, notice)
         case protocol.AnswerCancelled(segments=segments):
-            # One that was to go on has those of its beginning.
+            # An answer that was being continued keeps the segments of its beginning.
             return replace(view, state="cancelled", ahead=0, segments=segments or view.segments)
         case protocol.AnswerFailed(sentence=sentence, way_out=way_out):
             return failed(view, f"{sentence} {way_out}".strip())
@@ -109,12 +109,12 @@ def after(view: TurnView, notice: Notice) -> TurnView:
 
 
 def going_on(view: TurnView) -> TurnView:
-    """A turn whose answer broke off, as it goes on: what there is of it stays."""
+    """Returns a turn whose answer broke off, as it is while being continued: its text so far stays."""
     return replace(view, state="queued", ahead=0, error_sentence="", finish_reason=None, num_answers=1, num_alike=0)
 
 
 def others(notice: protocol.AnswerFinished) -> tuple[Alternative, ...]:
-    """The further answers that say something else than those before them; at temperature 0 there are none."""
+    """Returns the further answers that differ from those before them; at temperature 0 there are none."""
     different: dict[str, Alternative] = {}
     for other in notice.answer.alternatives:
         different.setdefault(other.text.strip(), other)
@@ -123,7 +123,7 @@ def others(notice: protocol.AnswerFinished) -> tuple[Alternative, ...]:
 
 
 def with_other(view: TurnView, turn_id: str, other: Alternative) -> TurnView:
-    """A finished turn with another answer in its place."""
+    """Returns a finished turn with another answer in its place."""
     return replace(
         view,
         turn_id=turn_id,
@@ -136,7 +136,7 @@ def with_other(view: TurnView, turn_id: str, other: Alternative) -> TurnView:
 
 
 def failed(view: TurnView, sentence: str) -> TurnView:
-    """The turn as failed, with whatever text it had."""
+    """Returns the turn as failed, with the text so far."""
     return replace(view, state="failed", ahead=0, error_sentence=sentence)
 
 
@@ -166,7 +166,7 @@ def _finished(view: TurnView, notice: protocol.AnswerFinished) -> TurnView:
 
 
 def _with_thinking(timings: protocol.Timings, before: protocol.Timings | None) -> protocol.Timings:
-    """What an answer that went on had thought before, it does not think again, and its thoughts are shown still."""
+    """Keeps the thinking time of an answer that was continued, whose earlier thoughts are still shown."""
     if before is None or timings.thinking_s:
         return timings
     return timings.model_copy(update={"thinking_s": before.thinking_s})

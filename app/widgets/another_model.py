@@ -74,7 +74,7 @@ class AnotherModel(QWidget):
         return self._rows.rows()
 
     def repository_rows(self) -> tuple[HubRepositoryRow, ...]:
-        """The results, unless one of them is opened."""
+        """Returns the rows of the search results; none while one of them is opened."""
         items = (self._repositories.itemAt(place) for place in range(self._repositories.count()))
         return tuple(row for item in items if item and isinstance(row := item.widget(), HubRepositoryRow))
 

@@ -1,4 +1,4 @@
-"""An answer as it is put on the clipboard: with the passages it cites, or without Markdown's marks.
+"""An answer for the clipboard: with the passages it cites, or without Markdown's marks.
 
 The model's thoughts are not part of the answer, and are never copied.
 """
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from app.models.turns import TurnView
 
 _CHIP = re.compile(rf'<a class="cite" href="{CITE_SCHEME}:(\d+)">.*?</a>')
-# Mail programs have no style sheet of ours.
+# Mail programs do not have our style sheet.
 _TABLE = '<table border="1" cellspacing="0" cellpadding="6">'
 
 
 def source_lines(turn: TurnView) -> list[str]:
-    """`[3] lease.pdf, p. 7` for each passage that the answer cites, under the number that stands in it."""
+    """Returns `[3] lease.pdf, p. 7` for each passage that the answer cites, with its number in the answer."""
     cited = {number: turn.passages[number - 1] for number in cited_numbers(turn.text, len(turn.passages))}
     paths = {passage.document for passage in cited.values()}
     lines = []
@@ -38,7 +38,7 @@ def source_lines(turn: TurnView) -> list[str]:
 
 
 def with_sources(turn: TurnView) -> QMimeData:
-    """The Markdown of the answer and its sources; also as HTML, for programs that show it, such as mail programs."""
+    """Returns the answer and its sources as Markdown, and as HTML for programs that show it, such as mail programs."""
     title, lines = QCoreApplication.translate("answer_copies", "Sources"), source_lines(turn)
     made = QMimeData()
     made.setText("\n\n".join((turn.text.strip(), "\n".join((f"{title}:", *lines)))))

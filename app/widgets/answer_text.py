@@ -1,4 +1,4 @@
-"""The text of one block of an answer: what prose and code share, and how it is selected with the blocks around it."""
+"""The text of one block of an answer: the base of prose and code, with a selection that continues in other blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASIDE_PX = 24
 
 
 class AnswerText(QTextBrowser):
-    """Shows HTML we made ourselves and loads nothing; selected alone until it joins a selection of many blocks."""
+    """Shows HTML that we made and loads nothing; it is selected alone until it joins a selection of many blocks."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -33,11 +33,11 @@ class AnswerText(QTextBrowser):
         self.viewport().setAutoFillBackground(False)
 
     def join(self, selection: BlockSelection) -> None:
-        """Has what is selected here be a part of `selection`, which goes on in other blocks."""
+        """Makes the selection here a part of `selection`, which continues in other blocks."""
         self._selection = selection
 
     def put_html(self, html: str) -> None:
-        """Shows `html`; what was selected of the text before is selected still."""
+        """Shows `html`, keeping the selection of the previous text."""
         cursor = self.textCursor()
         anchor, position = cursor.anchor(), cursor.position()
         self.setHtml(html)
@@ -46,11 +46,11 @@ class AnswerText(QTextBrowser):
 
     @property
     def num_characters(self) -> int:
-        """Positions there are in the text; the last one is behind its last character."""
+        """Returns the last position in the text, which is behind its last character."""
         return self.document().characterCount() - 1
 
     def select_range(self, anchor: int, position: int) -> None:
-        """Selects from `anchor` to `position`, either of which may be the first; lines of code stay where they are."""
+        """Selects from `anchor` to `position`, in either direction, without scrolling lines of code."""
         aside = self.horizontalScrollBar().value()
         self.setTextCursor(self._cursor(anchor, position))
         self.horizontalScrollBar().setValue(aside)
@@ -69,11 +69,11 @@ class AnswerText(QTextBrowser):
             self.setTextCursor(cursor)
 
     def position_at(self, where: QPoint) -> int:
-        """The position in the text that is nearest to a point of the screen."""
+        """Returns the position in the text nearest to a point of the screen."""
         return self.cursorForPosition(self.viewport().mapFromGlobal(where)).position()
 
     def menu_at(self, where: QPoint) -> QMenu:
-        """Qt's menu for a point of the viewport; all that it selects is all of the answer."""
+        """Returns Qt's menu for a point of the viewport; its "Select All" selects the whole answer."""
         menu = self.createStandardContextMenu(where)
         for action in menu.actions():
             if self._selection is not None and action.objectName() == "select-all":
@@ -82,18 +82,18 @@ class AnswerText(QTextBrowser):
         return menu
 
     def seek(self, sought: str) -> int:
-        """How many matches there are; `mark` marks them."""
+        """Finds matches and returns their number; `mark` marks them."""
         text = self.document().toRawText()
         self._spans = in_units(text, spans_of(text, sought))
         return len(self._spans)
 
     def mark(self, current: int | None = None) -> None:
-        """Marks what was found, and the match of that number as the one that is looked at."""
+        """Marks all matches, and the one with that number as the current one."""
         if self._spans or self.extraSelections():
             self.setExtraSelections([_mark(self._cursor(*span), n == current) for n, span in enumerate(self._spans)])
 
     def place_of(self, number: int) -> QRect:
-        """Where a match is, and in long lines of code brings it into sight."""
+        """Returns where a match is, after scrolling long lines of code so that it is visible."""
         cursor, bar = self._cursor(self._spans[number][0]), self.horizontalScrollBar()
         left = self.cursorRect(cursor).left()
         if not 0 <= left < self.viewport().width() - _ASIDE_PX:
@@ -103,11 +103,11 @@ class AnswerText(QTextBrowser):
     # --- Qt ---
 
     def loadResource(self, _kind: int, _name: QUrl | str) -> object:
-        """Refuses: an answer never makes the window read a file or the network."""
+        """Loads nothing, because an answer must never make the window read a file or the network."""
         return None
 
     def createMimeDataFromSelection(self) -> QMimeData:  # noqa: N802 - Qt's name
-        """What Qt copies, drags away, and pastes by the middle button: of all blocks in which something is selected."""
+        """Returns what Qt copies, drags, and pastes by the middle button, from all blocks with a selection."""
         return self._selection.mime() if self._selection is not None else super().createMimeDataFromSelection()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -129,13 +129,13 @@ class AnswerText(QTextBrowser):
         elif self._selection is not None and event.matches(QKeySequence.StandardKey.Copy):
             self._selection.copy()
         elif scroll_keys.is_any(event):
-            # It is as high as its text: the conversation scrolls.
+            # This widget is as high as its text, so the conversation scrolls instead.
             event.ignore()
         else:
             super().keyPressEvent(event)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """The next link is marked by being selected, and alone."""
+        """Clears the selection of other blocks, because Qt marks the next link by selecting it."""
         if self._selection is not None:
             self._selection.clear_but(self)
         return super().focusNextPrevChild(is_next)

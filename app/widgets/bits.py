@@ -1,4 +1,4 @@
-"""The small words of our visual language: labels by role, buttons by kind, chips, lines; each one call."""
+"""Small widgets in our style, one call each: labels by role, buttons by kind, chips, lines."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from app.tips import plain_tip
 Role = Literal["plain", "hero", "title", "heading", "strong", "muted", "small", "section", "problem", "key"]
 Tone = Literal["plain", "good", "warn", "bad", "accent"]
 Kind = Literal["plain", "primary", "danger", "ghost", "picker", "link", "quiet", "segment", "nav", "new", "filter"]
-# Of a field: borders, padding, and the arrow of a list or of a figure.
+# The borders and padding of a field, and its arrow.
 _FRAME_PX = 55
 
 
 def label(text: str = "", role: Role = "plain", *, wraps: bool = False, selectable: bool = False) -> QLabel:
-    """A plain-text label; never rich text, because file names and errors may hold anything."""
+    """Makes a plain-text label; never rich text, because file names and errors may contain anything."""
     made = QLabel(text)
     made.setTextFormat(Qt.TextFormat.PlainText)
     made.setProperty("role", role)
@@ -47,7 +47,7 @@ def label(text: str = "", role: Role = "plain", *, wraps: bool = False, selectab
 
 
 def chip(text: str, tone: Tone = "plain") -> QLabel:
-    """A short state in a tinted pill; the words say it, the tint only helps."""
+    """Makes a tinted pill with a short state; the words suffice without the tint."""
     made = QLabel(text)
     made.setTextFormat(Qt.TextFormat.PlainText)
     made.setProperty("chip", tone)
@@ -62,7 +62,7 @@ def set_chip(made: QLabel, text: str, tone: Tone) -> None:
 
 
 class _ElidedButton(QPushButton):
-    """Cuts its text with an ellipsis to the room there is."""
+    """Cuts its text with an ellipsis to the available width."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -85,9 +85,9 @@ def button(
     is_checkable: bool = False,
     gives_way: bool = False,
 ) -> QPushButton:
-    """A push button of a kind the style sheet knows; `icon` is one of resources/icons.
+    """Makes a push button of a kind that the style sheet knows; `icon` is one of resources/icons.
 
-    `gives_way`: it may become as narrow as its layout likes.
+    `gives_way`: it may become as narrow as its layout requires.
     """
     # The style sheet has no gap between icon and text.
     made = (_ElidedButton if gives_way else QPushButton)(f" {text}" if icon else text)
@@ -105,14 +105,14 @@ def button(
 
 
 def literal(text: str) -> str:
-    """Names of users or files for a button or a menu: an "&" in them is shown, and is no shortcut."""
+    """Escapes "&" in names for a button or a menu, so that it is shown and does not mark a shortcut."""
     return text.replace("&", "&&")
 
 
 def tool(
     icon: str, name: str, clicked: Callable[[], object] | None = None, side: int = 18, *, is_checkable: bool = False
 ) -> QToolButton:
-    """An icon button; `name` is its tooltip and what a screen reader says."""
+    """Makes an icon button; `name` is its tooltip and what a screen reader says."""
     made = QToolButton()
     made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     made.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -125,7 +125,7 @@ def tool(
 
 
 def opens_popup(made: QAbstractButton, popup: QMenu | None = None) -> None:
-    """For a button that opens something over the page: a click does not move the focus, and `popup` leaves no trace.
+    """Prepares a button that opens a popup: a click does not move the focus, and its hover look ends with `popup`.
 
     Call `unhover` when a popup closes that is not a menu.
     """
@@ -135,15 +135,15 @@ def opens_popup(made: QAbstractButton, popup: QMenu | None = None) -> None:
 
 
 def unhover(made: QWidget) -> None:
-    """Ends the hover look, if the mouse is not there any more."""
-    # WORKAROUND Qt 6.11 (as QTBUG-27478): what a popup opens over is never told that the mouse has left it.
+    """Ends the hover look, if the mouse has left."""
+    # WORKAROUND Qt 6.11 (as QTBUG-27478): a widget below a popup is not notified that the mouse has left it.
     if not made.rect().contains(made.mapFromGlobal(QCursor.pos())):
         made.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, False)
         made.update()
 
 
 class _WheelPasser(QObject):
-    """Sends the wheel on to the page that is being scrolled, unless what is under it has the keyboard."""
+    """Passes wheel events on to the scrolling page, unless the widget under the mouse has the focus."""
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Wheel and isinstance(watched, QWidget) and not watched.hasFocus():
@@ -166,7 +166,7 @@ def tame(spin: QAbstractSpinBox) -> None:
 
 
 class _LetterKeeper(QObject):
-    """Keeps a widget so many letters wide, whatever its font becomes."""
+    """Keeps a widget's width in letters when its font changes."""
 
     def __init__(self, made: QWidget, letters: int) -> None:
         super().__init__(made)
@@ -189,18 +189,18 @@ def keep_letters(made: QWidget, letters: int) -> None:
 
 
 def letters_wide(made: QWidget, letters: int, room_px: int) -> int:
-    """How wide so many letters of a widget's font are; no more than the room there is."""
+    """Returns the width of so many letters of a widget's font, at most `room_px`."""
     return min(letters * made.fontMetrics().averageCharWidth(), room_px)
 
 
 def rename(made: QWidget, name: str) -> None:
-    """Gives a widget without visible text its name for eyes and for screen readers."""
+    """Sets the tooltip and the accessible name of a widget without visible text."""
     made.setToolTip(plain_tip(name))
     made.setAccessibleName(name)
 
 
 def tab_stops(within: QWidget) -> Iterator[QWidget]:
-    """The widgets in there that the Tab key reaches, in layout order; including hidden ones that may be shown."""
+    """Yields the widgets inside that the Tab key reaches, in layout order, including hidden ones."""
     if within.focusPolicy().value & Qt.FocusPolicy.TabFocus.value:
         yield within
     if (layout := within.layout()) is not None:
@@ -217,13 +217,13 @@ def _stops_in(layout: QLayout) -> Iterator[QWidget]:
 
 
 def chain_tabs(stops: Iterable[QWidget]) -> None:
-    """Makes the Tab key go through them one after the other, starting at the first one."""
+    """Makes the Tab key go through the widgets in this order."""
     for one, following in pairwise(stops):
         QWidget.setTabOrder(one, following)
 
 
 def drop(layout: QLayout, widgets: Iterable[QWidget]) -> None:
-    """Removes widgets from a layout and hides them; Qt deletes them once no call into them is running."""
+    """Removes widgets from a layout and hides them; Qt deletes them later, when none of their methods is running."""
     for widget in widgets:
         layout.removeWidget(widget)
         widget.hide()
@@ -244,14 +244,14 @@ def card(kind: str = "true") -> QFrame:
 
 
 def row(*items: QWidget | int | None, spacing: int = 8) -> QHBoxLayout:
-    """Widgets from left to right; an int is a fixed gap in pixels, None takes the room that is left."""
+    """Lays out widgets from left to right; an int is a fixed gap in pixels, None takes the remaining room."""
     made = QHBoxLayout()
     _fill(made, items, spacing)
     return made
 
 
 def column(*items: QWidget | int | None, spacing: int = 8) -> QVBoxLayout:
-    """Widgets from top to bottom; see `row`."""
+    """Lays out widgets from top to bottom; see `row`."""
     made = QVBoxLayout()
     _fill(made, items, spacing)
     return made

@@ -1,6 +1,6 @@
 """A selection that continues from one block of an answer to the next, as if all of them were one text.
 
-Each block keeps its own part, as Qt has it; this module knows where the selection began, and how to join the parts.
+Each block keeps its own part, as Qt does it; this module knows where the selection began, and joins the parts.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _LEAVING = (
     Qt.FocusReason.TabFocusReason,
     Qt.FocusReason.BacktabFocusReason,
 )
-# Outside of the answer a citation is no link, and no bare number.
+# Outside of the answer a citation is neither a link nor a bare number.
 _CITATION = re.compile(rf'<a href="{CITE_SCHEME}:(\d+)">.*?</a>', re.DOTALL)
 # Colours of our theme, which may be unreadable on another background.
 _COLOUR = re.compile(r' bgcolor="#\w+"|[\w-]*color:#\w+;')
 _TAG = re.compile(r"<[^>]*>")
 _CELL_END = re.compile(r"</p></td>\s*<td[^>]*>\s*<p[^>]*>")
-# In the place of a tab, which HTML takes for a space.
+# Stands for a tab, which HTML would turn into a space.
 _TAB = "\ue000"
 _BODY = re.compile(r"<body[^>]*>(.*)</body>", re.DOTALL)
 
@@ -83,7 +83,7 @@ class BlockSelection:
         self._edge.stop()
 
     def leave(self, reason: Qt.FocusReason) -> None:
-        """A block has lost the focus: if that was by the mouse or the Tab key, the selection ends."""
+        """Ends the selection if a block has lost the focus to a widget outside by the mouse or the Tab key."""
         focused = QApplication.focusWidget()
         if reason in _LEAVING and (focused is None or not self._view.isAncestorOf(focused)):
             self.clear()
@@ -117,7 +117,7 @@ class BlockSelection:
             QGuiApplication.clipboard().setMimeData(self.mime())
 
     def mime(self) -> QMimeData:
-        """What is selected, as plain text and as HTML."""
+        """Returns the selection as plain text and as HTML."""
         parts = [_CITATION.sub(r"[\1]", text.textCursor().selection().toHtml()) for text in self._selected()]
         made = QMimeData()
         made.setText("\n\n".join(map(_plain, parts)))
@@ -150,7 +150,7 @@ class BlockSelection:
             self._extend(over, self._position_in(over, self._edge.where))
 
     def _text_at(self, where: QPoint) -> AnswerText | None:
-        """The block at the height of a point, or the next one below it; of a point below all of them the last."""
+        """Returns the block at the height of a point, or the next one below; the last one for a point below all."""
         texts = self._texts()
         below = (text for text in texts if text.mapFromGlobal(where).y() < text.height())
         return next(below, texts[-1] if texts else None)
@@ -163,7 +163,7 @@ class BlockSelection:
 
 
 def _plain(html: str) -> str:
-    """As Qt has it, but a row of a table is a line."""
+    """Returns Qt's plain text of HTML, but with a row of a table on one line."""
     fragment = QTextDocumentFragment.fromHtml(_CELL_END.sub(_TAB, html))
     return fragment.toPlainText().replace(_TAB, "\t").strip("\n")
 

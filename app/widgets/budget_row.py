@@ -26,12 +26,12 @@ _LEAST_BYTES = {"gpu": 0, "ram": 256 * MIB, "disk": 256 * MIB}
 
 
 class BudgetRow(QWidget):
-    """Shows a tier's budget and lets it be chosen; `tier` says whose it is.
+    """Shows the budget of `tier` and lets the user choose it.
 
     The keys move it by a step, Page Up and Page Down by ten; moving it leaves "Automatic".
     """
 
-    wished = Signal(str, object)  # tier, bytes where the slider is while it is being moved; None when it is no more
+    wished = Signal(str, object)  # tier, bytes while the slider is being moved; None when it is released
     chosen = Signal(str, object)  # tier, bytes or None for automatic
 
     def __init__(self, tier: Tier, parent: QWidget | None = None) -> None:
@@ -69,7 +69,7 @@ class BudgetRow(QWidget):
         self.automatic.clicked.connect(self._on_automatic)
 
     def show_tier(self, tier: TierSnapshot) -> None:
-        """What the tier is and what its budget is just now; the slider stays where the user has it."""
+        """Shows a tier and its present budget; a slider that is being moved stays."""
         if tier.capacity_bytes != (self._snapshot.capacity_bytes if self._snapshot else None):
             self._fit_slider(tier)
         is_same = self._snapshot is not None and _facts(tier) == _facts(self._snapshot)
@@ -82,7 +82,7 @@ class BudgetRow(QWidget):
             self._show()
 
     def show_budget(self, budget_bytes: int | None, problem: str = "") -> None:
-        """What the setting is, None for automatic; `problem` is why it is not what was wished."""
+        """Shows the setting, None for automatic; `problem` is why a change was refused."""
         self._budget_bytes = budget_bytes
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
@@ -90,7 +90,7 @@ class BudgetRow(QWidget):
 
     @property
     def value_bytes(self) -> int:
-        """Where the slider is."""
+        """Returns the bytes at the slider's position."""
         least = _LEAST_BYTES[self.tier]
         capacity = self._snapshot.capacity_bytes if self._snapshot is not None else least
         return max(least, min(self.slider.value() * self._step, capacity))
@@ -134,7 +134,7 @@ class BudgetRow(QWidget):
         )
 
     def _sentence(self, tier: TierSnapshot) -> str:
-        """What the budget is too small for, and what is given up because of it; "" when all is well."""
+        """Returns what the budget is too small for, and what is given up because of it; "" if there is no problem."""
         told = []
         if tier.pressure != "none":
             told.append(
@@ -147,7 +147,7 @@ class BudgetRow(QWidget):
             words = self.tr("%1 for now: other programs need the rest.")
             told.append(words.replace("%1", bytes_text(tier.budget_bytes)))
         if tier.given_up:
-            # Whole sentences, of which some are said of every rung of a kind.
+            # Whole sentences, some of which occur several times.
             told += dict.fromkeys(tier.given_up)
         return joined(*told)
 
@@ -160,7 +160,7 @@ class BudgetRow(QWidget):
             self._settle.start()
 
     def _on_released(self) -> None:
-        """A handle that was only pressed reports nothing, but updates that came meanwhile can be shown."""
+        """Reports a moved slider; one that was only pressed can show the updates from the meantime."""
         if self._is_moved:
             self._choose()
         else:
@@ -174,7 +174,7 @@ class BudgetRow(QWidget):
             self._take(self.value_bytes)
 
     def settle(self) -> None:
-        """Sends what the slider says, if it was moved and that is not sent yet."""
+        """Reports the slider's value, if it was moved and not reported yet."""
         if self._is_moved:
             self._choose()
 
@@ -192,10 +192,10 @@ class BudgetRow(QWidget):
 
 
 def _facts(tier: TierSnapshot) -> tuple[object, ...]:
-    """Of a tier, what a row tells."""
+    """Returns the parts of a tier that a row shows."""
     return tier.name, tier.capacity_bytes, tier.budget_bytes, tier.pressure, tier.given_up, _is_over(tier)
 
 
 def _is_over(tier: TierSnapshot) -> bool:
-    """Whether more is held than may be."""
+    """Returns whether more is held than the budget allows."""
     return tier.budget_bytes is not None and tier.counted_bytes > tier.budget_bytes

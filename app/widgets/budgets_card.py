@@ -1,4 +1,4 @@
-"""How much of each tier Ragdoll may hold: a row for each, and whether losses are allowed where nothing else helps."""
+"""How much of each tier Ragdoll may hold: a row for each, and whether losses are allowed if nothing else helps."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _MAY_LOSE = "memory.may_lose"
 
 
 def setting_of(tier: str) -> str:
-    """The dotted name of a tier's budget."""
+    """Returns the dotted name of a tier's budget."""
     return f"memory.{tier}_budget_bytes"
 
 
 class BudgetsCard(QFrame):
-    """Shows and changes the budgets among the engine's settings; hidden where this engine knows none."""
+    """Shows and changes the budgets among the engine's settings; hidden if this engine knows none."""
 
-    wished = Signal(str, object)  # tier, bytes while a slider is being moved; None when it is no more
+    wished = Signal(str, object)  # tier, bytes while a slider is being moved; None when it is released
 
     def __init__(self, settings: EngineSettingsModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -52,7 +52,7 @@ class BudgetsCard(QFrame):
         self._show_settings()
 
     def show_tiers(self, tiers: Sequence[TierSnapshot]) -> None:
-        """The tiers that there are, as they are now."""
+        """Shows the present tiers."""
         for tier in tiers:
             if tier.tier not in self.rows:
                 self._add_row(tier.tier)

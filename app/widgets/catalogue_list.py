@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CatalogueList(QWidget):
-    """Shows a CatalogueModel and a HubFilesModel; hidden until it is known which models there are."""
+    """Shows a CatalogueModel and a HubFilesModel; hidden until the list of models has arrived."""
 
     def __init__(self, catalogue: CatalogueModel, found: HubFilesModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,7 +43,7 @@ class CatalogueList(QWidget):
         return self._rows.rows()
 
     def take_keyboard(self) -> QWidget | None:
-        """Gives the keyboard to the first model that can be got."""
+        """Gives the focus to the first model that can be downloaded."""
         for row in self.rows():
             if row.can_be_got:
                 row.action.setFocus()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CatalogueRow(DownloadRow["CatalogueEntry"]):
-    """The progress of its download is shown in place, many times a second."""
+    """Shows one entry; the progress of its download is updated in place, many times a second."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class CatalogueRow(DownloadRow["CatalogueEntry"]):
         context = self.tr("context of %1 tokens").replace("%1", count_text(model.trained_context))
         return [
             (self.tr("about %1").replace("%1", size) if entry.is_estimate else size) if model.file_bytes else "",
-            # Where it comes from, if that is all that is known of it.
+            # The source, if nothing else is known.
             entry.licence or entry.source.rpartition("/")[0],
             context if model.trained_context else "",
         ]

@@ -17,7 +17,7 @@ Row = TypeVar("Row", bound=DownloadRow[Any])
 
 
 class Getting(Protocol):
-    """Carries out what is wished at a row, by its source."""
+    """Carries out the wishes of a row, by its source."""
 
     def get(self, source: str) -> None: ...
     def cancel(self, source: str) -> None: ...
@@ -25,7 +25,7 @@ class Getting(Protocol):
 
 
 class CatalogueRows(QWidget, Generic[Row]):
-    """Hands what is wished at a row to a model; hidden while there is none."""
+    """Passes the wishes of its rows to a model; hidden while there is no row."""
 
     def __init__(self, getting: Getting, make_row: Callable[[], Row], parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _ROW_PX = 32
 UNDO_MS = 8000
 _TYPING_MS = 200
-# Not for a menu, nor for a title that is edited in its place.
+# Not when a menu opens, nor when a title is edited in place.
 _LEAVING = (
     Qt.FocusReason.MouseFocusReason,
     Qt.FocusReason.TabFocusReason,
@@ -59,7 +59,7 @@ class UndoBar(QWidget):
         self.hide()
 
     def offer(self, title: str) -> None:
-        """To bring the chat of that title back."""
+        """Offers to restore the chat with that title."""
         self.words.setText(self.tr("“%1” deleted").replace("%1", title) if title else self.tr("Chat deleted"))
         self.show()
         self._timer.start()
@@ -79,7 +79,7 @@ class UndoBar(QWidget):
 
 
 class _Titles(QIdentityProxyModel):
-    """The chats with what only a view needs: a pin before pinned ones, and titles that can be edited."""
+    """Adds to the chats what only a view needs: a pin before pinned ones, and editable titles."""
 
     renamed = Signal(str, str)
 
@@ -115,7 +115,7 @@ class _Rows(QStyledItemDelegate):
 
 
 class ChatListPanel(QWidget):
-    """Shows a ChatListModel and hands it the wishes about its chats; opening one is left to the window."""
+    """Shows a ChatListModel and passes wishes about its chats to it; the window opens chats."""
 
     opened = Signal(str)  # conversation id
     export_wanted = Signal(str)  # the same
@@ -132,7 +132,7 @@ class ChatListPanel(QWidget):
         self.search.setAcceptDrops(False)
         self.search.setClearButtonEnabled(True)
         self.search.installEventFilter(self)
-        # Typing a word would be many searches; only the last one is needed.
+        # Typing a word would start many searches; only the last one is needed.
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._typing.timeout.connect(self._search)
         self.search.textChanged.connect(lambda: self._typing.start())
@@ -192,7 +192,7 @@ class ChatListPanel(QWidget):
         return str(index.data(self._chats.ID_ROLE)) if self._chats is not None else ""
 
     def menu_for(self, index: QModelIndex) -> QMenu:
-        """What can be done with a chat."""
+        """Returns the menu of a chat."""
         chats, chat_id = self._chats, self.id_at(index)
         menu = QMenu(self)
         if chats is None:
@@ -211,14 +211,14 @@ class ChatListPanel(QWidget):
         if self._chats is None:
             return
         self._chats.undo_delete()
-        # The chat before it, too; and this one again, if the disk refused it.
+        # Offers the chat deleted before it, or this one again if the disk refused it.
         if self._chats.can_undo:
             self.undo.offer(self._chats.deleted_title)
         else:
             self.undo.withdraw()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """The Delete key deletes the chat under the keyboard's cursor, as F2 renames it; Ctrl+Z brings it back."""
+        """Deletes the current chat on the Delete key, and restores the last one on Ctrl+Z."""
         if watched is self.search:
             return self._filter_search(event) or super().eventFilter(watched, event)
         if isinstance(event, QFocusEvent) and event.lostFocus() and event.reason() in _LEAVING:

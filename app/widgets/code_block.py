@@ -37,7 +37,7 @@ class _Lines(AnswerText):
             self.fit()
 
     def fit(self) -> None:
-        # Without a width a document that was never shown has no height either.
+        # Without a width, a document that was never shown has no height.
         self.document().setTextWidth(max(self.viewport().width(), self.document().idealWidth()))
         is_wide = self.document().idealWidth() > self.viewport().width()
         extra = self.horizontalScrollBar().sizeHint().height() if is_wide else 0

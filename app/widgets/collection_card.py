@@ -1,4 +1,4 @@
-"""A collection as a card: its documents by state, and its folders, each with how it stands and what can be done."""
+"""A collection as a card: its documents by state, and its folders, each with its state and actions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CollectionCard(QFrame):
-    """Takes a `Collection` and what is known of its folders; folders may be single files that were dropped.
+    """Shows a `Collection` and what is known of its folders; folders may be single files that were dropped.
 
     Many files of one folder are one line.
     """
@@ -45,7 +45,7 @@ class CollectionCard(QFrame):
         self.show_collection(collection, folders)
 
     def show_collection(self, collection: Collection, folders: Sequence[Folder]) -> None:
-        """Takes what the same collection is now; what can be clicked stays, and so do menus and the keyboard."""
+        """Shows the present state of the same collection; widgets stay, with open menus and the focus."""
         self.collection = collection
         self._show_states()
         linked = linked_of(collection, folders)
@@ -60,7 +60,7 @@ class CollectionCard(QFrame):
             self._column.addWidget(line)
 
     def menu(self) -> QMenu:
-        """What can be done with it."""
+        """Returns the menu of the collection."""
         menu, name = QMenu(self), self.collection.name
         menu.addAction(self.tr("Show its files"), lambda: self.show_wanted.emit(name))
         menu.addAction(self.tr("Add a folder…"), lambda: self.add_wanted.emit(name))
@@ -73,9 +73,9 @@ class CollectionCard(QFrame):
         self._open_menu(event.globalPos())
 
     def height_for(self, width_px: int) -> int:
-        """How high the card is when it is so wide."""
+        """Returns the height of the card at a width."""
         layout = self.layout()
-        # A size hint takes words that wrap for narrower, and so higher, than they are here.
+        # A size hint assumes that wrapping text is narrower, and so higher, than it is here.
         return layout.heightForWidth(width_px) if layout is not None else self.sizeHint().height()
 
     def _head(self) -> QWidget:
@@ -111,7 +111,7 @@ class CollectionCard(QFrame):
         menu = self.menu()
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.aboutToHide.connect(lambda: bits.unhover(self._more))
-        # Not awaited: the card may go while the menu is open, and takes it along.
+        # `popup` instead of `exec`, because the card may be deleted, with the menu, while it is open.
         menu.popup(where)
 
     def _on_add(self) -> None:

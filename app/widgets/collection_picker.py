@@ -1,6 +1,6 @@
-"""Which collections are asked, or listed: a button with a menu, "all" its first choice and, in a chat, none its last.
+"""Which collections are asked, or listed: a button with a menu, with "all" first and, in a chat, "none" last.
 
-A click on a name chooses that one alone. Several are ticked in a menu of their own, which stays open meanwhile.
+A click on a name chooses that one alone. Several are ticked in a submenu, which stays open.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from app import theme
 from app.tips import plain_tip
 from app.widgets import bits
 
-# Of each of two names, so that both are seen; where there is less room, all of it is cut.
+# The length of each of two names, so that both are seen; with less room, the whole text is cut.
 _NAME_CHARS = 24
-# However little room there is.
+# The minimum, however little room there is.
 _FEWEST_LETTERS = 8
 _WITH_SHORTCUT = Qt.TextFlag.TextShowMnemonic.value
-# In the tip of the button.
+# In the button's tooltip.
 _MOST_NAMED = 20
 
 
 class CollectionPicker(QPushButton):
-    """Cuts its words to the room there is. `chosen` carries the names of collections, () for all.
+    """Cuts its text to the available width. `chosen` carries the names of collections, () for all.
 
-    `is_of_chat`: a new collection can be wished for here, and that no files are asked at all. `is_of_list`: nothing is
-    asked of what is chosen, which is one or all: its files are listed.
+    `is_of_chat`: offers a new collection as well, and to ask no files at all. `is_of_list`: for a list of files instead
+    of questions, so only one collection or all can be chosen.
     """
 
     chosen = Signal(object)  # tuple[str, ...]
-    none_chosen = Signal()  # the model alone is to answer
+    none_chosen = Signal()  # the model alone should answer
     new_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None, *, is_of_chat: bool = False, is_of_list: bool = False) -> None:
@@ -60,17 +60,17 @@ class CollectionPicker(QPushButton):
 
     @property
     def current(self) -> tuple[str, ...]:
-        """The names of those that are chosen; () is all."""
+        """Returns the names of the chosen collections; () stands for all."""
         return self._current
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing of what is chosen is there any more."""
+        """Returns whether all chosen collections are gone."""
         return bool(self._current) and self._gone.issuperset(self._current)
 
     @property
     def several(self) -> TickMenu:
-        """The menu in which several are ticked."""
+        """Returns the menu in which several are ticked."""
         return self._several
 
     def minimumSizeHint(self) -> QSize:
@@ -86,25 +86,25 @@ class CollectionPicker(QPushButton):
 
     @property
     def cut_text(self) -> str:
-        """As much of its words as it has room for."""
+        """Returns its text, cut to the available width."""
         room = self.width() - self._beside
         return self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, room, _WITH_SHORTCUT)
 
     @property
     def _beside(self) -> int:
-        """What the style sheet's paddings, the icon and the arrow take."""
+        """Returns the width of the paddings, the icon and the arrow."""
         return self.sizeHint().width() - self.fontMetrics().size(_WITH_SHORTCUT, self.text()).width()
 
     def show_collections(
         self, names: Sequence[str], current: Sequence[str], *, gone: Collection[str] = (), asks_none: bool = False
     ) -> None:
-        """`gone` are those of `current` that there are no more. `asks_none`: no files at all are asked."""
+        """Shows the choice; `gone` are those of `current` that no longer exist. `asks_none`: no files are asked."""
         listed = self._listed
         self._names, self._current = tuple(names), tuple(current)
         self._gone, self._asks_none = frozenset(gone), asks_none
         if self._listed != listed:
             self._is_stale = True
-            # Somebody may be pointing at it: then it is made anew when it opens the next time.
+            # An open menu is rebuilt when it opens the next time.
             if not self._menu.isVisible():
                 self._rebuild()
         self._show()
@@ -113,7 +113,7 @@ class CollectionPicker(QPushButton):
 
     @property
     def _listed(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What can be chosen alone, and what can be ticked: also what is gone, so that it can be taken away."""
+        """Returns what can be chosen alone, and what can be ticked, which includes gone ones, to untick them."""
         if self._is_of_list or max(len(self._names), len(self._current)) < 2:
             return self._names, ()
         return self._names, (*self._names, *(name for name in self._current if name in self._gone))
@@ -141,14 +141,14 @@ class CollectionPicker(QPushButton):
         return self.tr("Collections to ask: %1") if len(self._ticked) > 1 else self.tr("Collection to ask: %1")
 
     def _mark(self) -> None:
-        """Has the menus say what is chosen."""
+        """Marks in the menus what is chosen."""
         ticked = self._ticked
         alone = None if not ticked else ticked[0]
         for name, action in self._alone.items():
             action.setChecked(name == alone and len(ticked) < 2 and not self._asks_none)
         for name, action in self._ticks.items():
             action.setChecked(name in ticked)
-            # While the menu is open, another may have got its name.
+            # The collection may have been renamed while the menu is open.
             action.setEnabled(name in self._names or name in self._gone)
         if self._none is not None:
             self._none.setChecked(self._asks_none)
@@ -209,7 +209,7 @@ class CollectionPicker(QPushButton):
 
     def _on_ticked(self, name: str, is_ticked: bool) -> None:
         wanted = {*self._ticked, name} if is_ticked else {*self._ticked} - {name}
-        # The menu is as it was when it was opened: what has got its name since is in no place of it.
+        # The open menu does not list collections that were renamed since; they come last.
         listed = (*self._ticks, *(one for one in self._ticked if one not in self._ticks))
         self._choose(tuple(one for one in listed if one in wanted))
 
@@ -248,12 +248,12 @@ class TickMenu(QMenu):
 
 
 def words_of(names: Sequence[str], gone: Collection[str] = ()) -> str:
-    """What a line says of collections that are chosen: one by its name, two by both, more by the first; "" of none."""
+    """Returns words for chosen collections: the name of one, both of two, the first of more; "" for none."""
     if len(names) < 2:
         return "".join(_marked(name, gone) for name in names)
     first, second = (_marked(_short(name), gone, name) for name in names[:2])
     if len(names) == 2:
-        # Either may hold what stands for the other.
+        # Either name may contain the placeholder of the other.
         before, _, after = _tr("%1 + %2").partition("%2")
         return before.replace("%1", first) + second + after.replace("%1", first)
     return _tr("%1 + %2 more").replace("%2", str(len(names) - 1)).replace("%1", first)

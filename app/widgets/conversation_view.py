@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.widgets.turn_widget import TurnWidget
     from engine.protocol import Passage
 
-# Few at a time, and few at first, until the view is full: each costs some 40 ms of the one thread there is.
+# Few at a time, and few at first, until the view is full: each takes some 40 ms of the main thread.
 _STEP = 3
 _NUM_AT_FIRST = 3
 _COLUMN_PX = 760
@@ -30,7 +30,7 @@ _NUM_LOOKS = 3
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """The turn whose switch stays where it was pressed: its number in the conversation, and that place in the view."""
+    """The turn whose switch stays where it was pressed: its number in the conversation, and the place in the view."""
 
     number: int
     top_px: int
@@ -50,7 +50,7 @@ class ConversationView(QScrollArea):
     edited = Signal(str, str)
     branch_wanted = Signal(str, int)  # turn id, −1 or +1
     everything_wanted = Signal(str)
-    keyboard_left = Signal()  # the widget with the focus is about to go
+    keyboard_left = Signal()  # the widget with the focus is about to be removed
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -87,14 +87,14 @@ class ConversationView(QScrollArea):
 
     @property
     def is_following(self) -> bool:
-        """Whether new text keeps the end in sight; scrolling up ends it, scrolling to the end resumes it."""
+        """Returns whether new text keeps the end in sight; scrolling up ends it, scrolling to the end resumes it."""
         return self._follows
 
     def turn_views(self) -> tuple[TurnWidget, ...]:
         return tuple(self._turns.views)
 
     def widget_of(self, turn_id: str) -> TurnWidget | None:
-        """The widget that shows a turn; None for turns out of sight that have none."""
+        """Returns the widget that shows a turn; None for turns out of sight that have none."""
         return self._turns.widget_of(turn_id)
 
     def show_turns(self, turns: Sequence[TurnView]) -> None:
@@ -122,13 +122,13 @@ class ConversationView(QScrollArea):
         self._shift.start()  # eight short turns do not fill a tall window
 
     def show_standings(self, standing_of: Callable[[Passage], Standing]) -> None:
-        """How the documents of passages stand from now on; called again when that has changed."""
+        """Sets the source of the state of passages' documents; called again when a state has changed."""
         self._standing_of = standing_of
         for view in self._turns.views:
             view.show_standings()
 
     def show_model(self, has_model: bool) -> None:
-        """Whether a model answers here from now on, so that answers that broke off can go on."""
+        """Sets whether a model answers here, so that answers that broke off can be continued."""
         self._has_model = has_model
         for view in self._turns.views:
             view.show_outcome()
@@ -139,7 +139,7 @@ class ConversationView(QScrollArea):
         view = self.widget_of(turn.turn_id)
         if view is not None:
             view.show_turn(turn)
-            # What has been found and written has links and buttons of its own.
+            # New passages and text bring links and buttons.
             self._turns.put_in_tab_order(self._turns.views.index(view))
 
     def append_text(self, turn: TurnView, piece: str) -> None:
@@ -150,7 +150,7 @@ class ConversationView(QScrollArea):
             view.append_text(turn, piece)
 
     def append_thoughts(self, turn: TurnView, piece: str) -> None:
-        """The same of a turn whose thoughts have grown."""
+        """Shows a turn whose thoughts have grown by `piece`."""
         self._turns.note(turn)
         view = self.widget_of(turn.turn_id)
         if view is not None:
@@ -172,7 +172,7 @@ class ConversationView(QScrollArea):
             self._mark(view)
 
     def show_match(self, sought: str, at: tuple[str, int]) -> None:
-        """Marks likewise, and scrolls to the current match, even if its turn is no widget yet."""
+        """Marks matches, and scrolls to the current one, even if its turn has no widget yet."""
         self._follows, self._held = False, None
         if self.widget_of(at[0]) is None:
             self._bring(at[0])
@@ -181,7 +181,7 @@ class ConversationView(QScrollArea):
         self._look_again()
 
     def first_in_sight(self) -> int:
-        """The index of the first turn that is seen, or the number of turns where there is none."""
+        """Returns the index of the first visible turn, or the number of turns if none is visible."""
         top = self.verticalScrollBar().value()
         seen = (n for n, view in enumerate(self._turns.views) if view.y() + view.height() > top)
         return self._turns.first + next(seen, len(self._turns.views))
@@ -191,7 +191,7 @@ class ConversationView(QScrollArea):
         self._to_end()
 
     def scroll_by(self, event: QKeyEvent) -> bool:
-        """Scrolls as a key says, wherever it was pressed; False for keys that do not scroll."""
+        """Scrolls for a key, wherever it was pressed; returns False for keys that do not scroll."""
         if event.matches(QKeySequence.StandardKey.MoveToPreviousPage):
             self.verticalScrollBar().triggerAction(QAbstractSlider.SliderAction.SliderPageStepSub)
         elif event.matches(QKeySequence.StandardKey.MoveToNextPage):
@@ -272,7 +272,7 @@ class ConversationView(QScrollArea):
         self._turns.begin_at(len(self._turns.turns) - _NUM_AT_FIRST, _NUM_AT_FIRST)
 
     def _new_view(self, index: int) -> TurnWidget:
-        # The first turn comes after the first paint, which therefore needs none of the modules of a turn.
+        # Imported here, because the first paint shows no turn.
         from app.widgets.turn_widget import TurnContext, TurnWidget
 
         context = TurnContext(
@@ -314,7 +314,7 @@ class ConversationView(QScrollArea):
             after.focus_branches(step)
 
     def _has_keyboard(self, view: TurnWidget) -> bool:
-        """Whether the focus is in there, or will be: the window need not be the active one."""
+        """Returns whether the focus is in a view, or will be once the window is active."""
         focused = self.window().focusWidget()
         return focused is not None and view.isAncestorOf(focused)
 
@@ -324,7 +324,7 @@ class ConversationView(QScrollArea):
             self.keyboard_left.emit()
 
     def drafts(self) -> dict[str, str]:
-        """Drafts of edited questions, by their turns, including chats that are not shown."""
+        """Returns drafts of edited questions, by their turns, including chats that are not shown."""
         return self._turns.drafts()
 
     def take_drafts(self, drafts: Mapping[str, str]) -> None:
@@ -344,7 +344,7 @@ class ConversationView(QScrollArea):
         self._stay()
 
     def _shift_window(self) -> None:
-        """Makes older turns near the top, newer ones near the bottom; what leaves at the other end is dropped."""
+        """Creates older turns near the top and newer ones near the bottom, and removes those at the other end."""
         bar, turns = self.verticalScrollBar(), self._turns
         if turns.first > 0 and bar.value() < _NEAR_EDGE_PX:
             anchor = turns.views[0]

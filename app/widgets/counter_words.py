@@ -1,4 +1,4 @@
-"""The engine's counters in words: what each is called, and its figure with the unit that its name ends in."""
+"""The engine's counters in words: the label of each, and its value with the unit that its name ends in."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _UNITS: tuple[tuple[str, Callable[[float], str]], ...] = (
 
 
 def counter_text(name: str, value: float) -> tuple[str, str]:
-    """A counter's name and figure in words, its unit read from the end of its name (`disk_bytes_per_s`)."""
+    """Returns a counter's label and value; the unit is read from the end of its name (`disk_bytes_per_s`)."""
     for ending, figure in _UNITS:
         if name.endswith(ending):
             return _words(name, name.removesuffix(ending)), figure(value)
@@ -73,7 +73,7 @@ def counter_text(name: str, value: float) -> tuple[str, str]:
 
 
 def counter_hint(name: str) -> str:
-    """The hint of a counter; "" for most."""
+    """Returns the hint of a counter; "" for most."""
     hint = next((_HINTS[known] for known in (name, _without_unit(name)) if known in _HINTS), "")
     return QCoreApplication.translate("memory", str(hint)) if hint else ""
 
@@ -83,7 +83,7 @@ def _without_unit(name: str) -> str:
 
 
 def _words(whole: str, name: str) -> str:
-    """The words for a counter, by its full name or without its unit."""
+    """Returns the words for a counter, by its full name or without its unit."""
     for known in (whole, name):
         if known in _COUNTERS:
             return QCoreApplication.translate("memory", str(_COUNTERS[known]))

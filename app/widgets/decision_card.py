@@ -1,4 +1,4 @@
-"""Many files of a linked folder went missing at once: the user decides what to do, and nothing happens before."""
+"""Many files of a linked folder went missing at once: nothing happens until the user decides."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class DecisionCard(QFrame):
 
 
 def gone_sentence(widget: QWidget, folder: Folder) -> str:
-    """What is missing, in figures: `412 of 600 files in Photos are gone`."""
+    """Returns what is missing: `412 of 600 files in Photos are gone`."""
     words = widget.tr("%1 of %2 files in %3 are gone.")
     for place, text in (
         ("%1", count_text(folder.num_gone)),

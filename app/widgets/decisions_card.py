@@ -27,7 +27,7 @@ _ICONS: dict[DecisionKind, tuple[str, str]] = {
 
 
 class DecisionsCard(QFrame):
-    """Shows a MemoryReply's decisions; rebuilt only when there are others."""
+    """Shows a MemoryReply's decisions; rebuilt only when they change."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -38,7 +38,7 @@ class DecisionsCard(QFrame):
         self._column.setSpacing(8)
 
     def lines(self) -> tuple[str, ...]:
-        """What holds now, then what was decided, without the times."""
+        """Returns the decisions in force, then the history, without the times."""
         if self._shown is None:
             return ()
         return (*self._shown[0], *(decision.sentence for decision in self._shown[1]))
@@ -69,12 +69,12 @@ class DecisionsCard(QFrame):
 
 
 def time_text(at: float) -> str:
-    """When, to the second: one decision follows the other within seconds."""
+    """Returns the time to the second, because decisions may follow each other within seconds."""
     return QLocale().toString(QDateTime.fromSecsSinceEpoch(int(at)).time(), "HH:mm:ss")
 
 
 def _words(text: str) -> QLabel:
-    # A word joiner: else "tokens/s" is broken at its slash.
+    # A word joiner keeps "tokens/s" from breaking at its slash.
     return bits.label(text.replace("/", "/\u2060"), wraps=True, selectable=True)
 
 

@@ -31,7 +31,7 @@ HELP_WORDS: dict[Help, str] = {
 
 
 def state_name(state: str) -> str:
-    """A document's state in the reader's words."""
+    """Returns a document's state in words."""
     names = {
         "indexed": QCoreApplication.translate("library", "Indexed"),
         "pending": QCoreApplication.translate("library", "Waiting"),
@@ -47,7 +47,7 @@ def words_of(offered: Help) -> str:
 
 
 def help_for(document: Document) -> Help | None:
-    """The one thing that would help this document; None where all is well, or nothing can be done here."""
+    """Returns what would help this document; None if there is no problem, or nothing can be done here."""
     if document.state == "pending":
         return "next"
     if document.needs and document.state != "offline":
@@ -56,7 +56,7 @@ def help_for(document: Document) -> Help | None:
 
 
 def helps_for(documents: Iterable[Document]) -> dict[Help, list[str]]:
-    """Everything that would help one of these, with the paths it would help; what needs the user most comes first."""
+    """Returns everything that would help one of these, with the paths it would help; the most urgent comes first."""
     found: dict[Help, list[str]] = {}
     for document in documents:
         offered = help_for(document)

@@ -1,4 +1,4 @@
-"""The documents of the library or of a collection: by state and name, counted, and the table with what can be done."""
+"""The documents of the library or of a collection: filters by state and name, counts, and a table with actions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class DocumentsPane(QWidget):
         layout.addWidget(self._head())
         layout.addWidget(self.needs)
         layout.addWidget(frame, 1)
-        # A word that is being typed is many searches; the last one is wanted.
+        # Typing a word would start many searches; only the last one is needed.
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._typing.timeout.connect(lambda: self._ask(self._collection))
         self._connect()
@@ -79,12 +79,12 @@ class DocumentsPane(QWidget):
         self._show_problems()
 
     def show_collection(self, name: str | None) -> None:
-        """Whose documents are listed; None: those of all collections."""
+        """Lists the documents of a collection; None: of all."""
         self._ask(name)
         self._show_collections()
 
     def show_filter(self, name: str) -> None:
-        """Which documents are listed: all, indexed, waiting, problems (with their reasons), or offline."""
+        """Lists all, indexed, waiting or offline documents, or problems (with their reasons)."""
         self._filter = name
         self.filter_buttons[name].setChecked(True)
         self._ask(self._collection)
@@ -132,7 +132,7 @@ class DocumentsPane(QWidget):
     def _connect(self) -> None:
         self._library.problems_changed.connect(self._show_problems)
         self._library.documents.loaded.connect(self._show_counts)
-        # The listed collection may have gone, or have another name.
+        # The listed collection may have been deleted or renamed.
         self._library.documents.loaded.connect(self._show_collections)
         self._library.collections_changed.connect(self._follow_collections)
         self.collections.chosen.connect(lambda names: self.show_collection(next(iter(names), None)))
@@ -155,7 +155,7 @@ class DocumentsPane(QWidget):
 
     def _ask(self, collection: str | None) -> None:
         self._typing.stop()
-        # That there are no documents is shown only once it is known.
+        # The empty state is shown only once it is known that there are no documents.
         self._stack.setCurrentWidget(self.table)
         self._library.documents.show(collection, FILTERS[self._filter], self.search.text().strip())
 
@@ -205,5 +205,5 @@ class DocumentsPane(QWidget):
 
 
 def _absence(document: Document) -> str:
-    """Why it cannot be reached, as far as the engine knows; "" if it can be."""
+    """Returns why a document cannot be reached, as far as the engine knows; "" if it can be."""
     return document.reason if document.state == "offline" else ""

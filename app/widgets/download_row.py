@@ -21,7 +21,7 @@ Entry = TypeVar("Entry", bound="CatalogueEntry | HubFolderEntry")
 
 
 class DownloadRow(QFrame, Generic[Entry]):
-    """What rows of all kinds of models have in common; each arranges its parts and says what its `entry` is."""
+    """The base of rows of all kinds of models; a subclass arranges the parts and names the type of `entry`."""
 
     entry: Entry
 
@@ -51,7 +51,7 @@ class DownloadRow(QFrame, Generic[Entry]):
         self.discard.setToolTip(self.tr("Deletes the partial download and frees the space"))
 
     def show_entry(self, entry: Entry) -> None:
-        """Each kind of row extends this."""
+        """Shows an entry; each kind of row extends this."""
         self.entry = entry
 
     @property
@@ -120,7 +120,7 @@ class DownloadRow(QFrame, Generic[Entry]):
 
 
 def progress_words(download: Download) -> str:
-    """The progress of a download: `1.2 GiB of 2.3 GiB · 5.1 MiB/s · 3 min 20 s left`; "" if nothing was downloaded."""
+    """Returns the progress: `1.2 GiB of 2.3 GiB · 5.1 MiB/s · 3 min 20 s left`; "" if nothing was downloaded."""
     here, total = bytes_text(download.num_bytes), bytes_text(download.total_bytes)
     share = _tr("%1 of %2").replace("%1", here).replace("%2", total) if download.total_bytes else here
     if download.state == "waiting":

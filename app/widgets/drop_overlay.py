@@ -1,4 +1,4 @@
-"""The veil shown while something is dragged over the window, which says what a drop would do.
+"""The overlay shown while something is dragged over the window, which says what a drop would do.
 
 "Drop to attach to this chat", "Drop to add to Documents", "Drop to open this model".
 """
@@ -15,39 +15,39 @@ from PySide6.QtWidgets import QWidget
 
 from app import theme
 
-# What Qt puts in place of bytes that are no UTF-8.
+# What Qt puts in place of bytes that are not UTF-8.
 REPLACED = "\ufffd"
 _PART_OF_MODEL = re.compile(r"-\d{5}(?=-of-\d{5}\.gguf$)", re.IGNORECASE)
 
 
 def dropped_paths(event: QDropEvent) -> tuple[str, ...]:
-    """The local folders and files of a drop, as they are: the engine expands folders, not we."""
+    """Returns the local folders and files of a drop; the engine expands folders."""
     return local_paths(event.mimeData())
 
 
 def local_paths(data: QMimeData) -> tuple[str, ...]:
-    """The same of what was copied."""
+    """Returns the local folders and files of dropped or copied data."""
     return tuple(path for url in data.urls() if (path := _local_path(url)))
 
 
 def models_among(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The model files of a drop, once each."""
+    """Returns the model files among paths, once for each model."""
     return without_later_parts(tuple(path for path in paths if is_model(path)))
 
 
 def without_later_parts(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Of a model in parts that are all there, the first, which stands for them."""
+    """Returns paths without the later parts of a model whose first part is among them."""
     firsts = {path: _PART_OF_MODEL.sub("-00001", path) for path in paths}
     return tuple(path for path in paths if firsts[path] == path or firsts[path] not in paths)
 
 
 def is_model(path: str) -> bool:
-    """Whether a file is one that writes answers, by its name: it is opened, not read."""
+    """Returns whether a file is a model, by its name: it is opened, not indexed."""
     return path.lower().endswith(".gguf")
 
 
 def _local_path(url: QUrl) -> str:
-    """Of a file or folder here, else ""; a name that is not UTF-8 keeps its bytes, as `os.fsdecode` writes them."""
+    """Returns the path of a local file or folder, else ""; bytes that are not UTF-8 are kept as by `os.fsdecode`."""
     path = url.toLocalFile()
     if os.name != "nt" and REPLACED in path:
         return os.fsdecode(unquote_to_bytes(url.path(QUrl.ComponentFormattingOption.FullyEncoded)))
@@ -72,7 +72,7 @@ class DropOverlay(QWidget):
 
     @property
     def detail(self) -> str:
-        """What else the user should know before dropping; "" if the sentence says all."""
+        """Returns what else the user should know before dropping; "" if the sentence suffices."""
         return self._detail
 
     def offer(self, event: QDragEnterEvent | QDragMoveEvent, collection: str, *, attaches: bool = False) -> None:

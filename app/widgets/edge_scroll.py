@@ -1,4 +1,4 @@
-"""Scrolls on for as long as the mouse is dragged beyond the edge of what is seen."""
+"""Scrolls as long as the mouse is dragged beyond the edge of the visible part."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from PySide6.QtCore import QObject, QPoint, QTimer, Signal
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 _STEP_MS = 40
-# Further out is faster, up to this.
+# The maximum speed, reached that far from the edge.
 _MOST_PX = 48
 
 
 class EdgeScroll(QObject):
-    """Of the scroll area that `widget` is in; without one there is nothing to do."""
+    """Scrolls the scroll area that contains `widget`; does nothing without one."""
 
     scrolled = Signal()  # something else is under the mouse now
 
@@ -23,11 +23,11 @@ class EdgeScroll(QObject):
 
     @property
     def where(self) -> QPoint:
-        """Where the mouse was last, on the screen."""
+        """Returns the last position of the mouse on the screen."""
         return self._where
 
     def follow(self, where: QPoint) -> None:
-        """The mouse is there now, its button down."""
+        """Takes the position of the mouse while its button is down."""
         self._where = where
         if not self._num_beyond():
             self._timer.stop()
@@ -44,7 +44,7 @@ class EdgeScroll(QObject):
         return parent
 
     def _num_beyond(self) -> int:
-        """How many pixels the mouse is above (negative) or below what is seen."""
+        """Returns how many pixels the mouse is above (negative) or below the visible part."""
         if (area := self._area()) is None:
             return 0
         height, seen = area.viewport().mapFromGlobal(self._where).y(), area.viewport().height()

@@ -1,4 +1,4 @@
-"""One line of text that gives way: cut with an ellipsis to the room there is, whole in the tooltip."""
+"""One line of text, cut with an ellipsis to the available width, with the whole text as its tooltip."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ElidedLabel(QLabel):
-    """A label that may become as narrow as its layout likes; with `letters` it is as wide as so many of its font."""
+    """A label that may become as narrow as its layout requires; with `letters` it has the width of so many letters."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class ElidedLabel(QLabel):
     def paintEvent(self, _event: QPaintEvent) -> None:
         shown = self.fontMetrics().elidedText(self.text(), self._mode, self.width())
         self.setToolTip(plain_tip(self.text()) if shown != self.text() else "")
-        # The painter knows the widget's direction, and turns the alignment round where it is from right to left. The
-        # style would do the same, but costs the first paint a large class.
+        # The painter mirrors the alignment in a right-to-left layout. The style would do the same, but would load a
+        # large class before the first paint.
         painter = QPainter(self)
         painter.setPen(self.palette().windowText().color())
         painter.drawText(self.rect(), self.alignment(), shown)

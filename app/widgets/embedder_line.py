@@ -1,4 +1,4 @@
-"""Which model turns text into vectors; and, while the library moves to another one, how far that is."""
+"""The embedding model in use; and, while the library moves to another one, the progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STEPS = 1000
 
 
 class EmbedderLine(QFrame):
-    """A quiet line; a card with a progress bar while documents move. Hidden while nothing is known."""
+    """A line of text; a card with a progress bar while documents move. Hidden while nothing is known."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -1,4 +1,4 @@
-"""One embedding model that can be got: which languages it knows, and how long its vectors are."""
+"""One embedding model that can be downloaded: the languages it knows, and the length of its vectors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.protocol import EmbedderEntry
 
 
 class EmbedderRow(FolderRow[EmbedderEntry]):
-    """As every model that is a folder."""
+    """Adds languages and dimensions to the facts."""
 
     def _more_facts(self, entry: EmbedderEntry) -> Sequence[str]:
         languages = self.tr("many languages") if entry.is_multilingual else self.tr("English")

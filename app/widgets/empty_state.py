@@ -10,7 +10,7 @@ from app.widgets.picture import Picture
 
 
 class EmptyState(QWidget):
-    """`chosen` is emitted by the one button; without a button text there is none."""
+    """A placeholder; its button emits `chosen`, and is left out without a text."""
 
     chosen = Signal()
 

@@ -1,4 +1,4 @@
-"""What every file answered, as a table: name, beginning of the answer, where it was found, state with its icon."""
+"""The answers of every file as a table: name, beginning of the answer, where it was found, state with its icon."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class EveryFileTable(RowTable):
         self._fit_rows()
         self._fit_columns()
         self.selectionModel().selectionChanged.connect(lambda: self.selected.emit(self.current_row))
-        # A reset clears the selection without saying so.
+        # A reset clears the selection without a signal.
         model.modelReset.connect(lambda: self.selected.emit(-1))
 
     def _fit_rows(self) -> None:
@@ -91,7 +91,7 @@ class EveryFileTable(RowTable):
         self.setColumnHidden(FOUND_AT, not self._is_roomy)
 
     def _state_width_px(self) -> int:
-        """The longest word of any state next to its icon, in any font and language."""
+        """Returns the width of the longest word of any state next to its icon, in the present font and language."""
         widest = max(self.fontMetrics().horizontalAdvance(word) for word in self._model.state_words().values())
         return widest + self.style().pixelMetric(QStyle.PixelMetric.PM_SmallIconSize) + 4 * _ROW_PADDING_PX
 

@@ -1,4 +1,4 @@
-"""A figure that changes many times a second: painted in its place, without having the page laid out again."""
+"""A figure that changes many times a second: painted in place, without a new layout of the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app import theme
 
 
 class Figure(QWidget):
-    """Bold text in one line. A QLabel asks for a new layout at each `setText`, whatever its size is."""
+    """Bold text in one line. A QLabel would request a new layout at each `setText`, even if its size stays."""
 
     def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -24,7 +24,7 @@ class Figure(QWidget):
         return self._text
 
     def set_text(self, text: str) -> None:
-        """Shows another figure; the room it has only ever grows, as long as its font stays."""
+        """Shows another figure; the width only grows, as long as the font stays."""
         if text == self._text:
             return
         self._text = text

@@ -8,18 +8,18 @@ from app.printable import printable
 
 
 def _locale() -> QLocale:
-    # The "C" locale of bare systems groups no digits; we write English there, so group as English does.
+    # The "C" locale of minimal systems groups no digits; the texts are English there, so digits are grouped as well.
     locale = QLocale()
     return QLocale(QLocale.Language.English) if locale.language() == QLocale.Language.C else locale
 
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-# No text of bytes is wider than that of these, in common fonts.
+# The text of this number of bytes is the widest, in common fonts.
 WIDEST_BYTES = 88.8 * 2**20
 
 
 def bytes_text(num_bytes: float) -> str:
-    """1536 → "1.5 KiB"; three significant digits at most."""
+    """Returns 1536 as "1.5 KiB"; three significant digits at most."""
     unit = 0
     while num_bytes >= 1000 and unit < len(_UNITS) - 1:
         num_bytes /= 1024
@@ -29,7 +29,7 @@ def bytes_text(num_bytes: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """0.042 → "42 ms", 7.25 → "7.3 s", 95 → "1 min 35 s", 7300 → "2 h 1 min"."""
+    """Returns 0.042 as "42 ms", 7.25 as "7.3 s", 95 as "1 min 35 s", 7300 as "2 h 1 min"."""
     if seconds < 1:
         return _tr("%1 ms").replace("%1", count_text(round(seconds * 1000)))
     if seconds < 60:
@@ -40,29 +40,29 @@ def seconds_text(seconds: float) -> str:
 
 
 def clock_text(at: float) -> str:
-    """Seconds of the epoch as the time of the day here: 14:05."""
+    """Returns seconds since 1970 as the local time: 14:05."""
     return _locale().toString(QDateTime.fromSecsSinceEpoch(int(at)).time(), "HH:mm")
 
 
 def count_text(count: float) -> str:
-    """Whole numbers grouped as the locale does: 12,345."""
+    """Returns a whole number with the locale's grouping: 12,345."""
     return _locale().toString(round(count))
 
 
 def file_name(path: str) -> str:
-    """The last part of a path, showable whatever bytes it is made of."""
+    """Returns the last part of a path as text, whatever its bytes."""
     return printable(path.rstrip("/").rpartition("/")[2] or path)
 
 
 def folder_name(path: str) -> str:
-    """Where a file lies, for people; "" for a name alone."""
+    """Returns the folder of a file as text; "" for a name alone."""
     return printable(path.rstrip("/").rpartition("/")[0])
 
 
 def spot_text(place: str, page: int | None) -> str:
-    """Where in a document: `slide 4`, `sheet “Budget”, rows 12–18`, `p. 7`; "" where there is nothing to say.
+    """Returns the place in a document: `slide 4`, `sheet “Budget”, rows 12–18`, `p. 7`; "" if there is none.
 
-    `place` is the document's own word for it; the number of the page is said in ours.
+    `place` is the document's own word for it; a page number is translated.
     """
     if page is not None and place in ("", f"page {page}"):
         return _tr("p. %1").replace("%1", str(page))
@@ -70,7 +70,7 @@ def spot_text(place: str, page: int | None) -> str:
 
 
 def place_text(document: str, page: int | None, place: str = "") -> str:
-    """`lease.pdf · p. 7`, or the name alone where there are no places."""
+    """Returns `lease.pdf · p. 7`, or the name alone if there is no place."""
     return " · ".join(part for part in (file_name(document), spot_text(place, page)) if part)
 
 

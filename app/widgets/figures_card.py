@@ -22,7 +22,7 @@ _FIRST = ("tokens_per_s", "disk_read_bytes_per_s", "streamed_bytes_per_s")
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A counter's widgets; `spark` is None for what is no rate."""
+    """A counter's widgets; `spark` is None if it is not a rate."""
 
     words: str
     figure: Figure
@@ -30,7 +30,7 @@ class _Line:
 
 
 class FiguresCard(QFrame):
-    """They change ten times a second while an answer is written: widgets are made only for other names."""
+    """Shows counters, which change ten times a second during an answer; widgets are made only for new names."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -51,7 +51,7 @@ class FiguresCard(QFrame):
         column.addStretch(1)
 
     def show_counters(self, counters: Mapping[str, float]) -> None:
-        """Shows what they are now."""
+        """Shows the present counters."""
         names = _ordered(counters)
         if names != self._names:
             self._rebuild(names, counters)
@@ -62,7 +62,7 @@ class FiguresCard(QFrame):
             self._lines[name].figure.set_text(figure)
 
     def show_rates(self, rates: RateHistory) -> None:
-        """Shows how they went."""
+        """Shows the recent rates as lines."""
         self._rates = rates
         for name, line in self._lines.items():
             if line.spark is not None:
@@ -70,7 +70,7 @@ class FiguresCard(QFrame):
                 line.spark.show_points(points, self._range(name, [value for _, value in points]))
 
     def shown(self) -> tuple[tuple[str, str], ...]:
-        """Each counter's words and figure, from top to bottom."""
+        """Returns each counter's words and figure, from top to bottom."""
         return tuple((line.words, line.figure.text) for line in self._lines.values())
 
     def _range(self, name: str, values: list[float]) -> str:
@@ -103,7 +103,7 @@ class FiguresCard(QFrame):
 
 
 def _ordered(counters: Mapping[str, float]) -> tuple[str, ...]:
-    """Rates before gauges, and those of most interest before the others."""
+    """Returns the counters to show: rates before gauges, and those of most interest before the others."""
     counters = {name: value for name, value in counters.items() if not _is_idle(name, counters)}
     first = [name for name in _FIRST if name in counters]
     rates = [name for name in counters if is_rate(name) and name not in first]
@@ -112,5 +112,5 @@ def _ordered(counters: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def _is_idle(name: str, counters: Mapping[str, float]) -> bool:
-    """Whether a figure is of the parts of an index that is too small to have any."""
+    """Returns whether a counter is about the parts of an index that is too small to have any."""
     return name.startswith(_OF_PARTS) and not counters.get("partitions", 1.0)

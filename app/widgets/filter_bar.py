@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from app.models.question_filters import Chip
 
 _LONGEST_CHARS = 40
-# More are scrolled: what is written, and what was answered, need room as well.
+# More lines are scrolled, because the question and the answers need room as well.
 _MOST_LINES = 3
 
 
 class FilterBar(QScrollArea):
-    """The listener of `menu_wanted` fills the menu of `button`, each time just before it opens."""
+    """Chips and a button; the receiver of `menu_wanted` fills its menu each time before it opens."""
 
     menu_wanted = Signal()
     removed = Signal(int)  # index of a chip
@@ -85,7 +85,7 @@ class FilterBar(QScrollArea):
 
     def _chip(self, index: int, chip: Chip) -> QPushButton:
         made = bits.button("", "filter", "close", partial(self._on_removed, index))
-        # The cross stands after the words it takes away.
+        # Puts the cross after the words.
         made.setLayoutDirection(_other(self.layoutDirection()))
         made.setText(f"{bits.literal(self._words[index])} ")
         # Otherwise the page could not become narrower than the chips.

@@ -62,7 +62,7 @@ class FindBar(QWidget):
         self._typing.stop()
 
     def show_place(self, number: int, num_matches: int) -> None:
-        """`number` is 1-based, 0 for none of them."""
+        """Shows the current match; `number` is 1-based, 0 for none."""
         words = self.tr("%1 of %2") if number else self.tr("1 match") if num_matches == 1 else self.tr("%2 matches")
         words = words.replace("%1", count_text(number)).replace("%2", count_text(num_matches))
         if not num_matches:
@@ -72,7 +72,7 @@ class FindBar(QWidget):
             button.setEnabled(bool(num_matches))
 
     def show_looking(self) -> None:
-        """There are no matches as yet."""
+        """Shows that the search is running."""
         self.show_place(0, 0)
         self.place.setText(self.tr("Searching…"))
 

@@ -11,7 +11,7 @@ from app.widgets import bits
 from app.widgets.flow import FlowLayout
 from app.widgets.picture import Picture
 
-# As long as a line is read with ease.
+# A line length that is easy to read.
 _LETTERS = 80
 _LEAST_PX, _MARGIN_PX = 240, 12
 _LOCK_PX, _GAP_PX = 16, 8
@@ -26,7 +26,7 @@ class FirstRun(QScrollArea):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        # Takes the focus in place of the prompt, which is not there yet.
+        # Takes the focus in place of the prompt, which is hidden.
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.setAccessibleName(self.tr("Welcome"))
         self._cat = QLabel()
@@ -69,7 +69,7 @@ class FirstRun(QScrollArea):
         self._fit()
 
     def show_model(self, name: str) -> None:
-        """The model that can already be asked without files; "" if there is none."""
+        """Shows the model that can already be asked without files; "" if there is none."""
         if name:
             self._model.setText(self.tr("%1 is ready").replace("%1", name))
             self._offer.setText(self.tr("Type your question below. Without files, it answers from general knowledge."))
@@ -83,12 +83,12 @@ class FirstRun(QScrollArea):
         self._fit()
 
     def _fit(self) -> None:
-        """In a low window it is scrolled: a layout would rather cut words that take two lines."""
+        """Fixes the column's size, so that a low window scrolls instead of cutting words that take two lines."""
         for label in self._column.findChildren(QLabel):
-            # One that has not been shown does not have its font yet.
+            # A label that was never shown does not have its font yet.
             label.ensurePolished()
         width = bits.letters_wide(self, _LETTERS, max(_LEAST_PX, self.viewport().width() - 2 * _MARGIN_PX))
-        # Words that wrap ask for less than they need in one line, where that has room.
+        # A wrapping label asks for less width than its text needs in one line.
         in_one_line = self._promise.fontMetrics().horizontalAdvance(self._promise.text()) + 1
         self._promise.setFixedWidth(min(in_one_line, width - _LOCK_PX - _GAP_PX))
         self._column.setFixedWidth(width)

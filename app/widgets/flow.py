@@ -1,4 +1,4 @@
-"""A layout that puts widgets side by side and goes on in the next line where there is no more room, as text does."""
+"""A layout that puts widgets side by side and continues in the next line when a line is full, as text does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QBoxLayout, QLayout, QLayoutItem, QSizePolicy, QWi
 
 
 class FlowLayout(QLayout):
-    """Takes visible widgets in their natural size; `num_lines` is how many lines the last arrangement took."""
+    """Arranges visible widgets in their natural size; `num_lines` is the number of lines of the last arrangement."""
 
     def __init__(self, parent: QWidget | None = None, spacing: int = 6, *, is_centred: bool = False) -> None:
         super().__init__(parent)
@@ -75,7 +75,7 @@ class FlowLayout(QLayout):
         return sum(item.sizeHint().width() for item in line) + self.spacing() * max(0, len(line) - 1)
 
     def _lines(self, width: int) -> Iterator[tuple[list[QLayoutItem], int]]:
-        """Items by line, and each line's height."""
+        """Yields the items of each line, and its height."""
         line: list[QLayoutItem] = []
         used = 0
         for item in self._shown():
@@ -96,8 +96,8 @@ class FlowLayout(QLayout):
 
 
 def put_beside(box: QBoxLayout, flowing: QWidget, is_beside: bool) -> None:
-    """Puts a widget with a FlowLayout right of the rest of `box` in one line, or below it in as many as it needs."""
+    """Puts a widget with a FlowLayout beside the rest of `box` in one line, or below it in as many as it needs."""
     box.setDirection(QBoxLayout.Direction.LeftToRight if is_beside else QBoxLayout.Direction.TopToBottom)
-    # What may shrink gets less than it needs as soon as its neighbour would like to have more.
+    # A widget that may shrink gets less than it needs when its neighbour wants more.
     across = QSizePolicy.Policy.Minimum if is_beside else QSizePolicy.Policy.Preferred
     flowing.setSizePolicy(across, QSizePolicy.Policy.Preferred)

@@ -1,4 +1,4 @@
-"""One line for what is linked: a folder, or single files of one; how many, and whether it is watched or away."""
+"""One line for a linked folder, or single files of one: how many files, and whether it is watched or unreachable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class FolderLine(QWidget):
-    """Takes what is linked, and how it stands."""
+    """Shows what is linked, and its state."""
 
     reindex_wanted = Signal(object)  # paths
     remove_wanted = Signal(object)  # paths
@@ -34,7 +34,7 @@ class FolderLine(QWidget):
         if folder is not None and folder.absence:
             layout.addLayout(self._absence_line(folder))
         self.setLayout(layout)
-        # Not before it has a parent, because it would be a window of its own.
+        # Only once the label has a parent; shown before, it would be a window.
         self._show_facts()
 
     @property
@@ -42,7 +42,7 @@ class FolderLine(QWidget):
         return self.linked.path
 
     def show_linked(self, linked: Linked) -> bool:
-        """Takes what it is now; False where that needs another line, as it came into reach or left it."""
+        """Shows the present state; returns False if a new line is needed: a folder came into or out of reach."""
         folder = linked.folder
         is_away, was_away = (one is not None and bool(one.absence) for one in (folder, self.linked.folder))
         if is_away != was_away or (linked.path, bool(linked.files)) != (self.path, bool(self.linked.files)):
@@ -55,7 +55,7 @@ class FolderLine(QWidget):
 
     @property
     def facts(self) -> str:
-        """`600 files · watched`; "" while the engine has told nothing."""
+        """Returns `600 files · watched`; "" until the engine has reported."""
         folder = self.linked.folder
         if folder is None:
             return ""
@@ -71,7 +71,7 @@ class FolderLine(QWidget):
 
     @property
     def absence_sentence(self) -> str:
-        """Why it cannot be reached, and that its index is kept; "" when it is in reach."""
+        """Returns why it cannot be reached, and that its index is kept; "" if it is in reach."""
         folder = self.linked.folder
         if folder is None or not folder.absence:
             return ""
@@ -80,7 +80,7 @@ class FolderLine(QWidget):
         return joined(folder.absence, self.tr("Its indexed files can still be searched."))
 
     def menu(self) -> QMenu:
-        """What can be done with it."""
+        """Returns the menu of the line."""
         menu = QMenu(self)
         menu.addAction(self.tr("Index again"), lambda: self.reindex_wanted.emit([*self.linked.paths]))
         menu.addAction(self.tr("Remove from the library…"), lambda: self.remove_wanted.emit([*self.linked.paths]))
@@ -117,5 +117,5 @@ class FolderLine(QWidget):
         menu = self.menu()
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.aboutToHide.connect(lambda: bits.unhover(self._more))
-        # Not awaited: the line may go while the menu is open, and takes it along.
+        # `popup` instead of `exec`, because the line may be deleted, with the menu, while it is open.
         menu.popup(self._more.mapToGlobal(QPoint(0, self._more.height())))

@@ -1,4 +1,4 @@
-"""One model of the hub that is a folder: what it is good for, its progress, and the button to download and use it."""
+"""A hub model that is a folder: what it is good for, its progress, and the button to download and use it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Entry = TypeVar("Entry", bound="HubFolderEntry")
 
 
 class FolderRow(DownloadRow[Entry]):
-    """Each kind adds its own facts. A focused button keeps the focus while the row is updated."""
+    """A row to which each kind adds its own facts. A focused button keeps the focus while the row is updated."""
 
     delete_wanted = Signal(object)  # the entry
 
@@ -74,10 +74,10 @@ class FolderRow(DownloadRow[Entry]):
             size if entry.num_bytes else "",
             entry.licence,
             *self._more_facts(entry),
-            # Where it comes from, if that is all that is known of it.
+            # The source, if nothing else is known.
             "" if entry.licence else entry.source,
         ]
 
     def _more_facts(self, entry: Entry) -> Sequence[str]:
-        """What only one kind has, "" for what is not known."""
+        """Returns the facts that only this kind has, "" for an unknown one."""
         raise NotImplementedError

@@ -1,8 +1,8 @@
 r"""Formulas in LaTeX as HTML that Qt can show: letters, signs, scripts, fractions and roots on one line.
 
-Models write `\(x^2 \le \frac{a}{b}\)`, which few people can read. What stands above something else is put next to it,
-with brackets where needed. Anything unknown (matrices, cases, macros) is left as it was written: a source that a reader
-can work out is better than a formula that says something else.
+Models write `\(x^2 \le \frac{a}{b}\)`, which few people can read. Stacked parts are put side by side, with brackets
+where needed. Anything unknown (matrices, cases, macros) is left as it was written, because a readable source is better
+than a wrong formula.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _RELATION = {"=": "=", "<": "<", ">": ">", ":": ":"}
 _ESCAPED = {"\\%": "%", "\\$": "$", "\\#": "#", "\\&": "&", "\\_": "_", "\\{": "{", "\\}": "}", "\\|": "‖"}
 _DISTANCE = re.compile(r"\[-?[\d.]+\s*(?:pt|em|ex|mm|cm)\]")
 _THIN = "\u2009"
-# What stays together below a fraction bar although it is several things: a differential, a function of something.
+# What needs no brackets below a fraction bar although it has several parts: a differential, a function.
 _BINDS = re.compile(r"[d∂]\w[²³]?|[fghFGP]′*\([^()]*\)")
 _NUMBERS = re.compile(r"\d+/\d+")
-# No real formula is deeper.
+# No real formula is nested deeper.
 _MOST_DEPTH = 12
 _MOST_CHARACTERS = 4_000
 
@@ -51,10 +51,10 @@ class _Unknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """HTML, and the same as plain text; `kind` decides which spaces stand around it, and whether it needs brackets.
+    """HTML, and the same as plain text; `kind` decides the spaces around it, and whether it needs brackets.
 
     One of "atom", "number", "words", "fraction", "root", "function", "operator", "sign", "relation", "opening",
-    "closing", "comma", "large", "space", "break", and "compound" for what is several of them.
+    "closing", "comma", "large", "space", "break", and "compound" for several of them.
     """
 
     html: str
@@ -64,7 +64,7 @@ class _Part:
 
 @lru_cache(maxsize=256)
 def html_of(source: str) -> str | None:
-    """What is within a formula's marks as HTML; None where it has to be shown as it was written."""
+    """Returns the source between a formula's marks as HTML; None if it has to be shown as it was written."""
     if len(source) > _MOST_CHARACTERS:
         return None
     try:
@@ -79,11 +79,11 @@ class _Reader:
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens, self._place, self._depth = tokens, 0, 0
-        # Of the row, what begins another column.
+        # The column marks (&) of the present row.
         self._num_marks = 0
 
     def read_until(self, end: str) -> list[_Part]:
-        """Parts up to `end`, which is taken; "" for the end of all."""
+        """Returns the parts up to `end`, which is consumed; "" for the end of the source."""
         self._go_deeper()
         parts = list[_Part]()
         scripts = set[str]()
@@ -108,7 +108,7 @@ class _Reader:
             raise _Unknown
 
     def _next(self) -> str:
-        """The next token; "" at the end."""
+        """Returns the next token; "" at the end."""
         if self._place >= len(self._tokens):
             return ""
         self._place += 1
@@ -118,13 +118,13 @@ class _Reader:
         return self._tokens[self._place] if self._place < len(self._tokens) else ""
 
     def _argument(self) -> list[_Part]:
-        """What stands in braces, or the next thing."""
+        """Returns the parts in braces, or the next part."""
         token = self._next()
         while token.isspace():
             token = self._next()
         if token == "{":
             return self.read_until("}")
-        # Of "x^10" LaTeX takes the 1, but the writer meant both.
+        # In "x^10" LaTeX takes only the 1, but the writer meant both.
         if token in ("", "}", "^", "_", "&", "'") or (token.isdecimal() and len(token) > 1):
             raise _Unknown
         self._go_deeper()
@@ -133,19 +133,19 @@ class _Reader:
         return parts
 
     def _split_digits(self) -> None:
-        """Each of two digits is an argument: with 12 as its next token, it is a half."""
+        """Splits a number into two arguments: "frac12" is a half."""
         token = self._peek()
         if token.isdecimal() and len(token) > 1:
             self._tokens[self._place : self._place + 1] = [token[0], token[1:]]
 
     def _skip_distance(self) -> None:
-        """That to the next line, which may stand in square brackets behind the end of one."""
+        """Skips the distance to the next line, which may follow a line's end in square brackets."""
         found = _DISTANCE.match("".join(self._tokens[self._place : self._place + 8]))
         while found is not None and self._next() != "]":
             pass
 
     def _words(self) -> str:
-        """An argument that is text: its spaces count."""
+        """Returns an argument that is text, with its spaces."""
         if self._next() != "{":
             raise _Unknown
         words = list[str]()
@@ -169,7 +169,7 @@ class _Reader:
             raise _Unknown
         small = script.plain.translate(SUPERSCRIPTS if token == "^" else SUBSCRIPTS)
         mark = "sup" if token == "^" else "sub"
-        # Signs of their own survive being copied.
+        # Unicode scripts survive being copied.
         has_signs = not any(sign in small for sign in script.plain) and "<b>" not in script.html
         html = escape(small) if has_signs else f"<{mark}>{script.html}</{mark}>"
         plain = small if has_signs else f"{token}({script.plain})"
@@ -178,15 +178,15 @@ class _Reader:
         parts.append(_Part(before.html + html, before.plain + plain, before.kind))
 
     def _parts(self, token: str) -> list[_Part]:
-        """What a token is with its arguments; of a group all that is in it, for braces show nothing."""
+        """Returns a token with its arguments, or the content of a group, because braces show nothing."""
         if token == "{":
             parts = self.read_until("}")
-            # A sign in braces by itself is none between others: "1{,}024".
+            # A single sign in braces has no spaces around it: "1{,}024".
             return [replace(parts[0], kind="atom")] if len(parts) == 1 and parts[0].kind in _SPACED else parts
         if token == "}":
             raise _Unknown
         if token == "&":
-            # One in two aligns lines, and the other sets columns apart.
+            # Every other mark aligns lines, the others separate columns.
             self._num_marks += 1
             return [] if self._num_marks % 2 else [_Part(SPACES["quad"], SPACES["quad"], "space")]
         if token == "~":
@@ -279,7 +279,7 @@ def _character(character: str) -> _Part:
     if len(character) == 1 and character.isalpha() and character.isascii():
         return _letter(character)
     if character in "%#$":
-        # Of LaTeX these say something else.
+        # These mean something else in LaTeX.
         raise _Unknown
     return _delimiter(character)
 
@@ -328,12 +328,12 @@ def _fraction(above: list[_Part], below: list[_Part]) -> _Part:
 
 
 def _is_product(plain: str) -> bool:
-    """Whether a division divides all of it."""
+    """Returns whether a division applies to all of it without brackets."""
     return not any(sign in plain for sign in f" {_THIN}/")
 
 
 def _joined(parts: list[_Part], *, is_tight: bool = False) -> _Part:
-    """Parts side by side with their spaces; of an "atom" nothing can be taken for a part of something else."""
+    """Joins parts with their spaces; an "atom" cannot be mistaken for parts of its neighbours."""
     shown = _told_apart([part for part in parts if part.html])
     html, plain = list[str](), list[str]()
     for before, part in _pairs(shown):
@@ -354,7 +354,7 @@ def _is_open(parts: list[_Part], place: int) -> bool:
     before = parts[place - 1] if place else None
     behind = parts[place + 1] if place + 1 < len(parts) else None
     if part.kind == "fraction" and before is not None and before.kind == "number" and _NUMBERS.fullmatch(part.plain):
-        # One and a half, or once a half.
+        # Ambiguous: one and a half, or one times a half.
         raise _Unknown
     has_factor = behind is not None and behind.kind in _FACTORS_BEHIND and not behind.plain[0].isspace()
     if part.kind == "root":
@@ -364,10 +364,10 @@ def _is_open(parts: list[_Part], place: int) -> bool:
 
 
 def _pairs(parts: list[_Part]) -> Iterator[tuple[_Part | None, _Part]]:
-    """Each with what stands before it."""
+    """Yields each part with the one before it."""
     before: _Part | None = None
     for part in parts:
-        # A sign of a number binds it: nothing stands between them.
+        # The sign of a number follows it without a space.
         if part.kind == "operator" and (before is None or before.kind in _LEADS):
             part = _Part(part.html, part.plain, "sign")
         yield before, part
@@ -389,8 +389,8 @@ def _kinds(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# What stands between two parts, by the kinds of both; the first line that fits counts, and no line means no gap. None
-# as a gap: it depends on the letters, see `_gap_of_words`.
+# The gap between two parts, by the kinds of both; the first line that fits counts, and no line means no gap. None as a
+# gap: it depends on the letters, see `_gap_of_words`.
 _GAPS: tuple[tuple[_Kinds, _Kinds, str | None], ...] = (
     (_kinds("break space"), None, ""),
     (None, _kinds("break space"), ""),
@@ -427,7 +427,7 @@ def _is_among(kind: str, kinds: _Kinds) -> bool:
 
 
 def _gap_of_words(before: _Part, part: _Part) -> str:
-    """The gap of units and names; a single letter, such as that of a differential, needs none."""
+    """Returns the gap of units and names; a single letter, such as that of a differential, needs none."""
     words = before if before.kind == "words" else part
     is_apart = before.plain[-1].isalnum() and part.plain[0] not in ".,;:!?)-′" and not part.plain[0].isspace()
     return " " if len(words.plain) > 1 and is_apart else ""

@@ -1,4 +1,4 @@
-"""LaTeX's names for signs and letters, as far as answers have them, and what each looks like in plain text."""
+"""LaTeX's names for signs and letters that occur in answers, and each in plain text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GREEK: Mapping[str, str] = _table("""
     nu ν xi ξ pi π varpi ϖ rho ρ varrho ϱ sigma σ varsigma ς tau τ upsilon υ phi ϕ varphi φ chi χ psi ψ omega ω
     Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω
 """)
-# Spaces stand around these, but not where one begins a formula or follows another: there it is the sign of a number.
+# Surrounded by spaces, unless it begins a formula or follows another one, where it is the sign of a number.
 OPERATORS: Mapping[str, str] = _table("""
     pm ± mp ∓ times × div ÷ cdot · ast ∗ star ⋆ circ ∘ bullet • cup ∪ cap ∩ setminus ∖ oplus ⊕ ominus ⊖ otimes ⊗ odot ⊙
     wedge ∧ land ∧ vee ∨ lor ∨ uplus ⊎ sqcup ⊔ sqcap ⊓
@@ -39,7 +39,7 @@ SIGNS: Mapping[str, str] = _table("""
     rfloor ⌋ lbrace { rbrace } lbrack [ rbrack ] vert | lvert | rvert | Vert ‖ lVert ‖ rVert ‖ backslash \\ therefore ∴
     because ∵ cent ¢ pounds £ euro € copyright © S § imath ı jmath ȷ surd √ diamond ⋄ heartsuit ♥
 """)
-# Written upright, with what they are of behind a space.
+# Written upright, with their argument after a space.
 FUNCTIONS = _set("""
     sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh coth log ln lg exp lim limsup liminf max min sup inf det
     dim ker deg gcd lcm hom arg argmax argmin Pr rank tr sgn mod
@@ -52,7 +52,7 @@ SPACES: Mapping[str, str] = {
     ",": "\u2009", ":": "\u2009", ";": " ", " ": " ", "!": "", "quad": "\u2003", "qquad": "\u2003\u2003",
     "thinspace": "\u2009", "enspace": "\u2002", "~": "\u00a0", "\n": " ",
 }  # fmt: skip
-# What changes the size or place of something, and nothing of what it says.
+# Commands that change only size or place.
 SILENT = _set("""
     left right middle big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr bigm Bigm displaystyle textstyle
     scriptstyle limits nolimits nonumber notag
@@ -63,7 +63,7 @@ _DOUBLE = {"C": "ℂ", "H": "ℍ", "N": "ℕ", "P": "ℙ", "Q": "ℚ", "R": "ℝ
 
 
 def double_struck(letter: str) -> str | None:
-    """None where there is none for it."""
+    """Returns the double-struck form of a letter, or None if there is none."""
     if letter in _DOUBLE:
         return _DOUBLE[letter]
     if len(letter) == 1 and "A" <= letter <= "Z":

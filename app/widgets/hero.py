@@ -1,4 +1,4 @@
-"""An empty chat: what can be asked of, and nothing in the way of asking."""
+"""An empty chat: a greeting, and what the answers come from."""
 
 from __future__ import annotations
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from app.theme import Theme
 
-# Above this a block is shown plain: a lexer on a long block would be felt at every update.
+# A longer block is shown plain, because highlighting it at every update would be noticeable.
 MAX_HIGHLIGHTED_CHARS = 20_000
 
 
 def highlight(code: str, language: str, theme: Theme) -> str:
-    """`code` as HTML, its white space kept by the `<pre>` around it; an unknown language gives plain text."""
+    """Returns `code` as HTML for inside `<pre>`, which keeps white space; an unknown language gives plain text."""
     # Imported at the first code block, not at the first paint.
     from pygments.lexers import get_lexer_by_name
     from pygments.util import ClassNotFound

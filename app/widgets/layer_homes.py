@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 Home = Literal["gpu", "pinned", "mapped", "streamed", "loading", "evicting"]
 HOMES: tuple[Home, ...] = ("gpu", "pinned", "mapped", "streamed", "loading", "evicting")
-# What is on its way says more than where it was, and a home in a faster tier more than its source on the disk.
+# The most telling first: a transfer before a place, and a place in a faster tier before the source on the disk.
 _RANKS: tuple[Home, ...] = ("loading", "evicting", "streamed", "gpu", "pinned", "mapped")
 _BY_STATE: dict[TileState, Home] = {"loading": "loading", "evicting": "evicting", "streaming": "streamed"}
-# As for tiles: most spans are those of the snapshot before.
+# As for tiles: most spans are the same as in the previous snapshot.
 _MAX_KNOWN = 1024
 _STATES = {home: state for state, home in _BY_STATE.items()}
 _BY_TIER: dict[Tier, Home] = {"gpu": "gpu", "ram": "pinned", "disk": "streamed"}
@@ -38,7 +38,7 @@ class Layer:
 
 
 def layers(tiers: Sequence[TierSnapshot]) -> tuple[Layer, ...]:
-    """All layers that any span names, by index; of one that is in several tiers, what says most.
+    """Returns all layers that any span names, by index; for one that is in several tiers, the most telling home.
 
     A streamed layer's file is on the disk all the time; in memory it takes a slot of the ring while it is computed.
     """
@@ -65,25 +65,25 @@ def home_name(home: Home) -> str:
 
 
 def letter_of(home: Home) -> str:
-    """What stands on a layer besides its colour and pattern."""
+    """Returns the letter on a layer, in addition to its colour and pattern."""
     letters = {"gpu": "G", "pinned": "P", "mapped": "M", "streamed": "S", "loading": "↓", "evicting": "↑"}
     return letters[home]
 
 
 def state_of(home: Home) -> TileState:
-    """The state whose pattern a home has."""
+    """Returns the state whose pattern a home has."""
     return _STATES.get(home, "resident")
 
 
 def layer_sentence(layer: Layer) -> str:
-    """`Layer 12: streamed from disk, 61 MiB`."""
+    """Returns `Layer 12: streamed from disk, 61 MiB`."""
     words = QCoreApplication.translate("memory", "Layer %1: %2").replace("%1", str(layer.index))
     told = (home_name(layer.home), bytes_text(layer.num_bytes) if layer.num_bytes else "")
     return words.replace("%2", listed(told))
 
 
 def homes_sentence(all_layers: Sequence[Layer]) -> str:
-    """`12 on the GPU · 10 pinned in memory · 6 streamed from disk`."""
+    """Returns `12 on the GPU · 10 pinned in memory · 6 streamed from disk`."""
     counts = Counter(layer.home for layer in all_layers)
     words = QCoreApplication.translate("memory", "%1 %2")
     told = ((count_text(counts[home]), home_name(home)) for home in HOMES if counts[home])
@@ -91,12 +91,12 @@ def homes_sentence(all_layers: Sequence[Layer]) -> str:
 
 
 def _rank(span: Span, home: Home) -> int:
-    """How much it says that a layer is there: a file on the disk holds every layer, wherever it is."""
+    """Returns the rank of a home, the most telling first; the model file comes last, as it holds every layer."""
     return len(_RANKS) if span.tier == "disk" and span.state == "resident" else _RANKS.index(home)
 
 
 def _is_file(span: Span) -> bool:
-    """Pages of the model's file in memory: the system may take them back, and read them again."""
+    """Returns whether a span is mapped pages of the model file, which the system may drop and read again."""
     return span.tier == "ram" and span.is_mapped
 
 

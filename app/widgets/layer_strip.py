@@ -1,4 +1,4 @@
-"""The model's layers by index, each as wide as the next: where it lives by colour, pattern and letter."""
+"""The model's layers by index, all equally wide: where each is, by colour, pattern and letter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRST = 2
 
 
 class LayerStrip(PaintedBar):
-    """Shows where layers are; nothing at all without a model. Repainted only when a layer is elsewhere."""
+    """Shows where layers are; nothing without a model. Repainted only when a layer has moved."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -37,9 +37,9 @@ class LayerStrip(PaintedBar):
         return self._layers
 
     def show_layers(self, layers: Sequence[Layer], flow: int = 0) -> None:
-        """Shows the layers as they are now; those that are elsewhere than before are marked for a moment.
+        """Shows the present layers; those that have moved are marked for a moment.
 
-        `flow` has streamed layers move along: it is another number where bytes were read since.
+        `flow` animates streamed layers: it changes when bytes were read.
         """
         if flow != self._flow and any(layer.home == "streamed" for layer in self._layers):
             self._picture = None
@@ -56,7 +56,7 @@ class LayerStrip(PaintedBar):
         self.update()
 
     def layer_at(self, x: float) -> Layer | None:
-        """The layer under the pixel column `x`."""
+        """Returns the layer under the pixel column `x`."""
         place = int(x / max(1, self.width()) * len(self._layers))
         return self._layers[place] if 0 <= place < len(self._layers) else None
 
@@ -91,7 +91,7 @@ class LayerStrip(PaintedBar):
         ]
 
     def _paint_words(self, painter: QPainter) -> None:
-        """Number and letter, as far as there is room; where there is none for numbers, every tenth is a tick below."""
+        """Paints numbers and letters as far as there is room; without numbers, every tenth layer has a tick below."""
         look, cell = theme.current(), self._cell_px
         has_numbers = self._has_room_for_numbers()
         small = self._small_font(0.8)
@@ -131,7 +131,7 @@ class LayerStrip(PaintedBar):
                 painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, str(layer.index))
 
     def _description(self) -> str:
-        """Runs of layers with one home: `Layers 0 to 3: pinned in memory.`."""
+        """Returns the runs of layers with one home: `Layers 0 to 3: pinned in memory.`."""
         told, run = [], list[Layer]()
         for layer in self._layers:
             if run and run[-1].home != layer.home:
@@ -151,14 +151,14 @@ class LayerStrip(PaintedBar):
 
 
 def stretch(left: int, right: int, home: Home) -> Stretch:
-    """A layer in pixels, in the indices of `colour_table`."""
+    """Returns a layer in pixels, in the indices of `colour_table`."""
     solid = _FIRST + 2 * HOMES.index(home)
     return Stretch(left, right, solid, solid + 1, layer_homes.state_of(home))
 
 
 @lru_cache(2 * len(HOMES))
 def home_colours(home: Home, look: theme.Theme) -> tuple[QColor, QColor]:
-    """The colour of a home, and the paler one in its pattern: sapphire as deep as the tier is fast."""
+    """Returns the colour of a home, and the paler one in its pattern: the faster the tier, the darker."""
     model, surface = QColor(look.owners[memory_tiles.MODEL]), QColor(look.surface)
     pale = memory_picture.blend(model, surface, 0.7)
     colours = {
@@ -174,13 +174,13 @@ def home_colours(home: Home, look: theme.Theme) -> tuple[QColor, QColor]:
 
 @lru_cache(2 * len(HOMES))
 def ink(home: Home, look: theme.Theme) -> QColor:
-    """What can be read on a home's colours."""
+    """Returns a text colour that is readable on a home's colours."""
     solid, pale = home_colours(home, look)
     return memory_picture.ink_on(memory_picture.blend(solid, pale, 0.5))
 
 
 @lru_cache(2)
 def colour_table(look: theme.Theme) -> list[int]:
-    """The colours of the strip's indices: gap, free, and two of each home."""
+    """Returns the colours of the strip's indices: gap, free, and two of each home."""
     table = [QColor(look.surface).rgb(), QColor(look.hover).rgb()]
     return table + [colour.rgb() for home in HOMES for colour in home_colours(home, look)]

@@ -1,4 +1,4 @@
-"""The documents as a table: name with its folder or what is wrong with it, state, chunks, size, and what would help."""
+"""The documents as a table: name with its folder or its problem, state, chunks, size, and what would help."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ if TYPE_CHECKING:
 __all__ = ["CHUNKS", "HELP", "NAME", "SIZE", "STATE", "STATES", "LibraryTable", "state_name"]
 
 # The order of DocumentsTable's columns, known here without importing the models before the first paint.
-# Where the model gives the reason, the table shows what would help against it.
+# In the model's column for the reason, the table shows what would help.
 NAME, STATE, CHUNKS, SIZE, HELP = range(5)
 Index = QModelIndex | QPersistentModelIndex
 _LINE_GAP_PX, _ROW_PADDING_PX, _SIDE_PX = 2, 7, 8
 _SMALL = 0.9
-# In a narrower table these figures are left out, so that names stay readable.
+# In a narrower table these columns are hidden, so that names stay readable.
 _ROOMY_LETTERS = {CHUNKS: 100, SIZE: 60}
 _MANY_CHUNKS = 999_999
 SHOW_KEYS = "Ctrl+Return"
 
 
 class _Cells(QStyledItemDelegate):
-    """Two lines for a name, the state's icon before its word, figures as people read them, help as a link."""
+    """Paints two lines for a name, an icon before the state, formatted figures, and help as a link."""
 
     def __init__(self, table: LibraryTable) -> None:
         super().__init__(table)
@@ -142,7 +142,7 @@ class _Cells(QStyledItemDelegate):
 
 
 class _Header(QHeaderView):
-    """Titles stand over their figures; what would help has none."""
+    """Aligns titles with their figures; the column for help has no title."""
 
     def initStyleOptionForIndex(self, option: QStyleOptionHeader, section: int) -> None:  # noqa: N802 - Qt's name
         super().initStyleOptionForIndex(option, section)
@@ -153,7 +153,7 @@ class _Header(QHeaderView):
 
 
 class LibraryTable(QTableView):
-    """A view of DocumentsTable. Wishes about documents are reported by signals, a click on a link of help included."""
+    """A view of DocumentsTable. Signals report wishes about documents, including a click on a help link."""
 
     open_wanted = Signal(object)  # a Document
     show_wanted = Signal(object)  # a Document, to be shown in its folder
@@ -194,7 +194,7 @@ class LibraryTable(QTableView):
         header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)
         self._fit()
         self.selectionModel().selectionChanged.connect(lambda: self.selection_changed.emit())
-        # A reset clears the selection without saying so.
+        # A reset clears the selection without a signal.
         documents.modelReset.connect(self.selection_changed)
         # Rows change one by one, hundreds at a time while files are indexed.
         documents.dataChanged.connect(lambda *_: self._told.start())
@@ -207,12 +207,12 @@ class LibraryTable(QTableView):
         return [document for document in rows if document is not None]
 
     def menu_for(self, documents: list[Document]) -> QMenu:
-        """What can be done with the selected documents."""
+        """Returns the menu for the selected documents."""
         menu, paths = QMenu(self), [document.path for document in documents]
         helps = helps_for(documents)
         if len(documents) == 1:
             opens = menu.addAction(self.tr("Open"), partial(self.open_wanted.emit, documents[0]))
-            # Where something would help, Enter does that.
+            # If something would help, Enter does that instead.
             shows = menu.addAction(self.tr("Show in folder"), partial(self.show_wanted.emit, documents[0]))
             _show_keys(opens, "" if helps else "Return")
             _show_keys(shows, SHOW_KEYS)
@@ -259,14 +259,14 @@ class LibraryTable(QTableView):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        # While a window is destroyed, its model may go before it.
+        # While a window is destroyed, the model may be deleted first.
         if event.type() == QEvent.Type.FontChange and self._documents is not None and self.model() is not None:
             self._fit()
 
     # --- inside ---
 
     def _fit(self) -> None:
-        """Rows and columns have room for what they may have to show, whatever font and language make of it."""
+        """Fits rows and columns to their possible texts in the present font and language."""
         line, small = _line_heights(self.font())
         self.verticalHeader().setDefaultSectionSize(line + small + _LINE_GAP_PX + 2 * _ROW_PADDING_PX)
         icon = self.style().pixelMetric(QStyle.PixelMetric.PM_SmallIconSize) + _SIDE_PX
@@ -285,7 +285,7 @@ class LibraryTable(QTableView):
         return max(self.fontMetrics().horizontalAdvance(text) for text in texts) + 3 * _SIDE_PX
 
     def _title_width(self, column: int) -> int:
-        # The style sheet has titles bold, and smaller than this.
+        # The style sheet makes titles bold, and smaller than this.
         bold = QFont(self.font())
         bold.setBold(True)
         title = str(self.model().headerData(column, Qt.Orientation.Horizontal))
@@ -322,12 +322,12 @@ class LibraryTable(QTableView):
 
 
 def can_be_asked(document: Document) -> bool:
-    """Whether there is something to ask about, now or once it is read."""
+    """Returns whether there is something to ask about, now or once it is indexed."""
     return bool(document.num_chunks) or document.state == "pending"
 
 
 def _show_keys(action: QAction, keys: str) -> None:
-    """Says in a menu which keys do the same in the table; the menu itself hears none of them."""
+    """Shows in a menu which keys do the same in the table; the menu itself does not react to them."""
     action.setShortcut(QKeySequence(keys))
     action.setShortcutVisibleInContextMenu(True)
 
@@ -339,12 +339,12 @@ def _small(font: QFont) -> QFont:
 
 
 def _line_heights(font: QFont) -> tuple[int, int]:
-    """Of the name, and of the smaller line below it, which is rounded to pixels by itself."""
+    """Returns the height of the name, and of the smaller line below it, which is rounded to pixels separately."""
     return QFontMetrics(font).height(), QFontMetrics(_small(font)).height()
 
 
 def _two_lines(rect: QRect, option: QStyleOptionViewItem) -> tuple[QRect, QRect]:
-    """Where the name goes, and where the smaller line below it."""
+    """Returns the places of the name and of the smaller line below it."""
     line, small = _line_heights(option.font)
     top = rect.top() + (rect.height() - line - small - _LINE_GAP_PX) // 2
     upper = QRect(rect.left(), top, rect.width(), line)

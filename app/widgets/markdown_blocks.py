@@ -1,4 +1,4 @@
-"""Markdown as a list of blocks that only ever changes at its end, so that streaming re-renders the tail alone.
+"""Markdown as a list of blocks that only changes at its end, so that streaming re-renders the tail alone.
 
 CommonMark never reopens a closed block: text appended to a document can change its last top-level block and
 add new ones, nothing before. So everything up to the last block is *sealed* and never parsed again.
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 BlockKind = Literal["prose", "code"]
 CITE_SCHEME = "cite"
 _LINE_END = re.compile(r"\r\n|\n|\r")
-# What the engine takes for citations (engine/generation/citations.py): "[1]", "[1, 2]", "【1】", but no link's text.
+# What the engine reads as citations (engine/generation/citations.py): "[1]", "[1, 2]", "【1】", but not a link's text.
 _OPENERS = "[【"
 _CITATION = re.compile(r"(?<![_`])(?<![^\W\d]\d)(?<![^\W\d]\d\d)[\[【]\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*[\]】](?!\()")
 _NUMBER = re.compile(r"\d+")
 _NUM_PASSAGES = "num_passages"
-# LaTeX: `\(…\)`, `\[…\]`, `$$…$$`, `$…$`, in which a backslash belongs to what follows it. The single signs are also
-# those of prices and of variables, as in "${A_B}, **$C**", "$A_B ($C)" and "$5 (+5%), A$ 6".
+# LaTeX: `\(…\)`, `\[…\]`, `$$…$$`, `$…$`, in which a backslash belongs to what follows it. Single signs also mark
+# prices and variables, as in "${A_B}, **$C**", "$A_B ($C)" and "$5 (+5%), A$ 6".
 _FORMULA = re.compile(
     r"\\\((?P<round>(?:[^\\]|\\[^()])++)\\\)"
     r"|\\\[(?P<square>(?:[^\\]|\\[^\[\]])++)\\\]"
@@ -38,9 +38,9 @@ _FORMULA = re.compile(
     r"|(?<![A-Za-z0-9])\$(?![\s$])(?P<single>(?:[^$\\\n]|\\.)++)(?<![\s(*=])\$(?![A-Za-z_{(]|\s?\d)",
     re.DOTALL,
 )
-# What begins a line and a formula over several, and what ends that.
+# The marks that begin a formula over several lines, and those that end it.
 _FORMULA_BLOCK = {"$$": "$$", "\\[": "\\]"}
-# Without any, "\[sic\]" is a word in brackets, and "$5/A$" a price.
+# Without any of these, "\[sic\]" is a word in brackets, and "$5/A$" a price.
 _FORMULA_SIGN = re.compile(r"[\\^_=+]")
 _PROSE_WORD = re.compile(r"(?<!\S)[^\W\d_]{2,}(?![^\s.,;:])")
 # The degree of a root, and an interval.
@@ -59,21 +59,21 @@ class Block:
 
 
 def tokens_of(text: str, num_passages: int | None) -> list[Token]:
-    """What the parser makes of a whole text."""
+    """Returns the parser's tokens of a whole text."""
     return _parser().parse(text, {_NUM_PASSAGES: num_passages})
 
 
 def blocks_of(text: str, num_passages: int | None) -> list[Block]:
-    """The blocks of a whole text."""
+    """Returns the blocks of a whole text."""
     return [block for _, block in _parse(text, num_passages)]
 
 
 class MarkdownStream:
     """Owns the text so far and its blocks.
 
-    `num_passages` is how many the text that is still to come may cite: a number above is shown as it stands; None where
-    every number may be a passage's. `num_parsed_chars` counts every character handed to the parser; tests hold the
-    tail-only promise to it.
+    `num_passages` is how many passages further text may cite: a higher number is shown as it is; None: any number may
+    be a citation. `num_parsed_chars` counts every character passed to the parser; tests check with it that only the
+    tail is parsed.
     """
 
     def __init__(self) -> None:
@@ -120,13 +120,13 @@ class MarkdownStream:
 
 
 def _parse(text: str, num_passages: int | None) -> list[tuple[int, Block]]:
-    """The top-level blocks of `text`, each with the line it starts at."""
+    """Returns the top-level blocks of `text`, each with the line at which it starts."""
     groups = _groups(tokens_of(text, num_passages))
     return [(first_line, _block(group)) for first_line, group in groups]
 
 
 def _line_start(text: str, line: int) -> int:
-    """The offset at which the line of that number (0-based) starts, lines ended as CommonMark ends them."""
+    """Returns the offset at which a line (0-based) starts, with CommonMark's line ends."""
     ends = (found.end() for found in _LINE_END.finditer(text))
     return next(islice(ends, line - 1, None)) if line else 0
 
@@ -155,10 +155,10 @@ def _parser() -> MarkdownIt:
     # Imported at the first answer, not at the first paint.
     from markdown_it import MarkdownIt
 
-    # Models begin a line where they want one: a list of sources, an address, a poem.
+    # `breaks`, because models mean their line breaks: a list of sources, an address, a poem.
     options = {"html": False, "linkify": False, "breaks": True}
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
-    # "[1]: 1,200" is what the first passage says, and no definition of a link, of which nothing would be shown.
+    # "[1]: 1,200" is a citation, not the definition of a link, which would not be shown.
     parser.disable("reference")
     for opener in (*_OPENERS, "$"):
         parser.inline.add_terminator_char(opener)
@@ -174,7 +174,7 @@ def _parser() -> MarkdownIt:
 
 
 def _citation_rule(state: Any, silent: bool) -> bool:
-    """Makes a citation token of each number of "[3]" or "[1, 2]"; none where no passage has such a number."""
+    """Makes a citation token of each number of "[3]" or "[1, 2]"; none if no passage has such a number."""
     found = _CITATION.match(state.src, state.pos) if state.src[state.pos] in _OPENERS else None
     if found is None:
         return False
@@ -192,9 +192,9 @@ def _citation_rule(state: Any, silent: bool) -> bool:
 
 
 def _formula_block_rule(state: Any, start: int, end: int, silent: bool) -> bool:
-    """Makes a paragraph of lines that are a formula: what begins like a list or a heading in there is none.
+    """Makes a paragraph of lines that are a formula, so that no line in it is read as a list or a heading.
 
-    It goes on to where it ends, or to an empty line, so that a text that grows changes nothing before it.
+    It ends at its end mark or at an empty line, so that a growing text changes nothing before it.
     """
     if state.is_code_block(start):
         return False
@@ -210,7 +210,7 @@ def _formula_block_rule(state: Any, start: int, end: int, silent: bool) -> bool:
         if mark in _line(state, last - 1):
             break
     state.line = last
-    # No paragraph: within a list that would have no line of its own.
+    # Not a paragraph, because inside a list that would not have its own line.
     state.push("displayed_open", "p", 1).map = [start, last]
     inline = state.push("inline", "", 0)
     inline.content = state.getLines(start, last, state.blkIndent, False).strip()
@@ -224,7 +224,7 @@ def _line(state: Any, number: int) -> str:
 
 
 def _formula_rule(state: Any, silent: bool) -> bool:
-    """Makes a token of a formula, or text where it is shown as it was written: nothing in it is Markdown's."""
+    """Makes a token of a formula, or text if it is shown as it was written; Markdown in it is not interpreted."""
     found = _FORMULA.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "\\$" else None
     if found is None or not _is_formula(found, state.env.get(_NUM_PASSAGES)):
         return False
@@ -247,7 +247,7 @@ def _push_formula(state: Any, found: re.Match[str]) -> None:
 
 
 def _is_formula(found: re.Match[str], most: int | None) -> bool:
-    """Where in doubt it is none: that costs a backslash, and the other way round an answer loses its citations."""
+    """Returns whether it is a formula; False if in doubt: a lost backslash matters less than a lost citation."""
     kind = found.lastgroup or ""
     inner = found[kind].strip()
     if "`" in inner or "**" in inner:
@@ -277,7 +277,7 @@ def _render_formula(_self: Any, tokens: Sequence[Token], index: int, *_: Any) ->
 
 
 def citation_html(number: int) -> str:
-    """A chip for passage `number`, as the reader counts (1-based); markdown_view.py paints its background."""
+    """Returns a chip for passage `number` (1-based); prose.py paints its background."""
     return f'<a class="cite" href="{CITE_SCHEME}:{number}">{_HAIR}{number}{_HAIR}</a>'
 
 

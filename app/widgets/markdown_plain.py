@@ -1,4 +1,4 @@
-"""Markdown as plain text: its marks are gone, what they meant is said as plain text can; formulas stay as written."""
+"""Markdown as plain text, with bullets and line breaks instead of marks; formulas stay as written."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _BULLET = "• "
 
 
 def plain_of(text: str, num_passages: int | None = None) -> str:
-    """`text` without Markdown's marks; citations are numbers in brackets."""
+    """Returns `text` without Markdown's marks; citations are numbers in brackets."""
     return _blocks(_tree(text, num_passages).children)
 
 
 def cited_numbers(text: str, num_passages: int | None = None) -> tuple[int, ...]:
-    """The numbers of the passages that `text` cites, as the reader counts (1-based), in their order."""
+    """Returns the numbers (1-based) of the passages that `text` cites, in ascending order."""
     nodes = _tree(text, num_passages).walk()
     return tuple(sorted({int(node.content) for node in nodes if node.type == "citation"}))
 

@@ -1,4 +1,4 @@
-"""A streaming Markdown answer: one widget per block, only the tail rendered again, tokens gathered for 50 ms."""
+"""A streaming Markdown answer: one widget per block, only the tail rendered again, tokens collected for 50 ms."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ COALESCE_MS = 50
 class MarkdownView(QWidget):
     """`append` while it streams, `finish` (or `show_text`) to see all of it at once.
 
-    `selection` is what is selected of it, in whichever blocks. `num_renders` counts block widgets made or re-rendered;
-    tests hold the tail-only promise to it.
+    `selection` is what is selected in any of the blocks. `num_renders` counts block widgets made or re-rendered; tests
+    check with it that only the tail is rendered.
     """
 
     citation_clicked = Signal(int)  # the number as the reader sees it, 1-based
     citation_hovered = Signal(int, QPoint)
-    grew = Signal()  # more is shown than before
+    grew = Signal()  # other blocks are shown, usually more
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,28 +43,28 @@ class MarkdownView(QWidget):
         self._timer.timeout.connect(self._flush)
 
     def set_num_passages(self, num_passages: int) -> None:
-        """How many passages what comes from now on may cite; at first a citation may have any number."""
+        """Sets how many passages further text may cite; before, a citation may have any number."""
         self._stream.num_passages = num_passages
 
     @property
     def text(self) -> str:
-        """All Markdown taken so far, shown or not yet."""
+        """Returns all Markdown so far, shown or not yet."""
         return self._stream.text + "".join(self._pending)
 
     def append(self, piece: str) -> None:
-        """Takes the next piece; it is shown within 50 ms."""
+        """Adds a piece, which is shown within 50 ms."""
         self._pending.append(piece)
         if not self._timer.isActive():
             self._timer.start()
 
     def show_text(self, text: str) -> None:
-        """Shows `text` as a whole, now; blocks that are the same stay as they are."""
+        """Shows `text` as a whole at once; unchanged blocks stay."""
         self._timer.stop()
         self._pending.clear()
         self._show_from(self._stream.replace(text))
 
     def finish(self) -> None:
-        """Shows what is still waiting, now."""
+        """Shows pending text at once."""
         self._timer.stop()
         self._flush()
 
@@ -72,7 +72,7 @@ class MarkdownView(QWidget):
         return tuple(self._views)
 
     def texts(self) -> tuple[AnswerText, ...]:
-        """The text of each block, in their order."""
+        """Returns the text widget of each block, in order."""
         return tuple(view.text if isinstance(view, CodeBlock) else view for view in self._views)
 
     def _flush(self) -> None:
@@ -80,7 +80,7 @@ class MarkdownView(QWidget):
             began, piece = time.monotonic(), "".join(self._pending)
             self._pending.clear()
             self._show_from(self._stream.append(piece))
-            # A fence or a list is one block, which is rendered again each time: for no more than a fifth of the time.
+            # A long fence or list is one block and is rendered again each time: for at most a fifth of the time.
             self._timer.setInterval(max(COALESCE_MS, round(4000 * (time.monotonic() - began))))
 
     def _show_from(self, first: int) -> None:

@@ -1,4 +1,4 @@
-"""A label in which what is looked for can be marked; its text is shown letter by letter all the same."""
+"""A label with plain text in which the matches of a search can be marked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.models.matches import Span, spans_of
 
 
 class MarkedLabel(QLabel):
-    """Plain text, but for as long as something is marked in it: then it is escaped HTML of the same text."""
+    """Shows plain text; while something is marked, escaped HTML of the same text."""
 
     def __init__(self, text: str, *, selectable: bool = False, parent: QWidget | None = None) -> None:
         super().__init__(text, parent)
@@ -26,12 +26,12 @@ class MarkedLabel(QLabel):
             self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
 
     def seek(self, sought: str) -> int:
-        """How many matches there are; `mark` marks them."""
+        """Finds matches and returns their number; `mark` marks them."""
         self._spans = spans_of(self._plain, sought)
         return len(self._spans)
 
     def mark(self, current: int | None = None) -> None:
-        """Marks what was found, and the match of that number as the one that is looked at."""
+        """Marks all matches, and the one with that number as the current one."""
         is_marked = bool(self._spans)
         text = _marked(self._plain, self._spans, current) if is_marked else self._plain
         if text != self.text():
@@ -39,7 +39,7 @@ class MarkedLabel(QLabel):
             self.setText(text)
 
     def place_of(self, number: int) -> QRect:
-        """About where a match is: the label does not tell its lines."""
+        """Returns roughly where a match is, because a label does not expose its lines."""
         share = self._spans[number][0] / max(1, len(self._plain))
         return QRect(0, round(share * self.height()), self.width(), self.fontMetrics().lineSpacing())
 

@@ -1,4 +1,4 @@
-"""One tier of memory as a lane: tiles of what is held, the budget as a mark, ticks in bytes, marks of what moved."""
+"""One tier of memory as a lane: tiles for what is held, a mark for the budget, ticks in bytes, marks of moves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TOLERANCE = 1.02
 
 
 class MemoryLane(PaintedBar):
-    """Paints a `TierSnapshot`; repainted only when the snapshot or the budget is another."""
+    """Paints a `TierSnapshot`; repainted only when the snapshot or the budget changes."""
 
     TICKS_PX, TICKS_PADDING_PX = 16, 2
 
@@ -66,12 +66,12 @@ class MemoryLane(PaintedBar):
 
     @property
     def scale(self) -> Scale | None:
-        """How bytes become places; None before the first snapshot."""
+        """Returns the scale from bytes to places; None before the first snapshot."""
         return self._scale
 
     @property
     def budget_bytes(self) -> int | None:
-        """Where the budget's mark is: as it is being chosen, or as it is."""
+        """Returns the bytes at the budget's mark: as being chosen, or as it is."""
         if self._wished is not None:
             return self._wished
         return self._tier.budget_bytes if self._tier is not None else None
@@ -83,7 +83,7 @@ class MemoryLane(PaintedBar):
         moves: Sequence[Move] = (),
         flow: int = 0,
     ) -> None:
-        """Shows the tier as it is now; `moves` are marked for a moment, `flow` has what streams move along."""
+        """Shows the present tier; `moves` are marked for a moment, `flow` animates what streams."""
         has_flown = flow != self._flow and any(tile.state == "streaming" for tile in self._tiles)
         self._flow = flow
         if has_flown:
@@ -110,14 +110,14 @@ class MemoryLane(PaintedBar):
 
     @property
     def shown_tiles(self) -> tuple[Tile, ...]:
-        """The tiles as they are painted at this width: those too narrow to be seen stand together."""
+        """Returns the tiles as they are painted at this width: those too narrow to be seen are merged."""
         width = self.width()
         if self._shown[0] != width:
             self._shown = (width, memory_tiles.merged(self._tiles, lambda tile: _width(tile, width) < _TINY_PX))
         return self._shown[1]
 
     def tile_at(self, x: float) -> Tile | None:
-        """The tile under the pixel column `x`; None over free memory."""
+        """Returns the tile under the pixel column `x`; None over free memory."""
         fraction = x / max(1, self.width())
         return next((tile for tile in self.shown_tiles if tile.start <= fraction < tile.end), None)
 
@@ -170,7 +170,7 @@ class MemoryLane(PaintedBar):
                 painter.drawText(QRectF(left, 0, width - 1, BAR_PX), Qt.AlignmentFlag.AlignCenter, text)
 
     def _paint_marks(self, painter: QPainter) -> None:
-        """What came has a bar below it, where something left there is an open one."""
+        """Paints a bar below what came, and a dotted line below where something left."""
         look, top = theme.current(), BAR_PX + 1.0
         for mark, strength in self._marks.strengths():
             colour = QColor(look.muted if mark.has_gone else look.accent)
@@ -197,7 +197,7 @@ class MemoryLane(PaintedBar):
             self._paint_knee(painter)
 
     def _paint_knee(self, painter: QPainter) -> None:
-        """Beyond it the lane is compressed: a zigzag, as on an axis that is broken."""
+        """Paints a zigzag, as on a broken axis, where the compressed part of the lane begins."""
         x, step = KNEE * self.width(), BAR_PX / 8
         line = QPolygonF([QPointF(x + (2.5 if n % 2 else -2.5), n * step) for n in range(9)])
         painter.setPen(QPen(QColor(theme.current().surface), 4))
@@ -206,7 +206,7 @@ class MemoryLane(PaintedBar):
         painter.drawPolyline(line)
 
     def _paint_budget(self, painter: QPainter, scale: Scale) -> QRectF:
-        """The mark and its words; returns the room that they take."""
+        """Paints the mark and its words; returns the room that they take."""
         budget = self.budget_bytes
         if budget is None:
             return QRectF()
@@ -228,7 +228,7 @@ class MemoryLane(PaintedBar):
         return place
 
     def _text_place(self, painter: QPainter, text: str, x: float) -> QRectF:
-        """Room for a tick's words around `x`, inside the widget."""
+        """Returns the room for a tick's words around `x`, inside the widget."""
         width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 2
         left = min(max(0.0, x - width / 2), self.width() - width)
         return QRectF(left, BAR_PX + 1 + MARKS_PX + 2, width, self._ticks_px - 2)
@@ -238,7 +238,7 @@ class MemoryLane(PaintedBar):
         self._described.start()
 
     def _description(self) -> str:
-        # The table lists each of the hundreds of shards by itself.
+        # Merged, because there may be hundreds of shards; the table lists each of them.
         told = [sentence(tile) for tile in memory_tiles.merged(self._tiles, lambda _tile: True, fewest=_MOST_TOLD + 1)]
         if (budget := self.budget_bytes) is not None:
             told.append(self.tr("Budget: %1").replace("%1", bytes_text(budget)))
@@ -249,7 +249,7 @@ class MemoryLane(PaintedBar):
 
 
 def _is_over(tier: TierSnapshot, budget_bytes: int) -> bool:
-    """Whether so much more is held that it will be given up; a little comes and goes."""
+    """Returns whether clearly more is held than the budget; small excesses are temporary."""
     return tier.counted_bytes > budget_bytes * _TOLERANCE
 
 

@@ -1,4 +1,4 @@
-"""The legend of the memory map: colours of owners, and the patterns and letters of what is where and what moves."""
+"""The legend of the memory map: colours of owners, and patterns and letters of states and of layers' places."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STATES: tuple[TileState, ...] = ("streaming", "loading", "evicting", "reserved"
 
 
 class Swatch(QWidget):
-    """A small square in a colour and pattern of the map, with a letter where the map has one."""
+    """A small square in a colour and pattern of the map, with the map's letter if there is one."""
 
     def __init__(self, paint: Callable[[QPainter, QRectF], None], words: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -40,7 +40,7 @@ class Swatch(QWidget):
 
 
 class MemoryLegend(QWidget):
-    """Tells of what has occurred so far: entries that come and go with each layer that is read could not be found."""
+    """Explains what has occurred so far; entries are not removed, because they would flicker with each layer."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -48,7 +48,7 @@ class MemoryLegend(QWidget):
         self._seen: set[int | str] = set()
 
     def show_occurring(self, kinds: Sequence[int], states: Sequence[str], homes: Sequence[Home]) -> None:
-        """`kinds` of the lanes, `states` other than in place, `homes` of layers."""
+        """Shows `kinds` of the lanes, `states` other than in place, and `homes` of layers."""
         if self._seen.issuperset({*kinds, *states, *homes}):
             return
         self._seen |= {*kinds, *states, *homes}
@@ -59,7 +59,7 @@ class MemoryLegend(QWidget):
         for kind in range(NUM_KINDS):
             if kind in self._seen:
                 self._add(_owner_painter(kind), kind_name(kind))
-        # States that layers explain are not explained again for other tiles.
+        # States that the entries of layers explain are not explained again.
         told = {layer_homes.state_of(home) for home in HOMES if home in self._seen}
         for state in _STATES:
             if state in self._seen and not told & {state}:
@@ -70,7 +70,7 @@ class MemoryLegend(QWidget):
         self.updateGeometry()
 
     def entries(self) -> tuple[str, ...]:
-        """The entries, in words."""
+        """Returns the entries, in words."""
         return tuple(swatch.accessibleDescription() for swatch in self.findChildren(Swatch) if swatch.isVisibleTo(self))
 
     def _add(self, paint: Callable[[QPainter, QRectF], None], words: str) -> None:
@@ -84,7 +84,7 @@ def _owner_painter(kind: int) -> Callable[[QPainter, QRectF], None]:
 
 
 def _state_painter(state: TileState) -> Callable[[QPainter, QRectF], None]:
-    """A pattern is shown in the model's colour, and means the same in every other."""
+    """Returns a painter of a state's pattern in the model's colour; it means the same in every colour."""
 
     def paint(painter: QPainter, box: QRectF) -> None:
         solid = memory_picture.colour_index(MODEL, 0)
@@ -109,6 +109,6 @@ def _home_painter(home: Home) -> Callable[[QPainter, QRectF], None]:
 
 
 def _square(part: Stretch, colours: list[int]) -> QImage:
-    # One pixel more than is shown: the last one of a tile is the gap behind it.
+    # One pixel more than is shown, because the last pixel of a tile is the gap behind it.
     wide = Stretch(part.left, part.right + 1, part.colour, part.pale, part.state)
     return memory_picture.image(memory_picture.indices([wide], _SIDE_PX + 1, _SIDE_PX)[:, :_SIDE_PX], colours)

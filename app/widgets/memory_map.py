@@ -1,4 +1,4 @@
-"""The placement map: the model's layers by index, one lane per tier, what just moved in words, and the legend."""
+"""The memory map: the model's layers by index, one lane per tier, what just moved in words, and the legend."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.protocol import Tier, TierSnapshot
 
 _NAME_LETTERS = 20
-# What streams moves by as much from one snapshot to the next; half the period of its stripes would seem to stand.
+# How far streaming stripes move between snapshots; half their period would look as if they stood still.
 _FLOW_PX = 3
 _GAP_PX = 8
 
@@ -55,7 +55,7 @@ class MemoryMap(QWidget):
         return tuple(lane for *_, lane in self._lanes)
 
     def lane_of(self, tier: Tier) -> MemoryLane | None:
-        """The lane of a tier; None where the machine has none, or nothing was shown yet."""
+        """Returns the lane of a tier; None if the machine has no such tier, or nothing was shown yet."""
         kinds = [shown.tier for shown in self._tiers]
         return self.lanes()[kinds.index(tier)] if tier in kinds and len(self._lanes) >= len(kinds) else None
 
@@ -109,7 +109,7 @@ class MemoryMap(QWidget):
         self._show_legend()
 
     def _make_words(self, title: str = "") -> tuple[QWidget, QLabel, QLabel]:
-        """What stands left of a lane: its name, and a line of figures that begins where the lane does."""
+        """Returns the words left of a lane: its name, and a line of figures below."""
         name = ElidedLabel(title, "strong", Qt.TextElideMode.ElideRight, letters=_NAME_LETTERS)
         figures = RoomyLabel(self._held_words(WIDEST_BYTES, WIDEST_BYTES), "small")
         words = QWidget()
@@ -146,6 +146,6 @@ class MemoryMap(QWidget):
 
 
 def _say(label: QLabel, text: str) -> None:
-    """Only changes: setting any text lays out the whole page again."""
+    """Sets a text only if it changes, because setting it lays out the whole page again."""
     if label.text() != text:
         label.setText(text)

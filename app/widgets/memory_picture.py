@@ -1,6 +1,6 @@
 """Lanes of memory as pictures of colour indices, made by numpy: as fast for two thousand tiles as for ten.
 
-Each state has a pattern of its own, so that it can be told without colours: solid is in place, diagonal stripes stream,
+Each state has its own pattern, so that it can be told without colours: solid is in place, diagonal stripes stream,
 rising lines load, falling diagonals leave, dots are reserved.
 """
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 GAP, FREE = 0, 1
 _FIRST = 2
-# Of each kind: two shades that alternate from tile to tile, so that neighbours can be told apart, and a pale one.
+# For each kind: two shades that alternate from tile to tile, so that neighbours can be told apart, and a pale one.
 _SHADES = 3
 PALE = 2
-# Narrower tiles have no gap after them: they would be nothing but gap.
+# Narrower tiles have no gap after them, because little else would be left.
 _MIN_GAPPED_PIXELS = 5
 _PATTERNS: tuple[TileState, ...] = ("resident", "streaming", "loading", "evicting", "reserved")
 _PERIOD_PX = 8
 _RADIUS_PX = 8
-# Of three lanes and a strip, in all states and phases.
+# Enough for three lanes and a strip, in all states and phases.
 _MASKS_KEPT = 64
 
 
@@ -52,7 +52,7 @@ def colour_index(kind: int, shade: int) -> int:
 
 
 def stretches(lane: Iterable[Tile], width: int) -> list[Stretch]:
-    """The tiles in pixels; what lies between them is free."""
+    """Returns the tiles in pixels; between them memory is free."""
     found, shade, kind = [], 0, -1
     for tile in lane:
         shade = 0 if tile.kind != kind else 1 - shade
@@ -64,9 +64,9 @@ def stretches(lane: Iterable[Tile], width: int) -> list[Stretch]:
 
 
 def indices(parts: Iterable[Stretch], width: int, height: int, ratio: float = 1.0, flow: int = 0) -> NDArray[np.uint8]:
-    """A colour index per pixel, shape (height, width).
+    """Returns a colour index per pixel, shape (height, width).
 
-    `ratio` is how many pixels a logical one has; `flow` moves what streams along by so many logical ones.
+    `ratio` is how many pixels a logical one has; `flow` moves the streaming pattern by so many logical ones.
     """
     import numpy as np  # after the first paint: importing it takes longer than painting the window
 
@@ -90,7 +90,7 @@ def indices(parts: Iterable[Stretch], width: int, height: int, ratio: float = 1.
 
 
 def image(picture: NDArray[np.uint8], colours: list[int]) -> QImage:
-    """The picture with its colours (see `colour_table`)."""
+    """Returns a picture with its colours (see `colour_table`)."""
     import numpy as np
 
     height, width = picture.shape
@@ -103,7 +103,7 @@ def image(picture: NDArray[np.uint8], colours: list[int]) -> QImage:
 
 @contextmanager
 def rounded(painter: QPainter, rect: QRectF, picture: QImage) -> Iterator[None]:
-    """Paints the picture with round corners, which also bound what is painted within."""
+    """Paints the picture with round corners, which also clip what is painted inside the block."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.save()
     shape = QPainterPath()
@@ -116,7 +116,7 @@ def rounded(painter: QPainter, rect: QRectF, picture: QImage) -> Iterator[None]:
 
 @lru_cache(2)
 def colour_table(look: theme.Theme) -> list[int]:
-    """The colours of all indices in a theme."""
+    """Returns the colours of all indices in a theme."""
     table = [QColor(look.surface).rgb(), QColor(look.hover).rgb()]
     for kind, name in enumerate(look.owners):
         colour = QColor(name)
@@ -126,20 +126,20 @@ def colour_table(look: theme.Theme) -> list[int]:
 
 
 def blend(colour: QColor, other: QColor, share: float) -> QColor:
-    """`colour` with a share of `other` in it."""
+    """Returns `colour` mixed with a share of `other`."""
     pairs = ((colour.red(), other.red()), (colour.green(), other.green()), (colour.blue(), other.blue()))
     return QColor(*(round(mine * (1 - share) + theirs * share) for mine, theirs in pairs))
 
 
 def ink_on(colour: QColor) -> QColor:
-    """Black or white, whichever can be read on a colour."""
+    """Returns black or white, whichever is readable on a colour."""
     lightness = 0.299 * colour.red() + 0.587 * colour.green() + 0.114 * colour.blue()
     return QColor("#16181d") if lightness > 128 else QColor("#ffffff")
 
 
 @lru_cache(_MASKS_KEPT)
 def _mask(state: TileState, width: int, height: int, ratio: float, flow: int) -> NDArray[np.bool_]:
-    """Where the pattern of a state lets the pale colour through."""
+    """Returns where the pattern of a state shows the pale colour."""
     import numpy as np
 
     across = (np.arange(width) / ratio).astype(np.int32)[None, :]

@@ -1,7 +1,7 @@
-"""How many bytes a stretch of a lane stands for: linear, and beyond a knee compressed where a tier is large.
+"""The scale of a lane from bytes to places: linear, and compressed beyond a knee if a tier is large; pure.
 
-A disk of a terabyte of which we hold three gigabytes would be a lane of free space. Up to the knee a lane tells of
-what we hold, and beyond it of all that is left; the ticks below say so. Pure arithmetic.
+A disk of a terabyte of which we hold three gigabytes would be a lane of free space. Up to the knee a lane shows what
+we hold, and beyond it all the rest, as the ticks below say.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 KNEE = 0.82
 _MAX_TICKS = 6
-# The linear part is chosen with room to grow, and kept until it is far too small or too large: a lane that jumps
-# cannot be watched.
+# The linear part is chosen with room to grow, and kept until it is far too small or too large, so that the lane does
+# not jump.
 _ROOM, _TIGHT, _LOOSE = 1.5, 1.08, 8.0
-# A gain of less is not worth a second scale.
+# A smaller gain is not worth a knee.
 _LEAST_GAIN = 4
-# Of next to nothing on a large disk, one need not see more than that.
+# The least linear part, if we hold next to nothing on a large disk.
 _LEAST_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From bytes to fractions of a lane; `linear_bytes` reach to the knee, or to the end where there is none."""
+    """From bytes to fractions of a lane; `linear_bytes` reach to the knee, or to the end if there is none."""
 
     capacity_bytes: int
     linear_bytes: int
@@ -32,7 +32,7 @@ class Scale:
         return self.linear_bytes < self.capacity_bytes
 
     def fraction(self, num_bytes: float) -> float:
-        """Where so many bytes end, from 0 to 1."""
+        """Returns where so many bytes end, from 0 to 1."""
         inside = min(max(num_bytes, 0), self.capacity_bytes)
         if not self.has_knee:
             return inside / self.capacity_bytes
@@ -42,12 +42,12 @@ class Scale:
         return KNEE + (1 - KNEE) * beyond
 
     def ticks(self) -> tuple[int, ...]:
-        """Round figures in bytes that lie on the linear part, ascending from 0, and the capacity at the end."""
+        """Returns round figures in bytes on the linear part, ascending from 0, and the capacity."""
         return (*_round_figures(self.linear_bytes), self.capacity_bytes)
 
 
 def scale_for(held_bytes: int, capacity_bytes: int, previous: Scale | None = None) -> Scale:
-    """The scale on which what we hold can be seen; the previous one while it will do."""
+    """Returns a scale on which what we hold can be seen; the previous one while that is suitable."""
     capacity = max(1, capacity_bytes, held_bytes)
     if previous is not None and previous.capacity_bytes == capacity:
         fits = held_bytes * _TIGHT <= previous.linear_bytes <= max(held_bytes, 1) * _LOOSE

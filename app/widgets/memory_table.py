@@ -1,4 +1,4 @@
-"""The memory map's accessible twin: the same facts as rows that live on while they are read, in any order."""
+"""The memory map as an accessible table: the same facts as rows that stay while they are updated, in any order."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from app.models.memory_table import MemoryRow, MemoryTable
 
 _ROW_PX, _ROW_PADDING_PX = 32, 12
-# What the style leaves free next to a cell's text, and what the arrow next to a title takes.
+# The style's padding next to a cell's text, and the arrow next to a title.
 _CELL_PADDING_PX = 24
 _TIER_LETTERS, _WHAT_LETTERS = 20, 16
 _STATES = ("resident", "streaming", "loading", "evicting")
 
 
 def owner_text(row: MemoryRow) -> str:
-    """The owner in the words of the map's legend; what no owner holds keeps the model's words."""
+    """Returns the owner in the words of the map's legend; rows without an owner keep the model's words."""
     return kind_name(kind_of(row.owner, row.what)) if row.state else row.owner.capitalize()
 
 
 class MemoryOrder(QSortFilterProxyModel):
-    """A MemoryTable in another order; without one, as the map has it from left to right."""
+    """A MemoryTable in another order; without one, in the map's order from left to right."""
 
     def __init__(self, memory: MemoryTable, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -47,7 +47,7 @@ class MemoryOrder(QSortFilterProxyModel):
         return self._memory.row(self.mapToSource(self.index(row, 0)).row())
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """The displayed text is also the accessible text."""
+        """Returns the displayed text also as the accessible text."""
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole) and index.isValid():
             return cell_text(self.memory_row(index.row()), index.column())
         return super().data(index, role)
@@ -58,7 +58,7 @@ class MemoryOrder(QSortFilterProxyModel):
 
 
 class MemoryTableView(RowTable):
-    """A view of the model's MemoryTable; a click on a column's title sorts by it, again the other way round."""
+    """A view of the model's MemoryTable; a click on a column's title sorts by it, another click in reverse."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -75,7 +75,7 @@ class MemoryTableView(RowTable):
         self.verticalHeader().setDefaultSectionSize(max(_ROW_PX, self.fontMetrics().height() + _ROW_PADDING_PX))
 
     def _fit_columns(self) -> None:
-        """Room for the widest text, in any font and language; names of devices may be cut."""
+        """Fits columns to the widest text, in any font and language; names of devices may be cut."""
         metrics = self.fontMetrics()
         owners = (metrics.horizontalAdvance(kind_name(kind)) for kind in range(len(KIND_NAMES)))
         states = (metrics.horizontalAdvance(state_name(state)) for state in _STATES)
@@ -89,7 +89,7 @@ class MemoryTableView(RowTable):
         self._fit_what()
 
     def _fit_what(self) -> None:
-        """The content column takes the remaining room; if there is none, the table scrolls to the other columns."""
+        """Gives the content column the remaining room; if there is none, the table scrolls to the other columns."""
         others = sum(self.columnWidth(column) for column in (TIER, OWNER, BYTES, STATE))
         least = _WHAT_LETTERS * self.fontMetrics().averageCharWidth() + _CELL_PADDING_PX
         self.setColumnWidth(WHAT, max(least, self.viewport().width() - others))
@@ -161,12 +161,12 @@ class MemoryTablePane(QFrame):
 
 
 def cell_text(row: MemoryRow, column: int) -> str:
-    """What a cell says to people."""
+    """Returns the text of a cell."""
     return (tier_name(row.tier), owner_text(row), row.what, bytes_text(row.num_bytes), state_name(row.state))[column]
 
 
 def _key(row: MemoryRow, column: int) -> tuple[object, ...]:
-    """What a column is sorted by; bytes as numbers, and what moves after what does not."""
+    """Returns the sort key of a column: bytes as numbers, moving spans after resting ones."""
     if column == BYTES:
         return (row.num_bytes,)
     if column == STATE:

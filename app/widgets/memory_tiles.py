@@ -1,4 +1,4 @@
-"""What a tier of memory looks like as tiles: pure arithmetic from a snapshot to fractions of a lane."""
+"""A tier of memory as tiles: pure arithmetic from a snapshot to fractions of a lane."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from app.models.cell_use import CellUse
     from engine.protocol import Span, TierSnapshot
 
-# A span's state, or room that is held for what is still to come.
+# A span's state, or "reserved" for room that is not used yet.
 TileState = Literal["resident", "streaming", "loading", "evicting", "reserved"]
 
 _LAYERS = re.compile(r"(?i)layers?\s+(\d+)\s*(?:[–-]|to)\s*(\d+)")
 _LAYER = re.compile(r"(?i)\blayer\s+(\d+)")
 _CELLS = re.compile(r"[\d,]+ cells$")
 _NUMBERED = re.compile(r"(?i)\b(?:layer|partition|shard)\s+(\d+)")
-# Neighbours of one kind that are narrower say nothing one by one: a library has hundreds of shards.
+# Narrower neighbours of one kind are merged, because a library has hundreds of shards.
 TINY_PIXELS = 4
 
 MODEL, KV, INDEX, EMBEDDER, KEPT, WAITING, SELF, OTHER = range(8)
@@ -38,7 +38,7 @@ KIND_NAMES: tuple[str, ...] = (
     str(QT_TRANSLATE_NOOP("memory", "Ragdoll and buffers")),
     str(QT_TRANSLATE_NOOP("memory", "Everything else")),
 )
-# Ten snapshots a second hold the same hundreds of spans, of which a few are others than before.
+# Ten snapshots a second hold the same hundreds of spans, of which only a few change.
 _MAX_KNOWN = 4096
 NUM_KINDS = len(KIND_NAMES)
 # An owner belongs to the first kind that has one of these words in its name.
@@ -88,9 +88,9 @@ class LayerSpan:
 
 
 def tiles(tier: TierSnapshot, cells: CellUse | None = None, scale: Scale | None = None) -> tuple[Tile, ...]:
-    """The tier's spans as tiles from left to right, ordered by kind; what others hold ends the lane.
+    """Returns the tier's spans as tiles from left to right, ordered by kind; what others hold ends the lane.
 
-    A run of model layers becomes a tile each; cells are parted by chat, and into those in use and the rest.
+    Each layer of a run becomes a tile; cells are split by chat, and into those in use and the rest.
     """
     pieces = [tile for span in tier.spans for tile in _cells(_split(span), cells)]
     pieces.sort(key=_order)
@@ -103,21 +103,21 @@ def tiles(tier: TierSnapshot, cells: CellUse | None = None, scale: Scale | None 
 
 
 def lane_scale(tier: TierSnapshot, previous: Scale | None = None) -> Scale:
-    """The scale of a tier's lane; it reaches further than the tier where more is held than there is."""
+    """Returns the scale of a tier's lane; it reaches further than the tier if more is held than there is."""
     held = sum(span.num_bytes for span in tier.spans)
     return scale_for(held, max(tier.capacity_bytes, held + tier.other_bytes), previous)
 
 
 def merged(lane: Sequence[Tile], is_tiny: Callable[[Tile], bool], fewest: int = 2) -> tuple[Tile, ...]:
-    """The lane with neighbours of one kind and state that are all tiny as one tile, if they are at least `fewest`."""
+    """Returns the lane with at least `fewest` tiny neighbours of one kind and state merged into one tile."""
     return tuple(_merged(lane, is_tiny, fewest))
 
 
 @lru_cache(_MAX_KNOWN)
 def kind_of(owner: str, what: str = "") -> int:
-    """The kind an owner's name tells of; whatever has no word for itself is Ragdoll itself.
+    """Returns the kind of an owner by the words in its name; Ragdoll itself if there is none.
 
-    Of KV, `what` it holds tells apart what lies in the cells and what is kept outside them.
+    For KV, `what` tells cells from what is kept outside them.
     """
     name = owner.lower()
     kind = next((kind for kind, words in _WORDS if any(word in name for word in words)), SELF)
@@ -125,13 +125,13 @@ def kind_of(owner: str, what: str = "") -> int:
 
 
 def kinds_shown(lanes: Sequence[Sequence[Tile]]) -> tuple[int, ...]:
-    """The kinds that occur, in the order of the legend."""
+    """Returns the kinds that occur, in the order of the legend."""
     return tuple(sorted({tile.kind for lane in lanes for tile in lane}))
 
 
 @lru_cache(_MAX_KNOWN)
 def layers_of(span: Span) -> LayerSpan | None:
-    """The model layers that a span holds; None for everything else."""
+    """Returns the model layers that a span holds; None for everything else."""
     if kind_of(span.owner, span.what) != MODEL:
         return None
     if run := _LAYERS.search(span.what):
@@ -166,7 +166,7 @@ def _split(span: Span) -> tuple[Tile, ...]:
 
 
 def _cells(pieces: tuple[Tile, ...], use: CellUse | None) -> tuple[Tile, ...]:
-    """Cells parted by chat, those that are in use for others, and those held for what comes; else tiles as they are."""
+    """Splits cells by chat, into other cells in use, and free ones; returns other tiles as they are."""
     whole = pieces[0]
     if whole.kind != KV or use is None or not _CELLS.search(whole.what):
         return pieces
@@ -180,7 +180,7 @@ def _cells(pieces: tuple[Tile, ...], use: CellUse | None) -> tuple[Tile, ...]:
 
 @lru_cache(_MAX_KNOWN)
 def _order(tile: Tile) -> tuple[int, int]:
-    """Kinds as in the legend; what has a number in its order, so that what comes back stands where it was."""
+    """Returns a sort key: kinds as in the legend, then numbers, so that a returning part gets its old place."""
     if tile.kind == MODEL and tile.label.isdigit():
         return (tile.kind, int(tile.label))
     numbered = _NUMBERED.search(tile.what)
@@ -194,6 +194,6 @@ def _placed(pieces: Sequence[Tile], scale: Scale) -> Iterator[Tile]:
             continue
         start += tile.num_bytes
         right = scale.fraction(start)
-        # Not by `replace`, which takes as long as everything else here together.
+        # Not with `replace`, which takes as long as everything else here together.
         yield Tile(tile.kind, tile.owner, tile.what, tile.label, tile.num_bytes, tile.state, left, right)
         left = right

@@ -1,4 +1,4 @@
-"""What the memory map shows, in words: kinds, states, tiles and moves, for tooltips, tables and screen readers."""
+"""The memory map in words: kinds, states, tiles and moves, for tooltips, tables and screen readers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def kind_name(kind: int) -> str:
 
 
 def state_name(state: str) -> str:
-    """A span's state in the reader's words."""
+    """Returns a span's state in words."""
     names = {
         "resident": _tr("in place"),
         "streaming": _tr("streaming"),
@@ -33,7 +33,7 @@ def state_name(state: str) -> str:
 
 
 def sentence(tile: Tile) -> str:
-    """`Model layers: layer 12, 138 MiB, streaming`: what tooltips and screen readers say."""
+    """Returns `Model layers: layer 12, 138 MiB, streaming` for tooltips and screen readers."""
     what = tile.what
     if tile.kind == memory_tiles.MODEL and tile.label.isdigit():
         what = _tr("layer %1").replace("%1", tile.label)
@@ -44,7 +44,7 @@ def sentence(tile: Tile) -> str:
 
 
 def moves_sentence(moves: Sequence[Move]) -> str:
-    """`3 layers being read · partition 7 came · 2 index parts left`; "" where nothing to speak of moved."""
+    """Returns `3 layers being read · partition 7 came · 2 index parts left`; "" if nothing notable moved."""
     groups: dict[tuple[str, int], list[Move]] = {}
     for move in moves:
         if (verb := _verb(move)) and (kind := kind_of(move.span.owner, move.span.what)) != memory_tiles.SELF:

@@ -1,4 +1,4 @@
-"""A notice or an error across the top of the page: a sentence, the way out, at most one button; never a dialog."""
+"""A notice or an error above the page: a sentence, a way out, at most one button."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ICONS = {"notice": ("info", "accent"), "warning": ("warning", "warn"), "error":
 
 
 class MessageBar(QWidget):
-    """Shows one message at a time; a newer one takes the place of the older. Hidden while there is none."""
+    """Shows one message at a time; a newer one replaces it. Hidden while there is none."""
 
     cleared = Signal()
 
@@ -51,7 +51,7 @@ class MessageBar(QWidget):
 
     @property
     def is_offering(self) -> bool:
-        """Whether there is a message with a button."""
+        """Returns whether there is a message with a button."""
         return self._action is not None and not self.isHidden()
 
     def show_message(
@@ -62,7 +62,7 @@ class MessageBar(QWidget):
         action: str = "",
         on_action: Callable[[], object] | None = None,
     ) -> None:
-        """`action` is the text of the button; the message goes away when it is pressed."""
+        """Shows a message; `action` is the text of the button, which also closes the message."""
         self._action = on_action
         self._expiry.stop()
         self._sentence.setText(sentence)
@@ -78,7 +78,7 @@ class MessageBar(QWidget):
         QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.Alert))
 
     def expire(self, seconds: float) -> None:
-        """Lets what is shown go away by itself: its cause is over."""
+        """Closes the message after a while, because its cause is over."""
         self._expiry.start(round(seconds * 1000))
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""The button at the top of a chat that says which model answers, and the list it opens."""
+"""The button at the top of a chat that shows which model answers, and the list it opens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAME_CHARS = 36
 
 
 class ModelPicker(QPushButton):
-    """Shows a ChatModel in words; before there is one it says that the engine is starting."""
+    """Shows a ChatModel in words; before one is attached, it says that the engine is starting."""
 
     open_file_wanted = Signal()
     get_model_wanted = Signal()
@@ -59,7 +59,7 @@ class ModelPicker(QPushButton):
         self._popup.get_model_wanted.connect(self.get_model_wanted)
         self._popup.closed.connect(lambda: bits.unhover(self))
         place = self.mapTo(self.window(), QPoint(0, self.height() + 4))
-        # One that is nearly as wide as the window begins further to the left.
+        # A popup that is nearly as wide as the window begins further to the left.
         furthest = self.window().width() - self._popup.width() - _ASIDE_PX
         self._popup.move(self.window().mapToGlobal(QPoint(min(place.x(), furthest), place.y())))
         self._popup.show()
@@ -91,7 +91,7 @@ class ModelPicker(QPushButton):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with the model of a chat: in a few words with %1 for its name, and in a sentence."""
+    """A problem with the model of a chat: in a few words with %1 for its name, and in a sentence."""
 
     words: str
     sentence: str
@@ -99,12 +99,12 @@ class Fault:
 
 
 def fault_of(chat: ChatModel) -> Fault | None:
-    """Why the model of a chat may not answer; None where nothing is known to be wrong with it."""
+    """Returns why the model of a chat may not answer; None if no problem is known."""
     told = chat.told
     if told.state == "failed":
         return Fault(_tr("%1 could not be loaded"), told.sentence)
     if chat.is_missing:
-        # As long as its file exists, it answers; but the user who removed it from the list may not want that.
+        # It answers as long as its file exists, which a user who removed it from the list may not want.
         words = _tr("The model of this chat, %1, is no longer on the list of models.")
         sentence = words.replace("%1", file_name(chat.path))
         return Fault(_tr("%1 is not on the list"), sentence, ("warning", "warn"))
@@ -114,7 +114,7 @@ def fault_of(chat: ChatModel) -> Fault | None:
 
 
 class ModelPopup(QWidget):
-    """The known models, a way to open another, and a way to use none; closes with the choice, which is the chat's."""
+    """The known models, and buttons to open another or use none; closes with the choice, which applies to the chat."""
 
     open_file_wanted = Signal()
     get_model_wanted = Signal()
@@ -130,7 +130,7 @@ class ModelPopup(QWidget):
         self.fault: QLabel | None = None
         self.use_alternative: QPushButton | None = None
         self.rows: list[ModelRow] = []
-        # A frame inside: a translucent top-level widget has no background of its own to round.
+        # A frame inside, because a translucent top-level widget has no background with round corners.
         frame = QFrame()
         frame.setObjectName("popup")
         outer = QVBoxLayout(self)
@@ -154,7 +154,7 @@ class ModelPopup(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        # Words that need two lines at this width ask for one until the width is fixed.
+        # Wrapping labels report the height of one line until the width is fixed.
         self.resize(self.width(), self.heightForWidth(self.width()))
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -162,7 +162,7 @@ class ModelPopup(QWidget):
         self.closed.emit()
 
     def _fault_card(self, fault: Fault) -> QWidget:
-        """What is wrong with the model of the chat, and the one that could answer instead."""
+        """Returns a card with the problem of the chat's model, and the one that could answer instead."""
         card = bits.card("error" if fault.icon[1] == "bad" else "warning")
         self.fault = bits.label(fault.sentence, wraps=True)
         column = bits.column(self.fault, spacing=8)
@@ -189,7 +189,7 @@ class ModelPopup(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
         path = self._chat.path
-        # The one that answers here comes first: the list may be longer than the popup.
+        # The one that answers here comes first, because the list may be longer than the popup.
         for entry in sorted(self._chat.models, key=lambda entry: entry.path != path):
             row = ModelRow(can_forget=False)
             is_current = entry.path == path and not entry.problem

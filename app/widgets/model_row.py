@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from engine.protocol import ModelEntry
 
 AUTOMATIC = -1
-# People read about five words a second; slower than one, waiting is all there is.
+# People read about five words a second; below about one, the user mostly waits.
 _FLUENT_PER_S, _SLOW_PER_S = 7.0, 1.5
 
 
 class ModelRow(QFrame):
-    """A card for one `ModelEntry`, which `show_entry` shows; `can_forget`: it can be taken off a list, or deleted."""
+    """A card for one `ModelEntry`, set by `show_entry`; `can_forget`: it can be removed from the list, or deleted."""
 
     use_wanted = Signal(object, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
     forget_wanted = Signal(object)  # path
@@ -65,9 +65,9 @@ class ModelRow(QFrame):
 
         Args:
             entry: What is known of the model.
-            is_current: It is the one that answers.
+            is_current: Whether it is the one that answers.
             state: A further remark.
-            file: What tells its file from those of other models, if that takes more than its name.
+            file: A name that distinguishes its file from those of other models, if the file name does not.
         """
         if (entry, is_current, state, file) == self._shown:
             return
@@ -102,7 +102,7 @@ class ModelRow(QFrame):
         return " · ".join(fact for fact in facts if fact)
 
     def _make_offer(self) -> QWidget:
-        """What losing a little would give, and the button that allows it."""
+        """Returns a line that says what a small loss would gain, and the button that allows it."""
         self.allow = bits.button(self.tr("Allow it"), "link", clicked=self.allow_wanted.emit)
         self.allow.setAccessibleName(self.tr("Allow it when memory is low"))
         self.allow.setToolTip(self.tr("Applies to every model that would not fit; undo it on the Memory page."))
@@ -116,7 +116,7 @@ class ModelRow(QFrame):
 
     @property
     def controls(self) -> tuple[QWidget, ...]:
-        """What the keyboard reaches, in the order in which it stands."""
+        """Returns the controls that the Tab key reaches, in their order."""
         return self.allow, self.layers, self.forget, self.unload, self.use
 
     def _make_actions(self) -> QHBoxLayout:
@@ -166,7 +166,7 @@ class ModelRow(QFrame):
         self.unload.setVisible(is_current)
 
     def _show_forget(self, spoken: str) -> None:
-        """A downloaded model is deleted, because its file would only take room; the user's own file stays."""
+        """Labels the button: a downloaded model is deleted, because its file would only take room; others stay."""
         if num_bytes := self.entry.deletable_bytes:
             text, named = self.tr("Delete file…"), self.tr("Delete the file of %1")
             tip = self.tr("Deletes it and frees %1").replace("%1", bytes_text(num_bytes))
@@ -185,12 +185,12 @@ class ModelRow(QFrame):
 
     def _on_use(self) -> None:
         chosen = self.layers.value()
-        # With any layer there, the output head is there too, and counts.
+        # With any layer on the GPU, the output head is there as well, and is counted.
         self.use_wanted.emit(self.entry.path, None if chosen == AUTOMATIC else chosen + (chosen > 0))
 
 
 def speed_chips(entry: ModelEntry) -> tuple[tuple[str, bits.Tone], ...]:
-    """What can be expected before it is loaded: `about 4.2 tokens/s`, `first word after 3 s`; none where unknown."""
+    """Returns the expected speed before loading: `about 4.2 tokens/s`, `first word after 3 s`; none if unknown."""
     if entry.problem:
         return ()
     if not entry.fits:
@@ -198,7 +198,7 @@ def speed_chips(entry: ModelEntry) -> tuple[tuple[str, bits.Tone], ...]:
     if entry.tokens_per_s <= 0:
         return ()
     rate = entry.tokens_per_s
-    # As exact as in the sentence below, because two figures for one thing look like two things.
+    # As precise as in the sentence below, because two different figures would be confusing.
     figure = count_text(rate) if rate >= 3 else f"{rate:.1f}" if rate >= 0.1 else f"{rate:.2f}"
     tone: bits.Tone = "good" if rate >= _FLUENT_PER_S else "plain" if rate >= _SLOW_PER_S else "warn"
     chips: list[tuple[str, bits.Tone]] = [(_tr("about %1 tokens/s").replace("%1", figure), tone)]
@@ -208,7 +208,7 @@ def speed_chips(entry: ModelEntry) -> tuple[tuple[str, bits.Tone], ...]:
 
 
 def _unbroken(text: str) -> str:
-    """With word joiners: else "tokens/s" is broken at its slash."""
+    """Adds word joiners, so that "tokens/s" is not broken at its slash."""
     return text.replace("/", "/\u2060")
 
 

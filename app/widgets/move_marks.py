@@ -1,4 +1,4 @@
-"""Short-lived marks below a lane where something just moved; they fade, so that only what is new is seen."""
+"""Short-lived marks below a lane where something just moved; they fade."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEP_MS = 100
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """From `start` to `end` as fractions of a lane; what has gone is marked otherwise than what came."""
+    """A mark from `start` to `end` as fractions of a lane; `has_gone` is painted differently."""
 
     start: float
     end: float
@@ -40,7 +40,7 @@ class MoveMarks(QObject):
             self._timer.start()
 
     def strengths(self) -> tuple[tuple[Mark, float], ...]:
-        """The marks with how strong each is, from 1 (new) to 0."""
+        """Returns the marks with their strengths, from 1 (new) to 0."""
         now = self._clock()
         aged = [(mark, 1 - (now - mark.made_at) / LIFE_S) for mark in self._marks]
         return tuple((mark, strength) for mark, strength in aged if strength > 0)

@@ -1,4 +1,4 @@
-"""What just moved in memory, as a line of words that stands long enough to be read."""
+"""What just moved in memory, as a line of words that stays long enough to be read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STANDS_MS = 6000
 
 
 class MovesLine(QWidget):
-    """Gathers moves for a second, then tells them together; ten lines a second could not be read."""
+    """Collects moves for a second and shows them together, because ten lines a second could not be read."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -35,7 +35,7 @@ class MovesLine(QWidget):
         self._stands.timeout.connect(self._rest)
 
     def indent(self, left_px: int) -> None:
-        """Begins below the lanes, which begin where their names end."""
+        """Aligns the line with the lanes, which begin after their names."""
         if self.contentsMargins().left() != left_px:
             self.setContentsMargins(left_px, 0, 0, 0)
 
@@ -44,16 +44,16 @@ class MovesLine(QWidget):
         return self._words.text()
 
     def note(self, moves: Sequence[Move]) -> None:
-        """Takes in what moved since the last snapshot."""
+        """Adds what moved since the last snapshot."""
         if moves:
             self._gathered += moves
             if not self._gather.isActive():
                 self._gather.start()
 
     def show_streaming(self, is_streaming: bool) -> None:
-        """Whether layers pass through memory right now: their slots stay, so no span moves.
+        """Shows whether layers pass through memory right now, which moves no span because their slots stay.
 
-        Between two reads of a pass nothing is read for a moment, so the words stay for a while like all others.
+        Nothing is read for a moment between two reads of a pass, so the words stay for a while like all others.
         """
         if is_streaming and (self._tells_streaming or not self._stands.isActive()):
             self._say(self.tr("Streamed layers pass through memory, one after the other."), tells_streaming=True)

@@ -43,7 +43,7 @@ class MultilingualOffer(QFrame):
 
     @property
     def sentence(self) -> str:
-        """What is offered and why; "" while nothing is."""
+        """Returns what is offered and why; "" while nothing is."""
         return "" if self.isHidden() else self._words.text()
 
     def _show(self) -> None:

@@ -24,7 +24,7 @@ _ICONS: dict[Help, tuple[str, str]] = {
 
 
 class NeedsCard(QFrame):
-    """Hidden while nothing would help."""
+    """A card with what would help files that were not indexed; hidden if nothing would."""
 
     help_wanted = Signal(str, object)  # a Help, paths
 
@@ -51,7 +51,7 @@ class NeedsCard(QFrame):
         return tuple(self._words[offered].text() for offered in self._paths)
 
     def show_problems(self, documents: Sequence[Document], is_all: bool) -> None:
-        """`documents` are those that were not indexed, or the first of them where `is_all` is False."""
+        """Shows what would help `documents`: all that were not indexed, or if not `is_all` the first of them."""
         self._paths = {
             offered: paths for offered, paths in helps_for(documents).items() if offered in _ICONS
         }  # fmt: skip

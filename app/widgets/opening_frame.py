@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QWidget
 
 
 class OpeningFrame(QFrame):
-    """Emits `opened`; a button that is released elsewhere opens nothing."""
+    """A frame that emits `opened`, unless the mouse button is released elsewhere."""
 
     opened = Signal()
 

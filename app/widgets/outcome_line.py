@@ -1,4 +1,4 @@
-"""How an answer ended when it did not come to its end: a sentence, and the ways on."""
+"""How an incomplete answer ended: a sentence, and buttons to continue or ask again."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from app.widgets import bits
 from app.widgets.flow import FlowLayout, put_beside
 from app.widgets.picture import Picture
 
-# The least room for the sentence next to the buttons; with less, it stands above them.
+# The least room for the sentence next to the buttons; with less, it is above them.
 _SENTENCE_LETTERS = 32
 
 
 class OutcomeLine(QFrame):
-    """Hidden while an answer runs and when it has finished well."""
+    """Hidden while an answer runs and when it is complete."""
 
     retry_wanted = Signal()
     go_on_wanted = Signal()
@@ -56,7 +56,7 @@ class OutcomeLine(QFrame):
         self._show("soft", sentence or self.tr("You stopped this answer."), can_go_on)
 
     def show_cut(self, sentence: str, *, can_go_on: bool) -> None:
-        """It is complete but for that: asking again is offered where it is of all complete answers."""
+        """Shows a cut-off answer without "Ask again", which is offered as for complete answers."""
         self._show("soft", sentence, can_go_on)
         self._retry.hide()
         self._fit()

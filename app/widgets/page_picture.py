@@ -1,4 +1,4 @@
-"""A rendered page with its marks laid over it like a highlighter pen, zoomed as asked."""
+"""A rendered page with its marks painted over it like a highlighter, and zoom."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Sheet(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
     def mark_rects(self) -> list[QRectF]:
-        """The marks in pixels; they come as left, top, right, bottom fractions of the page."""
+        """Returns the marks in pixels; they are given as left, top, right, bottom fractions of the page."""
         width, height = self.width(), self.height()
         return [
             QRectF(left * width, top * height, (right - left) * width, (bottom - top) * height)
@@ -47,7 +47,7 @@ class _Sheet(QWidget):
 
 
 class PagePicture(QScrollArea):
-    """Zoom 1 fits the width; the first mark is scrolled to when a page is shown."""
+    """A zoomable page; zoom 1 fits the width. Scrolls to the first mark when a page is shown."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -68,7 +68,7 @@ class PagePicture(QScrollArea):
         return self._sheet.marks
 
     def show_picture(self, png: bytes, marks: Sequence[Mark]) -> bool:
-        """Shows a PNG with marks; False when it is no picture."""
+        """Shows a PNG with marks; returns False if it is not a picture."""
         pixmap = QPixmap()
         if not pixmap.loadFromData(png, "PNG"):
             return False
@@ -86,7 +86,7 @@ class PagePicture(QScrollArea):
         return self._sheet.size()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keeps the mark in sight until the reader has scrolled: a view not shown yet has no size to scroll by."""
+        """Keeps the mark in sight until the user scrolls, because a view that was not shown yet cannot scroll to it."""
         super().resizeEvent(event)
         self._fit()
         if self._keeps_to_mark:

@@ -22,7 +22,7 @@ from app.widgets.figures import file_name
 from app.widgets.page_picture import ZOOM_STEP, PagePicture
 from app.widgets.picture import Picture
 
-# At least fifty characters on this line, and then a letter, a quotation mark or a bracket on the next.
+# A line end after at least fifty characters, before a letter, a quotation mark or a bracket.
 _HARD_WRAP = re.compile(r"(?<=[^\n]{50})\n(?=[^\W\d_]|[\"'“‘(])")
 _PROSE_SUFFIXES = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".docx", ".pdf")
 
@@ -43,11 +43,11 @@ class _PageText(QTextBrowser):
         self._mark_position: int | None = None
 
     def loadResource(self, _kind: int, _name: QUrl | str) -> object:
-        """Refuses: showing a document never reads another file."""
+        """Loads nothing, because showing a document must never read another file."""
         return None
 
     def show_text(self, text: str, start: int, end: int) -> None:
-        """`text` with the characters from `start` to `end` marked and scrolled to."""
+        """Shows `text`, marks the characters from `start` to `end`, and scrolls to them."""
         self.setPlainText(text)
         marked = QTextEdit.ExtraSelection()
         marked.cursor = QTextCursor(self.document())
@@ -59,7 +59,7 @@ class _PageText(QTextBrowser):
         self._scroll_to_mark()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keeps the mark in sight until the reader has scrolled: a view not shown yet has no size to scroll by."""
+        """Keeps the mark in sight until the user scrolls, because a view that was not shown yet cannot scroll to it."""
         super().resizeEvent(event)
         self._scroll_to_mark()
 
@@ -83,7 +83,7 @@ class _PageText(QTextBrowser):
 
 
 class PageViewer(QWidget):
-    """Shows `PageReply`s and asks for others; the listener of its signals knows which document is open."""
+    """Shows `PageReply`s and requests others; the receiver of its signals knows which document is open."""
 
     page_wanted = Signal(int)  # 1-based
     closed = Signal()
@@ -132,25 +132,25 @@ class PageViewer(QWidget):
 
     @property
     def reply(self) -> PageReply | None:
-        """What is shown; None while a page is being opened or could not be."""
+        """Returns what is shown; None while a page is being opened or could not be."""
         return self._reply
 
     @property
     def notice(self) -> str:
-        """The sentence in place of a page; "" while a page is shown."""
+        """Returns the sentence in place of a page; "" while a page is shown."""
         return self._notice.sentence if self._stack.currentWidget() is self._notice else ""
 
     @property
     def where(self) -> str:
-        """Which part of the document is shown, or will be."""
+        """Returns which part of the document is shown, or will be."""
         return self._where.text()
 
     def shows(self, document: str) -> bool:
-        """Whether a page of this document is shown right now."""
+        """Returns whether a page of this document is shown right now."""
         return self._reply is not None and self._document == document
 
     def show_opening(self, document: str, spot: str) -> None:
-        """Tells at once which document and where in it was meant, before its page is there."""
+        """Shows which document and place are being opened, before the page arrives."""
         self._reply = None
         self._name_document(document)
         self._spot = spot
@@ -162,7 +162,7 @@ class PageViewer(QWidget):
         self._show_notice(sentence)
 
     def show_kept(self, document: str, spot: str, text: str, sentence: str, *, is_offline: bool) -> None:
-        """The passage as it was indexed, because its page cannot be shown; `sentence` says why."""
+        """Shows the passage as it was indexed, because its page cannot be shown; `sentence` says why."""
         self._reply = None
         self._name_document(document)
         self._where.setText(spot)
@@ -229,7 +229,7 @@ class PageViewer(QWidget):
         return words.replace("%1", str(reply.page)).replace("%2", str(reply.num_pages))
 
     def _place_text(self, reply: PageReply) -> str:
-        """`slide 4 · 4 of 20`: the document's own word for the page, and how far in it that is."""
+        """Returns `slide 4 · 4 of 20`: the document's own word for the page, its number and their count."""
         if not reply.num_pages:
             return reply.place
         words = self.tr("%1 · %2 of %3").replace("%3", str(reply.num_pages)).replace("%2", str(reply.page))
@@ -292,9 +292,9 @@ class PageViewer(QWidget):
 
 
 def unwrapped(text: str) -> str:
-    """Text whose paragraphs were broken at some column, as whole paragraphs; as many characters as before.
+    """Returns hard-wrapped text with whole paragraphs and the same number of characters.
 
-    A line end becomes a space where the line is long and the next one goes on with a word; lists, tables, headings,
+    A line end becomes a space if the line is long and the next one continues with a word; lists, tables, headings,
     indented lines and empty ones keep theirs.
     """
     return _HARD_WRAP.sub(" ", text)
@@ -305,5 +305,5 @@ def _is_prose(document: str) -> bool:
 
 
 def _utf16(text: str, offset: int) -> int:
-    """Qt counts UTF-16 units, we count characters."""
+    """Returns a character offset in UTF-16 units, which Qt counts."""
     return len(text[: max(0, offset)].encode("utf-16-le", "surrogatepass")) // 2

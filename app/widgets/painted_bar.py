@@ -1,4 +1,4 @@
-"""What a lane of memory and the strip of layers have in common: a bar with a picture, marks below it, and ticks."""
+"""The base of memory lanes and the strip of layers: a bar with a picture, marks below it, and ticks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TICK_SIZE = 0.78
 
 
 class PaintedBar(QWidget):
-    """Keeps the picture until its size, the theme or what it shows is another.
+    """Keeps the picture until its size, the theme or its content changes.
 
     `num_pictures` counts how often the picture was computed; tests check that it is not computed without need.
     """
@@ -32,14 +32,14 @@ class PaintedBar(QWidget):
         self._flow = 0
         self._marks = MoveMarks(self)
         self._marks.faded.connect(self.update)
-        # The bar fills its place itself. Otherwise everything behind it would be painted ten times a second, too.
+        # The bar fills its area itself. Otherwise everything behind it would be painted ten times a second as well.
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.num_pictures = 0
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     @property
     def num_marks(self) -> int:
-        """How many moves are still marked."""
+        """Returns how many moves are still marked."""
         return len(self._marks.strengths())
 
     def sizeHint(self) -> QSize:
@@ -58,7 +58,7 @@ class PaintedBar(QWidget):
     def _kept_picture(
         self, stretches_of: Callable[[int], list[Stretch]], colours_of: Callable[[theme.Theme], list[int]]
     ) -> QImage:
-        """The picture of the bar, made of its stretches at a width in pixels and the colours of a theme."""
+        """Returns the picture of the bar, made from its stretches at a width in pixels and the colours of a theme."""
         look, ratio = theme.current(), self.devicePixelRatioF()
         width, height = max(1, round(self.width() * ratio)), max(1, round(BAR_PX * ratio))
         key = (width, height, look.name)

@@ -1,4 +1,4 @@
-"""What is offered below a question after a long text was pasted: to attach it as a file, which can be asked about."""
+"""The offer below a question, after a long text was pasted, to attach it as a file that can be asked about."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.widgets import bits
 
 
 class PasteOffer(QWidget):
-    """Hidden until there is something to say."""
+    """A line with the offer; hidden until there is one."""
 
     accepted = Signal()
 
@@ -25,7 +25,7 @@ class PasteOffer(QWidget):
         self.hide()
 
     def offer(self, words: str, *, can_keep: bool = True) -> None:
-        """Shows it; nothing is offered where no listener saves files."""
+        """Shows the offer; without `can_keep` only the words, because nothing saves files."""
         self.words.setText(words)
         self.keep.setVisible(can_keep)
         self.show()

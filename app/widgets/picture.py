@@ -1,4 +1,4 @@
-"""An icon that is only looked at, redrawn in the theme's colour whenever the theme changes."""
+"""A decorative icon, redrawn in the theme's colour whenever the theme changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app import theme
 
 
 class Picture(QLabel):
-    """`colour` is a field of Theme; the words next to a picture say the same."""
+    """Shows an icon in `colour`, a field of Theme; the words next to it say the same."""
 
     def __init__(self, icon: str, colour: str = "muted", side: int = 20, parent: QWidget | None = None) -> None:
         super().__init__(parent)

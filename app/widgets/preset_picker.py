@@ -1,4 +1,4 @@
-"""Which preset a chat is answered by: a button with a menu, in which presets are chosen, kept, renamed and deleted."""
+"""The preset of a chat: a button with a menu, in which presets are chosen, saved, renamed and deleted."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NAME_CHARS = 36
 
 
 class PresetPicker(QPushButton):
-    """Signals carry a preset's id, but for `new_chats_chosen`, which may carry None as well."""
+    """Its signals carry a preset's id; `new_chats_chosen` may carry None as well."""
 
     chosen = Signal(str)
-    none_chosen = Signal()  # all is to be as in the settings
+    none_chosen = Signal()  # use the settings for everything
     save_wanted = Signal()  # the present values, under a name
     rename_wanted = Signal(str)
     delete_wanted = Signal(str)
@@ -43,7 +43,7 @@ class PresetPicker(QPushButton):
         self.show_presets((), None, has_own=False)
 
     def show_presets(self, presets: Sequence[Preset], shown: Preset | None, *, has_own: bool) -> None:
-        """`shown` has the values of the chat; None: they are its own, if it `has_own`, or as in the settings."""
+        """Shows the preset with the chat's values, or None: the chat's own, if it `has_own`, or as in the settings."""
         self._presets, self._shown, self._has_own = tuple(presets), shown, has_own
         own = self.tr("Custom values") if has_own else self._none_text()
         text = own if shown is None else shown.name
@@ -72,7 +72,7 @@ class PresetPicker(QPushButton):
     def _add_choices(
         self, menu: QMenu, checked: tuple[str | None] | None, chosen: Callable[[str | None], object]
     ) -> None:
-        """No preset, then each; `checked` is the one that is chosen now, None where it is none of them."""
+        """Adds "no preset", then each preset; `checked` holds the chosen one, None if it is none of them."""
         group = QActionGroup(menu)
         choices = [(None, self._none_text()), *((preset.preset_id, preset.name) for preset in self._presets)]
         for preset_id, name in choices:

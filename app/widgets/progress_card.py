@@ -1,4 +1,4 @@
-"""What the indexing job is doing: files, chunks, bytes, rate, time left, current file; pause, resume, cancel."""
+"""The indexing job: files, chunks, bytes, rate, time left, current file; pause, resume, cancel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ProgressCard(QFrame):
-    """Shown while there is a job, or what comes is held; `show_progress(None)` hides it."""
+    """Shown while there is a job, or while new files wait; `show_progress(None)` hides it."""
 
     pause_wanted = Signal()
     resume_wanted = Signal()
@@ -54,7 +54,7 @@ class ProgressCard(QFrame):
     def show_progress(
         self, progress: IndexProgress | None, fraction: float | None = None, *, is_held: bool = False
     ) -> None:
-        """`fraction` is the progress of the job, from 0 to 1; None while its files are still being counted.
+        """Shows a job; `fraction` is its progress, from 0 to 1; None while its files are still being counted.
 
         `is_held`: there is no job, but new files wait because the user has paused indexing.
         """
@@ -77,7 +77,7 @@ class ProgressCard(QFrame):
 
     @property
     def share(self) -> float:
-        """How full the bar is, from 0 to 1."""
+        """Returns how full the bar is, from 0 to 1."""
         return max(0, self._bar.value()) / _STEPS
 
     def _facts(self, progress: IndexProgress) -> list[str]:
@@ -97,13 +97,13 @@ class ProgressCard(QFrame):
         if progress.is_paused:
             return facts
         if progress.gives_way:
-            # At this rate the time left would be alarming, and it says nothing about the job.
+            # The time left at this temporary rate would be alarming and wrong.
             return [*facts, self.tr("slower until your question is answered")]
         return facts + self._rates(progress)
 
     def _rates(self, progress: IndexProgress) -> list[str]:
         facts = []
-        # Before the first chunk is done, none a second would only seem to be what it will be.
+        # Before the first chunk is done, a rate of 0 would be misleading.
         if progress.chunks_per_second and progress.chunks_per_second >= _LEAST_RATE:
             facts.append(self.tr("%1 chunks/s").replace("%1", count_text(progress.chunks_per_second)))
         if progress.eta_seconds is not None:

@@ -1,4 +1,4 @@
-"""Where a question is written: Enter sends, Shift+Enter breaks the line, it grows to eight lines; it takes files."""
+"""The field for a question: Enter sends, Shift+Enter breaks the line, it grows to eight lines; it takes files."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from app.widgets.paste_offer import PasteOffer
 
 MAX_LINES = 8
-# In a small window with much below the question.
+# The minimum, in a small window with much below the question.
 _FEWEST_LINES = 2
-# Each key lays out its line again: a longer one would slow typing down.
+# Each key lays out its line again, so a longer text would slow typing down.
 MAX_CHARACTERS = 50_000
-# A text of this length that is pasted at once is no question any more, but something to ask about.
+# A pasted text of this length is probably not a question but something to ask about.
 LONG_CHARACTERS = 4_000
 
 
 class _Field(QPlainTextEdit):
     entered = Signal()
     focus_changed = Signal(bool)
-    long_pasted = Signal(str, int, int)  # a text, from where to where it stands here; nowhere if it was too long
+    long_pasted = Signal(str, int, int)  # a text, its start and end here; both the same if it was too long
     files_pasted = Signal(object)  # a tuple of paths
     picture_pasted = Signal(object)  # a QImage
 
     def __init__(self, parent: QWidget, *, takes_files: bool) -> None:
         super().__init__(parent)
         self._takes_files = takes_files
-        # A text edit swallows dropped folders as text, and traps the Tab key, unless told otherwise.
+        # By default, a text edit inserts dropped folders as text, and keeps the Tab key.
         self.setAcceptDrops(False)
         self.setTabChangesFocus(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -57,7 +57,7 @@ class _Field(QPlainTextEdit):
             super().keyPressEvent(event)
 
     def _is_for_the_chat(self, event: QKeyEvent) -> bool:
-        """Whether a key has no effect here, so that it scrolls the chat above."""
+        """Returns whether a key has no effect here, so that it scrolls the chat above."""
         if self.textCursor().block().layout().preeditAreaText():
             # The key belongs to an input method that offers characters.
             return False
@@ -71,7 +71,7 @@ class _Field(QPlainTextEdit):
 
     def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802 - Qt's name
         """Pastes a text, unless the question would become too long; files and pictures are passed on."""
-        # Imported once something is pasted, not at the first paint.
+        # Imported when something is pasted, not at the first paint.
         from app.widgets.drop_overlay import local_paths
 
         if not self._takes_files:
@@ -104,7 +104,7 @@ class _Field(QPlainTextEdit):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
-        # Where it has become lower, what is being written must not be out of sight.
+        # If it has become lower, the cursor must stay in sight.
         self.ensureCursorVisible()
 
     def changeEvent(self, event: QEvent) -> None:
@@ -119,21 +119,21 @@ class _Field(QPlainTextEdit):
         return QSize(super().minimumSizeHint().width(), self._height_of(_FEWEST_LINES))
 
     def _height_of(self, most_lines: int) -> int:
-        # A plain text layout counts in lines, not pixels.
+        # The height of a plain text document is in lines, not pixels.
         lines = min(max(1, round(self.document().size().height())), most_lines)
         return lines * self.fontMetrics().lineSpacing() + 8
 
     def _fit(self) -> None:
-        # Each time would be an arrangement of the page for each key.
+        # Only changes, because otherwise each key would lay out the page again.
         if self._height_px != (height := self._height_of(MAX_LINES)):
             self._height_px = height
             self.updateGeometry()
 
 
 class PromptEdit(QFrame):
-    """The card at the foot of a chat: the field, a button that attaches, and one that sends, or stops an answer.
+    """The card at the foot of a chat: the field, a button to attach files, and one that sends or stops.
 
-    Unless it `attaches`, it takes text alone.
+    Unless it `attaches`, it takes only text.
     """
 
     submitted = Signal(str)
@@ -146,8 +146,7 @@ class PromptEdit(QFrame):
     def __init__(self, parent: QWidget | None = None, *, attaches: bool = True) -> None:
         super().__init__(parent)
         self.setObjectName("prompt")
-        # The one of a chat has the keyboard when the window opens; to be looked at again for that would cost the first
-        # paint.
+        # The prompt of a chat has the focus when the window opens; restyling it for that would delay the first paint.
         self.setProperty("focused", attaches)
         self._is_busy, self._attaches = False, attaches
         self.field = _Field(self, takes_files=attaches)
@@ -162,7 +161,7 @@ class PromptEdit(QFrame):
         self.attach = bits.tool("attach", self.tr("Attach files"), self.attach_wanted.emit, side=20)
         self.attach.setFixedSize(34, 34)
         bits.opens_popup(self.attach)
-        # Of a long text that was pasted: the text, and from where to where it stands in the field.
+        # A long pasted text, and its start and end in the field.
         self._pasted: tuple[str, int, int] = ("", 0, 0)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 10, 10, 10)
@@ -185,7 +184,7 @@ class PromptEdit(QFrame):
 
     @cached_property
     def paste_offer(self) -> PasteOffer:
-        """What can be done with a long text, until the question is changed; the first paint does without it."""
+        """Returns the offer for a long pasted text, shown until the question changes; made at the first use."""
         from app.widgets.paste_offer import PasteOffer
 
         made = PasteOffer()
@@ -205,7 +204,7 @@ class PromptEdit(QFrame):
         self.field.setTextCursor(cursor)
 
     def paste_is_kept(self) -> None:
-        """The text that was pasted last is a file now, so it is removed from the question."""
+        """Removes the text that was pasted last from the question, because it is a file now."""
         _, start, end = self._pasted
         cursor = self.field.textCursor()
         cursor.setPosition(start)
@@ -223,7 +222,7 @@ class PromptEdit(QFrame):
         self._layout.addWidget(widget)
 
     def set_busy(self, is_busy: bool) -> None:
-        """While busy the button stops the answer; a question can still be written, but not sent."""
+        """Makes the button stop the answer while busy; a question can still be written, but not sent."""
         if is_busy == self._is_busy:
             return
         self._is_busy = is_busy
@@ -251,7 +250,7 @@ class PromptEdit(QFrame):
         is_of_use = self._is_busy or bool(self.text.strip())
         focused = self.window().focusWidget()
         if focused is self.button and not is_of_use:
-            # Qt takes the focus from a disabled widget, and gives it to whatever comes next.
+            # Qt moves the focus from a disabled widget to the next one.
             self.field.setFocus()
         self.button.setEnabled(is_of_use)
 

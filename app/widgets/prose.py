@@ -27,16 +27,16 @@ from app.tips import plain_tip
 from app.widgets.answer_text import AnswerText
 from app.widgets.markdown_blocks import CITE_SCHEME
 
-# Of the number of a citation.
+# The most digits of a citation's number.
 _MOST_DIGITS = 6
 _OPENABLE = ("http", "https", "mailto")
 
 
 class Prose(AnswerText):
-    """Shows HTML we made ourselves; opens only web and mail links, and those outside."""
+    """Shows HTML that we made; opens only web and mail links, in the user's applications."""
 
     citation_clicked = Signal(int)  # the number as the reader sees it, 1-based
-    citation_hovered = Signal(int, QPoint)  # the same, and where a tooltip belongs; 0 when it is left
+    citation_hovered = Signal(int, QPoint)  # the same, and the place for a tooltip; 0 when the mouse leaves it
 
     def __init__(self, html: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -59,7 +59,7 @@ class Prose(AnswerText):
         self._html = html
         self.document().setDefaultStyleSheet(document_style(theme.current()))
         self.put_html(html)
-        # Only what has a link is a stop on the way of the Tab key.
+        # The Tab key stops only at prose with a link.
         has_links = "<a " in html
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if has_links else Qt.FocusPolicy.ClickFocus)
         self._fit()
@@ -79,7 +79,7 @@ class Prose(AnswerText):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        # Qt changes palettes several times while it polishes a new widget: only another theme is news.
+        # Qt changes palettes several times while it polishes a new widget; only a new theme matters.
         if event.type() == QEvent.Type.PaletteChange and self._look is not theme.current():
             self._look = theme.current()
             self.show_html(self._html)
@@ -108,7 +108,7 @@ class Prose(AnswerText):
         super().paintEvent(event)
 
     def citation_rects(self) -> Iterator[QRectF]:
-        """Where the citations stand, in pixels of the viewport."""
+        """Yields the places of the citations, in pixels of the viewport."""
         if f"{CITE_SCHEME}:" not in self._html:
             return
         block = self.document().begin()
@@ -117,7 +117,7 @@ class Prose(AnswerText):
             block = block.next()
 
     def _quote_bars(self) -> Iterator[QRectF]:
-        """The lines at the left of quoted blocks, which CSS borders of QTextDocument cannot draw."""
+        """Yields the lines at the left of quoted blocks, which CSS borders of QTextDocument cannot draw."""
         if "<blockquote" not in self._html:
             return
         layout = self.document().documentLayout()
@@ -166,21 +166,21 @@ class Prose(AnswerText):
 
 
 def _cited(url: QUrl) -> int:
-    """The number of a citation; 0 for any other link, as a model may write whatever it likes."""
+    """Returns the number of a citation; 0 for any other link, because a model may write anything."""
     number = url.path() if url.scheme() == CITE_SCHEME else ""
     return int(number) if number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS else 0
 
 
 def _x(line: QTextLine, position: int) -> float:
-    # PySide's signature says `object`; it is a pair of the x and the position it belongs to.
+    # PySide's signature says `object`; it is a pair of the x and its position.
     return float(cast("tuple[float, int]", line.cursorToX(position))[0])
 
 
 @cache
 def document_style(look: theme.Theme) -> str:
-    """CSS for QTextDocument, which knows a small part of it, in the theme's colours."""
+    """Returns CSS in the theme's colours, limited to what QTextDocument supports."""
     mono = ", ".join(f"'{family}'" for family in theme.mono_families())
-    # Of the spaces in a citation, which are narrow and do not break, Qt would make plain ones, and one with the next.
+    # `pre` keeps the narrow no-break spaces of citations, which Qt would replace by plain ones and merge.
     return f"""
       p {{ line-height: 118%; margin: 0; }}
       li {{ line-height: 118%; margin-bottom: 4px; }}

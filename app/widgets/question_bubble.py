@@ -1,4 +1,4 @@
-"""The question as it was asked, at the right, with the buttons to copy it or ask it differently."""
+"""The question as it was asked, at the right, with buttons to copy or edit it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDEST_SHARE = 0.82
 
 
 class QuestionBubble(QWidget):
-    """Turns into a prompt while it is edited; the edited question becomes a branch, nothing is erased."""
+    """Turns into a prompt while it is edited; the edited question becomes a new branch."""
 
     edited = Signal(str)
 
@@ -50,7 +50,7 @@ class QuestionBubble(QWidget):
 
     @property
     def draft(self) -> str | None:
-        """What is being written in its place; None while it is not edited."""
+        """Returns the edited text; None while it is not being edited."""
         return self._editor.text if self._editor is not None else None
 
     def edit(self, text: str) -> PromptEdit:
@@ -77,7 +77,7 @@ class QuestionBubble(QWidget):
             self._fit()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Escape leaves the question as it was; elsewhere in the window it stops answers."""
+        """Closes the editor on Escape, which elsewhere in the window stops answers."""
         is_escape = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
         if is_escape and event.type() == QEvent.Type.ShortcutOverride:
             event.accept()
@@ -88,7 +88,7 @@ class QuestionBubble(QWidget):
         return super().eventFilter(watched, event)
 
     def _fit(self) -> None:
-        # A wrapping label takes any width it is given: give it no more than its longest line needs.
+        # A wrapping label takes any width, so it gets no more than its longest line needs.
         widest = int(self.width() * _WIDEST_SHARE)
         lines = self._shown.splitlines() or [""]
         natural = max(self._text.fontMetrics().horizontalAdvance(line) for line in lines) + 36
@@ -112,7 +112,7 @@ class QuestionBubble(QWidget):
     def _close_editor(self) -> None:
         if self._editor is not None:
             self._layout.removeWidget(self._editor)
-            # Otherwise Qt would move the focus anywhere.
+            # Otherwise Qt would move the focus to an arbitrary widget.
             self._edit.setFocus()
             self._editor.hide()
             self._editor.deleteLater()

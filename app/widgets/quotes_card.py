@@ -1,4 +1,4 @@
-"""What the reader lifted out of the files, shown at once: before the model speaks, or instead of it."""
+"""The quotes that the reader found in the files, shown before the model's answer or instead of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class QuoteLine(OpeningFrame):
-    """One quote and where it stands; `opened` by a click or Enter."""
+    """One quote and its place; `opened` by a click or Enter."""
 
     def __init__(self, quote: Quote, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -47,7 +47,7 @@ class QuoteLine(OpeningFrame):
         layout.addLayout(foot)
 
     def show_standing(self, standing: Standing) -> None:
-        """Whether its document is out of reach or was removed."""
+        """Shows whether its document is out of reach or was removed."""
         self.standing.show_standing(standing)
         self.setAccessibleName(" · ".join(part for part in (self._name, self.standing.words) if part))
 
@@ -100,7 +100,7 @@ class QuotesCard(QFrame):
         return tuple(self._quote_lines)
 
     def show_standings(self, standings: Sequence[Standing]) -> None:
-        """How the documents of the answer's passages stand, in the passages' order."""
+        """Shows the states of the documents of the answer's passages, in the passages' order."""
         for quote, line in zip(self._quotes, self._quote_lines, strict=True):
             if quote.passage < len(standings):
                 line.show_standing(standings[quote.passage])
@@ -110,7 +110,7 @@ class QuotesCard(QFrame):
         return self._is_open
 
     def set_open(self, is_open: bool) -> None:
-        """Folded, only the title is seen: the written answer has taken the quotes' place."""
+        """Shows or folds the quotes; folded, only the title is visible, as below a written answer."""
         if is_open == self._is_open:
             return
         self._is_open = is_open

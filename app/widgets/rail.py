@@ -1,4 +1,4 @@
-"""The left rail: new chat, the places one can go, and below them whatever the window puts there (the list of chats)."""
+"""The left rail: a new chat, the places of the window, and below them a widget of the window (the list of chats)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from app.widgets import bits
 
 Place = Literal["chats", "every-file", "library", "memory", "models", "settings"]
 
-# Of places whose icon has another name.
+# The icons of places that have another name.
 _ICONS: dict[Place, str] = {"every-file": "table"}
-# The first is more where the text is so large that words would be cut.
+# The first is wider if the text is so large that words would be cut.
 WIDTH_PX, COMPACT_WIDTH_PX = 248, 60
 
 
@@ -89,7 +89,7 @@ class Rail(QWidget):
         self._fit()
 
     def event(self, event: QEvent) -> bool:
-        # What its buttons need has changed.
+        # The buttons may need another width.
         if event.type() == QEvent.Type.LayoutRequest:
             self._fit()
         return super().event(event)
@@ -113,7 +113,7 @@ class Rail(QWidget):
         return button
 
     def _on_place(self, place: Place) -> None:
-        # A click on the place one is at must not uncheck it.
+        # A click on the current place must not uncheck it.
         self.buttons[place].setChecked(True)
         self.chosen.emit(place)
 

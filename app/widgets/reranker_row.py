@@ -1,4 +1,4 @@
-"""One reranker that can be got: which languages it reads."""
+"""One reranker that can be downloaded, and the languages it reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.protocol import RerankerEntry
 
 
 class RerankerRow(FolderRow[RerankerEntry]):
-    """As every model that is a folder."""
+    """Adds languages to the facts."""
 
     def _more_facts(self, entry: RerankerEntry) -> Sequence[str]:
         return (entry.languages,)

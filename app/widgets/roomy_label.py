@@ -1,4 +1,4 @@
-"""A label with room for the widest text it may have to show, in any font, so that its neighbours do not move."""
+"""A label with room for its widest possible text, in any font, so that its neighbours do not move."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.widgets.bits import Role
 
 
 class RoomyLabel(QLabel):
-    """As wide as `widest`, or as its text where that is wider after all."""
+    """As wide as `widest`, or as its text if that is wider."""
 
     def __init__(self, widest: str, role: Role = "plain", parent: QWidget | None = None) -> None:
         super().__init__(parent)

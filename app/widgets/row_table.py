@@ -1,4 +1,4 @@
-"""What the tables of whole rows have in common: no grid, no frame around one cell, row heights that follow the font."""
+"""The base of tables that select whole rows: no grid, no focus frame, row heights that follow the font."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Index = QModelIndex | QPersistentModelIndex
 
 
 class RowCells(QStyledItemDelegate):
-    """Paints cells without the dotted frame of the focus: the whole row is marked."""
+    """Paints cells without the dotted focus frame, because the whole row is marked."""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         option.state &= ~QStyle.StateFlag.State_HasFocus
@@ -42,7 +42,7 @@ class RowTable(QTableView):
             self._fit_columns()
 
     def _plain_header(self) -> QHeaderView:
-        """The titles of the columns, at the left and the same whatever is selected."""
+        """Returns the header, with titles aligned left and not highlighted by the selection."""
         header = self.horizontalHeader()
         header.setHighlightSections(False)
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)

@@ -1,4 +1,4 @@
-"""How far a question to every file is: the question, how many have answered, how long the rest takes; pause, resume."""
+"""The progress of a question to every file: how many have answered, how long the rest takes; pause, resume."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.widgets.flow import FlowLayout, put_beside
 if TYPE_CHECKING:
     from app.models.each_file import EachFileModel
 
-# With less room for them, the buttons stand below the figures.
+# With less room, the buttons are below the figures.
 _FIGURES_LETTERS = 24
 
 
@@ -86,7 +86,7 @@ class RunCard(QFrame):
         self.delete.setVisible(model.run is not None)
 
     def _show_buttons(self) -> None:
-        """A button that hides hands the focus to its opposite, not to the next button, which does something else."""
+        """Shows the buttons of the state; a hidden one passes the focus to its opposite, not to the next button."""
         model = self._model
         is_shown = {
             self.pause: model.state in ("running", "listing"),
@@ -94,7 +94,7 @@ class RunCard(QFrame):
             self.ask_again: model.state in ("paused", "finished") and model.num_failed > 0,
             self.export: model.num_answered > 0,
         }
-        # What comes is there before what goes looks for it.
+        # Buttons are shown before others are hidden, which pass the focus to them.
         for button in sorted(is_shown, key=lambda button: not is_shown[button]):
             if button.hasFocus() and not is_shown[button]:
                 opposite = self.resume if is_shown[self.resume] else self.pause

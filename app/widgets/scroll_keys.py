@@ -1,6 +1,6 @@
-"""Keys that scroll a chat, wherever in it or below it the focus is: widgets without use for them ignore them.
+"""Keys that scroll a chat, wherever in it or below it the focus is: widgets that do not need them ignore them.
 
-A page next to the chat takes those that are meant for it.
+A page next to the chat handles its own.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def is_by_page(event: QKeyEvent) -> bool:
 
 
 def is_to_end(event: QKeyEvent) -> bool:
-    """To the beginning or to the end."""
+    """Returns whether a key goes to the beginning or the end."""
     return any(event.matches(key) for key in _TO_ENDS)
 
 
 def goes_to_end(event: QKeyEvent, bar: QScrollBar) -> bool:
-    """Does it, where the key says so: Qt's own views that cannot be written in leave that to what is around them."""
+    """Scrolls to an end if the key says so, and returns whether; Qt's read-only views do not handle these keys."""
     if event.matches(_Keys.MoveToStartOfDocument):
         bar.triggerAction(QAbstractSlider.SliderAction.SliderToMinimum)
     elif event.matches(_Keys.MoveToEndOfDocument):

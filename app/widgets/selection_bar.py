@@ -1,4 +1,4 @@
-"""What is selected in the table, why it is as it is, and buttons for what can be done with it."""
+"""What is selected in the table, its reason, and buttons for what can be done with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SelectionBar(QWidget):
-    """Hidden while nothing is selected."""
+    """A bar below the table; hidden while nothing is selected."""
 
     help_wanted = Signal(str, object)  # a Help, paths
     reindex_wanted = Signal(object)  # paths
@@ -58,7 +58,7 @@ class SelectionBar(QWidget):
         helps = helps_for(documents)
         for offered, button in self.help_buttons.items():
             button.setVisible(offered in helps)
-        # What failed is tried again; to index it again would be the same.
+        # "Try again" for failed files does the same as "Index again".
         self.again.setVisible("retry" not in helps and "next" not in helps)
 
     def _sentence(self) -> str:

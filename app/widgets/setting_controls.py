@@ -1,4 +1,4 @@
-"""Controls of the engine's settings: each shows a value as the engine knows it, and gives it back as it was changed."""
+"""Controls of the engine's settings: each shows a value of the engine, and returns the changed one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, Q
 from app.widgets import bits
 
 _GIB, _GIB_DIGITS = 2**30, 2
-# How far from a value what is shown of it may be, as a share of it: of numbers, and of bytes.
+# The largest relative difference between a value and what is shown: for numbers, and for bytes.
 _EXACTLY, _NEARLY = 1e-6, 0.01
-# After the point.
+# The most digits after the point.
 _MOST_DIGITS = 16
 
 
 class Control(QObject):
-    """What all have in common: `widget` is shown; `show_value` emits nothing, `changed` reports the user's changes."""
+    """The base of all: `widget` is shown; `show_value` emits nothing, `changed` reports the user's changes."""
 
     changed = Signal()
-    # Whether it changes with each letter; and whether a refused value stays, so that it can be corrected.
+    # Whether the user types into it; and whether a refused value stays, so that it can be corrected.
     is_typed = False
     keeps_refused = False
 
@@ -44,8 +44,8 @@ class Control(QObject):
 class _Figure(Control):
     """A number that is typed or stepped.
 
-    Its range and its digits are those for people. A value that was set elsewhere and has no room there makes room for
-    itself, until another one is shown: Qt would show the nearest one, and the next step would set what follows that.
+    Its range and digits are the usual ones. A value outside, set elsewhere, widens them until another value is shown:
+    otherwise Qt would show the nearest value, and the next step would continue from that.
     """
 
     is_typed = True
@@ -54,14 +54,14 @@ class _Figure(Control):
         self, spin: QSpinBox | QDoubleSpinBox, read: Callable[[], object], put: Callable[[object], None]
     ) -> None:
         super().__init__(spin, read, put)
-        # Digits of a number that is being typed are no numbers of their own.
+        # A number that is being typed is not a value yet.
         spin.setKeyboardTracking(False)
         bits.tame(spin)
         spin.valueChanged.connect(lambda: self.changed.emit())
 
 
 class Number(_Figure):
-    """A whole number. One that is no amount (a port) `is_a_name`."""
+    """A whole number. One that is not an amount (a port) `is_a_name`."""
 
     def __init__(self, lowest: int, highest: int, step: int, *, is_a_name: bool = False) -> None:
         self._lowest, self._highest = lowest, highest
@@ -82,9 +82,9 @@ class Number(_Figure):
 
 
 class Decimal(_Figure):
-    """A number with `num_digits` after the point, and more of them where a value needs them.
+    """A number with `num_digits` after the point, and more of them if a value needs them.
 
-    `nothing` is what the lowest one is called, where that has a name ("never").
+    `nothing` is the name of the lowest value, if it has one ("never").
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class Decimal(_Figure):
 
 
 class Gibibytes(_Figure):
-    """Bytes, shown in GiB; the lowest is None, called `nothing`, and stands below 0 where that may be wanted, or is.
+    """Bytes, shown in GiB; the lowest position means None and is called `nothing`; it is below 0 if 0 is a value.
 
-    Of what cannot be None `lowest_gib` is the lowest.
+    If the value cannot be None, `lowest_gib` is the lowest.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Gibibytes(_Figure):
 
 
 def _num_digits(value: float, fewest: int, tolerance: float) -> int:
-    """How many digits after the point show a value but for this share of it, `fewest` at least."""
+    """Returns how many digits after the point show a value within a relative tolerance, at least `fewest`."""
     enough = (n for n in range(fewest, _MOST_DIGITS) if math.isclose(round(value, n), value, rel_tol=tolerance))
     return next(enough, _MOST_DIGITS)
 
@@ -172,7 +172,7 @@ class Choice(Control):
     """One of some values, each with its name."""
 
     def __init__(self, choices: Sequence[tuple[object, str]], list_name: str) -> None:
-        """`choices` are pairs of a value and what it is called; `list_name` is what the open list is called."""
+        """`choices` are pairs of a value and its name; `list_name` is the name of the open list."""
         self._values = [value for value, _ in choices]
         self._box = QComboBox()
         bits.pass_wheel(self._box)
@@ -191,7 +191,7 @@ class Choice(Control):
 
 
 class _Lines(QPlainTextEdit):
-    """A few lines high, however large the letters are."""
+    """A text field four lines high in any font."""
 
     _LINES, _PADDING_PX = 4, 20
 
@@ -202,7 +202,7 @@ class _Lines(QPlainTextEdit):
 
 
 class Paragraph(Control):
-    """Some lines of text; `nothing` stands there while there is none."""
+    """Several lines of text; `nothing` is the placeholder."""
 
     is_typed = keeps_refused = True
 
@@ -225,7 +225,7 @@ class Paragraph(Control):
 
 
 class Line(Control):
-    """A text in a line, changed when the line is left or Enter is pressed; `nothing` is what none means."""
+    """A line of text, changed when it loses the focus or Enter is pressed; `nothing` is the placeholder."""
 
     is_typed = True
 
@@ -254,7 +254,7 @@ class Line(Control):
         return line.strip()
 
     def _shown_of(self, value: object) -> object:
-        """A setting's value as `_read_line` would have it."""
+        """Returns a setting's value in the form of `_read_line`."""
         return str(value or "")
 
     def _written(self, value: object) -> str:
@@ -262,7 +262,7 @@ class Line(Control):
 
 
 class Words(Line):
-    """Several words in a line."""
+    """A line of several words."""
 
     def _read_line(self, line: str) -> tuple[str, ...]:
         return tuple(line.replace(",", " ").replace("+", " ").split())
@@ -275,7 +275,7 @@ class Words(Line):
 
 
 class Texts(Words):
-    """As words, but each may be any text: a backslash stands before a comma or an outer space that belongs to it."""
+    """A line of several texts: a backslash precedes a comma or an outer space that belongs to a text."""
 
     def _read_line(self, line: str) -> tuple[str, ...]:
         return texts_of(line)
@@ -292,13 +292,13 @@ _CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def texts_of(line: str) -> tuple[str, ...]:
-    """The texts that a line of them, as `escaped` and with commas between, stands for."""
+    """Returns the texts in a line of texts that are `escaped` and separated by commas."""
     found = (_ESCAPE.sub(lambda part: _CONTROLS.get(part[1], part[1]), text) for text in _TEXT.findall(line))
     return tuple(text for text in found if text)
 
 
 def escaped(text: str) -> str:
-    """A text as it stands in a line of several."""
+    """Returns a text in the form in which a line of several contains it."""
     line = re.sub(r"[\\,]", lambda part: "\\" + part[0], text)
     for letter, control in _CONTROLS.items():
         line = line.replace(control, "\\" + letter)

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 _SNIPPET_CHARS = 220
 _MARKDOWN_NAMES = (".md", ".markdown")
-# Of which the snippet is made: the patterns below may look from each sign to the end.
+# The part from which a snippet is made, limited because the patterns below may scan from each sign to the end.
 _MARKDOWN_CHARS = 2_000
-# What mdBook replaces by another file, mostly in code.
+# mdBook's includes of other files, mostly in code.
 _MARKDOWN_INCLUDES = re.compile(r"\{\{#(?:include|rustdoc_include|playground|title)\b[^{}\n]*\}\}")
-# Comments, code, strong and emphasised words, and links, in which a picture may stand. In code none of the others is a
-# sign, and a power, a product, or a call of what a list holds, is none.
+# Comments, code, strong and emphasised words, and links, which may contain a picture. In code the other signs do not
+# count, nor do they in a power, a product, or the call of a list's element.
 _MARKDOWN_PAIRS = (
     r"<!--[\s\S]*?-->"
     r"|(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?P=ticks)(?!`)"
@@ -51,7 +51,7 @@ _MARKDOWN = re.compile(f"{_MARKDOWN_LINES}|{_MARKDOWN_PAIRS}", re.MULTILINE)
 
 
 class ScoreBar(QWidget):
-    """How well a passage fits, as a share of the best one's score; the tooltip says the figures."""
+    """The relevance of a passage, as a share of the best one's score; the tooltip has the figure."""
 
     def __init__(self, share: float, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -75,7 +75,7 @@ class ScoreBar(QWidget):
 
 
 class SourceCard(OpeningFrame):
-    """`opened` when it is clicked or Enter is pressed on it; what else can be done is in its menu."""
+    """A card that is `opened` by a click or Enter; its menu has the other actions."""
 
     ask_wanted = Signal(object)  # the path of its file
 
@@ -106,7 +106,7 @@ class SourceCard(OpeningFrame):
         where = " · ".join(part for part in (spot, passage.heading) if part)
         if where:
             layout.addWidget(ElidedLabel(where, "small", Qt.TextElideMode.ElideRight))
-        # A line of their own: at large text they would leave nothing of the name.
+        # On their own line, because with large text they would leave no room for the name.
         notes = FlowLayout()
         notes.addWidget(self.standing)
         notes.addWidget(self.unread)
@@ -114,13 +114,13 @@ class SourceCard(OpeningFrame):
         layout.addWidget(WrappedLabel(snippet(passage)))
 
     def show_standing(self, standing: Standing) -> None:
-        """Whether its document is out of reach or was removed."""
+        """Shows whether its document is out of reach or was removed."""
         self.standing.show_standing(standing)
         self._is_removed, self._reason = standing.state == "removed", standing.reason
         self._say_name()
 
     def show_unread(self, is_unread: bool) -> None:
-        """Whether it was found, but not given to the model."""
+        """Shows whether it was found, but not given to the model."""
         self.unread.setVisible(is_unread)
         self._say_name()
 
@@ -129,20 +129,20 @@ class SourceCard(OpeningFrame):
             theme.restyle(self, selected=is_selected)
 
     def menu(self) -> QMenu:
-        """What can be done with the file that it is from, wherever that is."""
+        """Returns the menu for the passage and its file."""
         menu = QMenu(self)
         menu.addAction(self.tr("Show the page"), self.opened.emit)
         menu.addAction(self.tr("Open in default app"), lambda: outside().open_file(self._path, self._reason))
         menu.addAction(self.tr("Show in folder"), lambda: outside().show_in_folder(self._path, self._reason))
         asks = menu.addAction(self.tr("Ask about this file"), lambda: self.ask_wanted.emit(self._path))
-        # What was removed cannot be searched any more.
+        # A removed document can no longer be searched.
         asks.setEnabled(not self._is_removed)
         return menu
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = self.menu()
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        # Not awaited: the card may go while the menu is open, and takes it along.
+        # `popup` instead of `exec`, because the card may be deleted, with the menu, while it is open.
         menu.popup(event.globalPos())
 
     def _say_name(self) -> None:
@@ -151,7 +151,7 @@ class SourceCard(OpeningFrame):
 
 
 def snippet(passage: Passage) -> str:
-    """The beginning of a passage on one line, cut at a word; of Markdown only what people would read of it."""
+    """Returns the beginning of a passage on one line, cut at a word; Markdown is shown without its marks."""
     is_markdown = passage.document.lower().endswith(_MARKDOWN_NAMES)
     flat = " ".join((_without_markdown(passage.text) if is_markdown else passage.text).split())
     if len(flat) <= _SNIPPET_CHARS:
@@ -166,7 +166,7 @@ def _without_markdown(text: str) -> str:
 
 
 def _words_of(found: re.Match[str]) -> str:
-    """What stands between signs, and is left of them."""
+    """Returns the text between signs, without them."""
     groups = found.groupdict()
     if words := groups["strong"] or groups["leaning"] or groups["stressed"] or groups["link"]:
         return _MARKDOWN_IN_WORDS.sub(_words_of, words)

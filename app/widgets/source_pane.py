@@ -1,4 +1,4 @@
-"""The right side of a chat: the sources of the selected answer, or the page that one of them stands on."""
+"""The right side of a chat: the sources of the selected answer, or the page of one of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MIN_RENDER_PX, _MAX_RENDER_PX = 900, 2400
 
 
 class SourcePane(QWidget):
-    """Shows a SourcesModel; `viewing_changed` says when a page takes the list's place, and when it leaves."""
+    """Shows a SourcesModel; `viewing_changed` reports when a page replaces the list, and when it is closed."""
 
     closed = Signal()
     ask_wanted = Signal(object)  # the path of a file that is cited
@@ -78,7 +78,7 @@ class SourcePane(QWidget):
                 self._show(self.panel)
 
     def _on_page_requested(self, passage: Passage) -> None:
-        # Turning a page keeps the old one in sight until the new one is there.
+        # Turning a page keeps the old one in sight until the new one arrives.
         if not (self.is_viewing and self.viewer.shows(passage.document)):
             self.viewer.show_opening(passage.document, spot_text(passage.place, passage.page))
         self._show(self.viewer)
@@ -104,6 +104,6 @@ class SourcePane(QWidget):
             self.viewing_changed.emit(self.is_viewing)
 
     def _render_px(self) -> int:
-        # Half as much again as is seen, so that the first zoom step is still sharp.
+        # 1.5 times the visible width, so that the first zoom step is still sharp.
         wanted = round(self.width() * self.devicePixelRatioF() * 1.5)
         return max(_MIN_RENDER_PX, min(_MAX_RENDER_PX, wanted))

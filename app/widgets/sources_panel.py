@@ -1,4 +1,4 @@
-"""The passages an answer rests on, as cards; a click opens the page."""
+"""The passages of an answer as cards; a click opens the page."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SourcesPanel(QWidget):
         return tuple(self._cards)
 
     def show_passages(self, passages: Sequence[Passage], refreshes: Sequence[Refresh] = ()) -> None:
-        """Shows the passages; those that `refreshes` brought stand below a line that says so."""
+        """Shows the passages; those that `refreshes` brought are below a line that says so."""
         passages = tuple(passages)
         if passages == self._passages:
             return
@@ -72,7 +72,7 @@ class SourcesPanel(QWidget):
             self._drop_cards()
             self._scroll.verticalScrollBar().setValue(0)
         self._passages = passages
-        # Of an old answer passages may be missing that cannot be read any more.
+        # Passages of an old answer may be missing, if they cannot be read any more.
         starts = [0, *(refresh.first_passage for refresh in refreshes if refresh.first_passage <= len(passages))]
         for start, end in pairwise([*starts, len(passages)]):
             self._show_group(start, end)
@@ -80,21 +80,21 @@ class SourcesPanel(QWidget):
         self._show_which()
 
     def headings(self) -> tuple[str, ...]:
-        """What stands above passages that came later."""
+        """Returns the headings above passages that came later."""
         return tuple(heading.text() for heading in self._headings)
 
     def show_standings(self, standings: Sequence[Standing]) -> None:
-        """How the documents of the passages stand, in their order."""
+        """Shows the states of the passages' documents, in their order."""
         for card, standing in zip(self._cards, standings, strict=True):
             card.show_standing(standing)
 
     def show_unread(self, unread: Collection[int]) -> None:
-        """The indices of the passages that the model had no room for."""
+        """Marks the passages, by index, that the model had no room for."""
         for index, card in enumerate(self._cards):
             card.show_unread(index in unread)
 
     def show_searches(self, searches: bool) -> None:
-        """Whether passages may come; else nothing is searched for this answer."""
+        """Shows whether passages may come, or nothing is searched for this answer."""
         awaited = self.tr("The passages that an answer is based on appear here.")
         self.empty.show_sentence(awaited if searches else self.tr("Your files are not searched for this answer."))
 
@@ -106,7 +106,7 @@ class SourcesPanel(QWidget):
                 self._scroll.ensureWidgetVisible(card, 0, 16)
 
     def _show_group(self, start: int, end: int) -> None:
-        """Adds the cards of passages that were found together, as far as they are not there; scores compare in it."""
+        """Adds the missing cards of passages that were found together; scores are relative to the best of these."""
         passages = self._passages[start:end]
         best = max((passage.score for passage in passages), default=0.0)
         for index in range(max(start, len(self._cards)), end):

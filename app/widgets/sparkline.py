@@ -1,4 +1,4 @@
-"""A rate over the last minutes as a small line; the figure next to it and its description say the same."""
+"""A rate over the last minutes as a small line, which its description gives as figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHORTEST_S = 20.0
 
 
 class Sparkline(QWidget):
-    """Points are pairs of age in seconds and value; the newest stands at the right, zero at the foot."""
+    """Points are pairs of age in seconds and value; the newest is at the right, zero at the bottom."""
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -36,7 +36,7 @@ class Sparkline(QWidget):
         return QSize(48, _HEIGHT_PX)
 
     def show_points(self, points: Sequence[tuple[float, float]], words: str) -> None:
-        """`words` describe them: the lowest and the highest figure."""
+        """Shows points; `words` describe them with the lowest and the highest value."""
         if tuple(points) != self._points:
             self._points = tuple(points)
             self.setAccessibleDescription(words)

@@ -1,4 +1,4 @@
-"""A small turning arc for "something is going on"; it turns only while it can be seen."""
+"""A small turning arc that shows activity; it turns only while it is visible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ARC_DEGREES = 100
 
 
 class Spinner(QWidget):
-    """Decoration: the words next to it say what is going on."""
+    """A turning arc; the words next to it say what is going on."""
 
     def __init__(self, side: int = 14, parent: QWidget | None = None) -> None:
         super().__init__(parent)

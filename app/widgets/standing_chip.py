@@ -1,4 +1,4 @@
-"""A word at a citation whose document is out of reach or was removed; hidden at all others."""
+"""A chip next to a citation whose document is out of reach or was removed; hidden for all others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class StandingChip(QLabel):
-    """`words` is what it says, for the name of the citation it stands at."""
+    """Shows a document's state; `words` is its text, for the accessible name of the citation."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -35,7 +35,7 @@ class StandingChip(QLabel):
 
 
 def standing_words(standing: Standing) -> str:
-    """`offline`, `removed`, or nothing."""
+    """Returns `offline`, `removed`, or ""."""
     return {
         "offline": QCoreApplication.translate("standing", "offline"),
         "removed": QCoreApplication.translate("standing", "removed"),

@@ -1,4 +1,4 @@
-"""The line at the foot of the window: what the engine is doing, and the rates that matter, in words."""
+"""The line at the foot of the window: what the engine is doing, and how much memory it uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StatusLine(QWidget):
-    """Shows an EngineStatusModel, for a while what was decided, and of a MemoryModel what is held in fast tiers."""
+    """Shows an EngineStatusModel, recent decisions for a while, and the use of the fast tiers of a MemoryModel."""
 
     restart_wanted = Signal()
 
@@ -83,7 +83,7 @@ class StatusLine(QWidget):
 
 
 def _icon(has_failed: bool, is_remark: bool) -> tuple[str, str]:
-    """The icon and its colour in the theme."""
+    """Returns the icon and its colour in the theme."""
     if has_failed:
         return "failed", "bad"
     return ("memory", "accent") if is_remark else ("done", "good")

@@ -1,6 +1,6 @@
-"""What a model thought before it answered, folded to a line: it is long, of little use to most, and none of the answer.
+"""A model's thoughts before its answer, folded to a line, because they are long and not part of the answer.
 
-Folded, nothing of it is laid out, however fast it comes.
+While folded, they are not laid out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _INDENT_PX = 16
 
 
 class ThoughtsCard(QWidget):
-    """Hidden while there are no thoughts; a click on its line shows and hides them."""
+    """A line that shows and hides the thoughts on a click; hidden while there are none."""
 
     citation_clicked = Signal(int)  # the number as the reader sees it, 1-based
     citation_hovered = Signal(int, QPoint)
@@ -48,11 +48,11 @@ class ThoughtsCard(QWidget):
 
     @property
     def shown_text(self) -> str:
-        """What of the thoughts is laid out; "" while they are folded."""
+        """Returns the text that is laid out; "" while it is folded."""
         return self._view.text if self._view is not None else ""
 
     def show_thoughts(self, thoughts: str, num_passages: int, seconds: float | None) -> None:
-        """All thoughts so far; `seconds` is how long they took, None if that is unknown."""
+        """Shows all thoughts so far; `seconds` is how long they took, None if unknown."""
         self._num_passages = num_passages
         self._name(seconds)
         if thoughts != self._thoughts:
@@ -63,7 +63,7 @@ class ThoughtsCard(QWidget):
         self.setVisible(bool(thoughts.strip()))
 
     def append(self, piece: str) -> None:
-        """The next of them, while they are thought."""
+        """Adds the next piece."""
         self._thoughts += piece
         if self._view is not None:
             self._view.append(piece)

@@ -1,10 +1,10 @@
-"""What the tiers are called in the reader's words; a graphics card has the name that its maker gave it."""
+"""The translated names of the tiers; a graphics card keeps its own name."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
 
-# As the engine tells them.
+# The engine's names.
 TOLD = (str(QT_TRANSLATE_NOOP("tiers", "Memory")), str(QT_TRANSLATE_NOOP("tiers", "Disk")))
 
 

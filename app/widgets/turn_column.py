@@ -1,6 +1,6 @@
-"""The turns of a conversation that exist as widgets: a window over all of them, which moves to what is looked at.
+"""The turns of a conversation that exist as widgets: a section of all of them, which moves with the visible part.
 
-A widget in which a question is being edited is put by when its turn leaves the window, so that no word of it is lost.
+A widget in which a question is being edited is kept when its turn leaves the section, so that the draft is not lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_TURN_WIDGETS = 40
 
 
 class TurnColumn:
-    """Fills a layout, the stretch of which stays last.
+    """Fills a layout, whose stretch stays last.
 
     `turns` are all of the conversation, `views` the widgets of those from index `first` on.
     """
@@ -33,23 +33,23 @@ class TurnColumn:
         comes: Callable[[TurnWidget], None],
         leaves: Callable[[TurnWidget], None],
     ) -> None:
-        """Prepares.
+        """Shows no turns yet.
 
         Args:
             layout: Where the widgets go.
-            before: What the Tab key comes to before the first turn.
+            before: The Tab stop before the first turn.
             make: Makes the widget of the turn with this index.
-            comes: Called with a widget that was made, or that was put by and comes back.
-            leaves: Called with a widget that is about to go.
+            comes: Called with a widget that was made, or that was kept and is shown again.
+            leaves: Called with a widget that is about to be removed.
         """
         self._layout, self._before, self._make = layout, before, make
         self._comes, self._leaves = comes, leaves
         self.turns: list[TurnView] = []
         self.views: list[TurnWidget] = []
         self.first = 0
-        # Those far from what is shown in which a question is being edited: what was written stays, as in a prompt.
+        # Hidden widgets of this conversation in which a question is being edited.
         self._put_by: dict[str, TurnWidget] = {}
-        # What was being written in the place of questions of other conversations and branches, by their turns.
+        # Drafts of edited questions of other conversations and branches, by their turns.
         self._drafts: dict[str, str] = {}
 
     @property
@@ -58,15 +58,15 @@ class TurnColumn:
 
     @property
     def num_missing(self) -> int:
-        """Turns that follow those which are widgets."""
+        """Returns the number of turns after those that have widgets."""
         return len(self.turns) - self.first - len(self.views)
 
     def widget_of(self, turn_id: str) -> TurnWidget | None:
-        """The widget that shows a turn; None for turns that have none."""
+        """Returns the widget that shows a turn; None for turns that have none."""
         return next((view for view in reversed(self.views) if view.turn.turn_id == turn_id), None)
 
     def replace(self, turns: Sequence[TurnView]) -> int:
-        """Takes another list of turns; returns how many of the first ones are the same, whose widgets stay."""
+        """Takes another list of turns; returns how many at its beginning are the same and keep their widgets."""
         old, self.turns = self.turns, list(turns)
         same = _common_length(old, self.turns)
         self.keep(max(0, same - self.first))
@@ -74,30 +74,30 @@ class TurnColumn:
 
     def note(self, turn: TurnView) -> None:
         """Takes a turn that has changed."""
-        # It is nearly always the last.
+        # Backwards, because it is nearly always the last.
         for index in range(len(self.turns) - 1, -1, -1):
             if self.turns[index].turn_id == turn.turn_id:
                 self.turns[index] = turn
                 return
 
     def begin_at(self, index: int, number: int) -> None:
-        """Shows that many turns from this one on, in the place of all others."""
+        """Shows `number` turns from `index` on instead of all others."""
         self.keep(0)
         self.first = max(0, index)
         self.append(number)
 
     def append(self, number: int) -> None:
-        """Shows that many more of the turns that follow, if there are so many."""
+        """Shows up to `number` of the turns that follow."""
         for index in range(self.first + len(self.views), self.first + len(self.views) + min(number, self.num_missing)):
             self.views.append(self._view_of(index))
             # The stretch stays last.
             self._layout.insertWidget(self._layout.count() - 1, self.views[-1])
-            # Qt would show it later, and until then it would count for nothing in the layout.
+            # Qt would show it later, and the layout ignores it until then.
             self.views[-1].show()
             self.put_in_tab_order(len(self.views) - 1)
 
     def prepend(self, number: int) -> None:
-        """Shows that many more of the turns before, if there are so many; the last ones may leave for them."""
+        """Shows up to `number` of the turns before; the last ones may be removed for them."""
         for _ in range(min(number, self.first)):
             self.first -= 1
             self.views.insert(0, self._view_of(self.first))
@@ -107,23 +107,23 @@ class TurnColumn:
         self.keep(MAX_TURN_WIDGETS)
 
     def put_in_tab_order(self, place: int) -> None:
-        """The Tab key goes through the turns as they follow each other, not as they became widgets."""
+        """Puts a turn into the Tab order of the turns, whenever its widget was made."""
         before = [*bits.tab_stops(self.views[place - 1])][-1] if place else self._before
         bits.chain_tabs((before, *bits.tab_stops(self.views[place])))
 
     def keep(self, number: int) -> None:
-        """Only the first ones stay."""
+        """Removes all but the first `number` widgets."""
         while len(self.views) > number:
             self._discard(self.views.pop())
 
     def trim_front(self) -> None:
-        """The first ones leave where there are too many."""
+        """Removes the first widgets if there are too many."""
         while len(self.views) > MAX_TURN_WIDGETS:
             self._discard(self.views.pop(0))
             self.first += 1
 
     def drafts(self) -> dict[str, str]:
-        """Drafts of edited questions, by their turns, including chats that are not shown."""
+        """Returns drafts of edited questions, by their turns, including chats that are not shown."""
         views = (*self._put_by.values(), *self.views)
         edited = {view.turn.turn_id: view.bubble.draft for view in views if view.bubble.draft != view.turn.question}
         return {**self._drafts, **{turn_id: draft for turn_id, draft in edited.items() if draft is not None}}
@@ -133,7 +133,7 @@ class TurnColumn:
         self._drafts.update(drafts)
 
     def forget_others(self) -> None:
-        """Of another conversation or branch, only the drafts are kept."""
+        """Deletes kept widgets of another conversation or branch, except their drafts."""
         here = {turn.turn_id for turn in self.turns} if self._put_by else set()
         for turn_id in self._put_by.keys() - here:
             view = self._put_by.pop(turn_id)
@@ -150,7 +150,7 @@ class TurnColumn:
             if (draft := self._drafts.pop(turn.turn_id, None)) is not None:
                 view.bubble.edit(draft)
         else:
-            # Also what has changed of it meanwhile.
+            # The turn may have changed in the meantime.
             view.show_turn(turn)
         self._comes(view)
         return view

@@ -1,4 +1,4 @@
-"""What is said under an answer, in sentences: what it rests on, what was searched, how long it took, why it ends."""
+"""The sentences below an answer: what it is based on, what was searched, how long it took, why it ends."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from app.widgets.figures import count_text, file_name, seconds_text
 if TYPE_CHECKING:
     from app.models.turns import TurnView
 
-# Characters; the whole of it stands at the sources.
+# Characters; the sources show the whole name.
 _MOST_OF_NAME = 32
 
 
 def awaited_sentence(turn: TurnView) -> str:
-    """`Reading report.pdf first…`: what is read before the question is asked; "" where nothing is."""
+    """Returns `Reading report.pdf first…`: what is read before the question is asked; "" for nothing."""
     if not turn.awaited:
         return ""
     names, others = file_name(turn.awaited[0]), len(turn.awaited) - 1
@@ -30,9 +30,9 @@ def awaited_sentence(turn: TurnView) -> str:
 
 
 def scope_sentence(turn: TurnView) -> str:
-    """`from 6 of 212 passages in 3 files`: how much of the library the answer rests on.
+    """Returns `from 6 of 212 passages in 3 files`: how much of the library the answer is based on.
 
-    Of a document that was read through: `read all of lease.pdf`, or `read 18 of 96 passages of lease.pdf`.
+    For a document that was read through: `read all of lease.pdf`, or `read 18 of 96 passages of lease.pdf`.
     """
     scope = turn.scope
     if scope is None:
@@ -54,17 +54,17 @@ def _read_sentence(num_read: int, num_parts: int, name: str) -> str:
 
 
 def short(name: str) -> str:
-    """A name whose beginning and end tell it, where the line has no room for more."""
+    """Returns the beginning and the end of a long name."""
     return name if len(name) <= _MOST_OF_NAME else f"{name[: _MOST_OF_NAME // 2]}…{name[-(_MOST_OF_NAME // 2 - 1) :]}"
 
 
 def writer_sentence(turn: TurnView) -> str:
-    """`Written by Qwen3 4B`: the model that answered, whichever the chat has now; "" for quotes."""
+    """Returns `Written by Qwen3 4B`: the model that answered, even if the chat has another now; "" for quotes."""
     return _tr("Written by %1").replace("%1", turn.model) if turn.model else ""
 
 
 def searched_sentence(turn: TurnView) -> str:
-    """`Searched 5,801 chunks in 112 files`: what the filters had left; "" if it was not counted."""
+    """Returns `Searched 5,801 chunks in 112 files`: what the filters left; "" if it was not counted."""
     scope = turn.scope
     if scope is None or not scope.chunks_searched:
         return ""
@@ -76,7 +76,7 @@ def searched_sentence(turn: TurnView) -> str:
 
 
 def refreshed_sentence(turn: TurnView) -> str:
-    """`More passages were found 2 times while writing, at 21 %, 64 % of the answer`; "" if one search was enough."""
+    """Returns how often and where more passages were found while writing; "" if one search was enough."""
     if not turn.refreshes:
         return ""
     places = [f"{min(100, round(100 * refresh.offset / max(1, len(turn.text))))} %" for refresh in turn.refreshes]
@@ -89,7 +89,7 @@ def refreshed_sentence(turn: TurnView) -> str:
 
 
 def confined_sentence(turn: TurnView) -> str:
-    """`Only: PDF files · changed since 2025-01-01`: what the user chose, and what the question's words said."""
+    """Returns `Searched: PDF files · changed since 2025-01-01`: chosen filters, and those found in the question."""
     if not turn.searches:
         return _tr("Your files were not searched for this answer.") if turn.text else ""
     chosen = [chip.text for chip in chips(turn.filters)]
@@ -100,7 +100,7 @@ def confined_sentence(turn: TurnView) -> str:
 
 
 def cut_sentence(turn: TurnView, *, can_go_on: bool) -> str:
-    """Why an answer breaks off; "" where it came to its end."""
+    """Returns why an answer breaks off; "" if it is complete."""
     if turn.state != "finished" or turn.model is None or turn.finish_reason != "length":
         return ""
     if can_go_on:
@@ -111,9 +111,9 @@ def cut_sentence(turn: TurnView, *, can_go_on: bool) -> str:
 
 
 def unfounded_sentence(turn: TurnView, follows_sources: bool = False) -> str:
-    """That a model answered from general knowledge, because nothing was found; "" if there are sources.
+    """Returns that a model answered from general knowledge, because nothing was found; "" if there are sources.
 
-    A follow-up may rest on the passages of an earlier turn, which the model gets again.
+    A follow-up may be based on the passages of an earlier turn, which the model gets again.
     """
     if turn.state != "finished" or turn.model is None or turn.passages or not turn.text or not turn.searches:
         return ""
@@ -127,7 +127,7 @@ def unfounded_sentence(turn: TurnView, follows_sources: bool = False) -> str:
 
 
 def alike_sentence(turn: TurnView) -> str:
-    """Why there are fewer branches than answers were asked for; "" where all of them differ."""
+    """Returns why there are fewer branches than requested answers; "" if all of them differ."""
     if not turn.num_alike:
         return ""
     words = _tr("%1 answers were written; duplicates are shown once.")
@@ -137,7 +137,7 @@ def alike_sentence(turn: TurnView) -> str:
 
 
 def timing_sentence(turn: TurnView) -> str:
-    """`First token after 1.2 s · 31 tokens/s · 4.8 s in total`, and what came from the cache; "" without timings."""
+    """Returns `First token after 1.2 s · 31 tokens/s · 4.8 s in total`, and cached tokens; "" without timings."""
     timings = turn.timings
     if timings is None:
         return ""

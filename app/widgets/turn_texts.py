@@ -1,7 +1,7 @@
-"""What of a turn can be looked for, as plain texts: the question, then the answer's blocks, or its quotes.
+"""The searchable texts of a turn: the question, then the answer's blocks, or its quotes.
 
-So that a long conversation can be searched of which few turns exist as widgets. The texts have the same matches in the
-same order as what is shown, which has other white space around them.
+They allow a long conversation to be searched although few turns exist as widgets. The texts have the same matches in
+the same order as what is shown, apart from white space around them.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from app.widgets.markdown_blocks import Block, blocks_of
 if TYPE_CHECKING:
     from app.models.turns import TurnView
 
-# Characters; all of it is copied, edited and asked.
+# Characters shown; copying, editing and asking use the whole question.
 _MOST_SHOWN = 4000
 _TAG = re.compile(r"<[^>]*>")
-# Those that Qt makes one of.
+# Spaces that Qt merges.
 _SPACES = re.compile(r"[ \t]+")
 _SPACES_AND_LINES = re.compile(r"\s+")
 _WORDS = re.compile(r"[^\W_]+(?: [^\W_]+)*")
 _MARKDOWN = str.maketrans("", "", "*_`~\\")
-# Links, letters that are written as others, and tables, of which rows may have cells too many; and lines that may say
-# which language code is in.
+# Links, character references, and tables, whose rows may have too many cells; and lines that may name the language of
+# code.
 _HIDES = re.compile(r"\]\(|<[A-Za-z][\w.+-]*[:@]|&#?\w+;|\|[ :]*-|-[ :]*\|")
 _FENCES = re.compile(r"^.*(?:```|~~~).*$", re.MULTILINE)
 
 
 def shown_question(question: str) -> str:
-    """A log that was pasted would be measured and wrapped at each step of a window that is resized."""
+    """Returns the shown part of a question: a long one would be measured and wrapped at each resize step."""
     return question if len(question) <= _MOST_SHOWN else f"{question[:_MOST_SHOWN]}…"
 
 
@@ -41,12 +41,12 @@ def shown_quote(text: str) -> str:
 
 
 def is_of_quotes(turn: TurnView) -> bool:
-    """Without a model the quotes are the answer; its text would say the same again."""
+    """Returns whether the quotes are the answer, because there is no model; its text would only repeat them."""
     return turn.state == "finished" and turn.model is None and bool(turn.quotes)
 
 
 def bare_texts(turn: TurnView) -> list[str]:
-    """The texts, bare, each by itself."""
+    """Returns the texts separately, in `bare` form."""
     if is_of_quotes(turn):
         answer = [shown_quote(quote.text) for quote in turn.quotes]
     else:
@@ -55,7 +55,7 @@ def bare_texts(turn: TurnView) -> list[str]:
 
 
 class TurnTexts:
-    """The texts of one turn, made once, and how often they hold what was counted last."""
+    """The texts of one turn, made once, and the last count."""
 
     def __init__(self, turn: TurnView) -> None:
         self.turn = turn
@@ -70,15 +70,15 @@ class TurnTexts:
         return self._counted[1]
 
     def _count_unparsed(self, sought: str) -> int | None:
-        """How often it holds that, where parsing would find no more and no less; that takes a hundred times as long."""
+        """Returns the count without parsing, which takes a hundred times as long; None if it may be wrong."""
         longest = max(sought.split(), key=len, default="").translate(_MARKDOWN)
         if bare(longest) not in self._without_marks:
             return 0
-        # Marks of lists, of headings and of citations are no part of words that begin with a letter.
+        # Marks of lists, headings and citations are not part of words that begin with a letter.
         is_of_words = _WORDS.fullmatch(sought) is not None and sought[0].isalpha()
         if not is_of_words or bare(sought) in self._fences or _HIDES.search(self.turn.text):
             return None
-        # What is shown lacks some of the marks and spaces, so that it holds as much where all and none of them do.
+        # The shown text lacks some marks and spaces; the count is right if it is the same with and without all of them.
         found = count_of(self._written, sought)
         return found if found == count_of(self._without_marks, sought) else None
 
@@ -90,7 +90,7 @@ class TurnTexts:
 
     @cached_property
     def _without_marks(self) -> str:
-        # Code within a line may go on in the next one, with a space between.
+        # Inline code may continue in the next line, which is shown with a space between.
         spaces = _SPACES_AND_LINES if "`" in self.turn.text else _SPACES
         return spaces.sub(" ", self._written.translate(_MARKDOWN))
 

@@ -1,4 +1,4 @@
-"""A turn of a conversation: the question, what is going on, the quotes at once, the answer, and what can be done."""
+"""A turn of a conversation: the question, its state, the quotes, the answer, and the buttons below."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ _NUM_MORE = 3
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """What a turn asks about the world around it, whenever it shows something that depends on it.
+    """What a turn needs to know about its chat and the library whenever it shows something that depends on it.
 
     Attributes:
         standing_of: The present state of a passage's document; None if it is not known yet.
         follows_sources: Whether an earlier turn of the chat has sources.
         has_model: Whether a model answers, so that an answer can be continued.
         has_files: Whether there is anything to search.
-        collection: Where a question without any filter of its own is searched; None: everywhere.
+        collection: Where a question without filters is searched; None: everywhere.
     """
 
     standing_of: Callable[[Passage], Standing] | None = None
@@ -72,12 +72,12 @@ class TurnContext:
 
 
 class TurnWidget(QWidget):
-    """Shows a `TurnView`, again whenever it has changed; what is the same stays untouched."""
+    """Shows a `TurnView`, again whenever it has changed; unchanged parts are not touched."""
 
     source_wanted = Signal(int)  # index of a passage
     selected = Signal()  # its sources should be shown
     retry_wanted = Signal()  # the same question again, as a branch
-    go_on_wanted = Signal()  # the answer is to go on where it broke off
+    go_on_wanted = Signal()  # continue the answer where it broke off
     more_wanted = Signal(int)  # so many further answers to it, as branches
     edited = Signal(str)  # another question in its place, as a branch
     branch_wanted = Signal(int)  # −1 the branch before, +1 the branch after
@@ -125,14 +125,14 @@ class TurnWidget(QWidget):
         self._was_running, self._is_new = is_running, False
 
     def append_text(self, turn: TurnView, piece: str) -> None:
-        """`turn` differs from what was shown only by `piece` at the end of its text."""
+        """Shows a turn whose text has grown by `piece`."""
         self._turn = turn
         self._state.setText(self._state_sentence(turn))
         self.markdown.append(piece)
         self.markdown.show()
 
     def append_thoughts(self, turn: TurnView, piece: str) -> None:
-        """The same for its thoughts."""
+        """Shows a turn whose thoughts have grown by `piece`."""
         self._turn = turn
         self._state.setText(self._state_sentence(turn))
         self.thoughts.append(piece)
@@ -158,7 +158,7 @@ class TurnWidget(QWidget):
             number += count
 
     def place_found(self) -> tuple[QWidget, QRect] | None:
-        """The widget and place of the current match; unfolds what it is in."""
+        """Returns the widget and place of the current match, after unfolding the quotes if it is in one."""
         if self._found is None or self._found[0] not in self._marked_texts():
             return None
         text, number = self._found
@@ -168,7 +168,7 @@ class TurnWidget(QWidget):
 
     @property
     def branch_switch(self) -> QWidget:
-        """The widget that switches between the branches of this turn."""
+        """Returns the widget that switches between the branches of this turn."""
         return self._branches
 
     def focus_branches(self, step: int) -> None:
@@ -208,7 +208,7 @@ class TurnWidget(QWidget):
 
     @property
     def state_sentence(self) -> str:
-        """What the state line says; "" once the answer has ended."""
+        """Returns the text of the state line; "" once the answer has ended."""
         return self._state.text() if self._was_running else ""
 
     def _marked_texts(self) -> list[MarkedLabel | AnswerText]:
@@ -237,7 +237,7 @@ class TurnWidget(QWidget):
         self.outcome.go_on_wanted.connect(self.go_on_wanted)
 
     def _make_foot(self) -> QWidget:
-        """The line below an answer: copying, answering again, other branches, and what was searched."""
+        """Makes the line below an answer: copy, regenerate, other branches, and what was searched."""
         self.copy = bits.tool("copy", self.tr("Copy the answer"), self._on_copy, side=16)
         self.copy_ways = self._copy_ways()
         self.regenerate = bits.tool("regenerate", self.tr("Regenerate (Ctrl+R)"), self.retry_wanted.emit, side=16)
@@ -252,7 +252,7 @@ class TurnWidget(QWidget):
         return foot
 
     def _make_confined_line(self) -> QWidget:
-        """What the search was limited to, and a button that asks again without the limit."""
+        """Makes the line with what the search was limited to, and a button that asks again without the limit."""
         self.confined = bits.label("", "small", wraps=True)
         self.confined.setContentsMargins(4, 0, 0, 0)
         self.everything = bits.button(
@@ -305,7 +305,7 @@ class TurnWidget(QWidget):
         self._note.setVisible(bool(note))
 
     def _nothing_sentence(self, turn: TurnView) -> str:
-        """Why there is no answer; the closest passages may be useful nevertheless."""
+        """Returns why there is no answer; the closest passages may still be useful."""
         if turn.thoughts:
             return self.tr("The model ended without an answer. Ask again, or allow longer thoughts in the settings.")
         if turn.model is not None or not turn.searches:

@@ -1,4 +1,4 @@
-"""Plain text in as many lines as its width makes of it; a word that is wider than a line is broken, as no QLabel does.
+"""Plain text wrapped to its width; unlike in a QLabel, a word that is wider than a line is broken.
 
 A QLabel asks for the width of its longest word, so a path or large text makes its panel wider than there is room.
 """
@@ -15,7 +15,7 @@ _NARROWEST_PX = 24
 
 
 class WrappedLabel(QLabel):
-    """As narrow as its layout likes, and as high as its text is then."""
+    """A label that may be as narrow as its layout requires, with a height for its width."""
 
     def __init__(self, text: str = "", role: Role = "plain", parent: QWidget | None = None) -> None:
         super().__init__(text, parent)

@@ -1,4 +1,4 @@
-"""Attaching: files that are chosen for the open chat or pasted into it, and what was pasted and becomes a file."""
+"""Attaching: files that are chosen for the open chat or pasted into it, and pasted content that becomes a file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 _MOST_SPOKEN = 5
-# Of 100: a large screenshot takes less than half the time that Qt's own choice does, and a tenth more room.
+# Of 100: a large screenshot takes less than half the time of Qt's default, and a tenth more room.
 _PNG_COMPRESSION = 30
 
 
 class Attaching(QObject):
-    """Hears the prompt of a window's chat."""
+    """Handles what is attached in the prompt of a window's chat."""
 
     def __init__(self, window: MainWindow, models: AppModels) -> None:
         super().__init__(window)
@@ -65,7 +65,7 @@ class Attaching(QObject):
         self._keep(lambda folder: pasted.keep_picture(folder, png, date.today()))
 
     def _keep(self, write: Callable[[Path], Path]) -> bool:
-        """Writes a file and attaches it; whether the disk let us."""
+        """Writes a file and attaches it; returns whether it could be written."""
         folder = self._models.pasted_folder
         try:
             file = write(folder)

@@ -1,4 +1,4 @@
-"""What can be done with chats: a shortcut, the palette, the list of chats or a page ends in one of these."""
+"""What can be done with chats: shortcuts, the palette, the list of chats and pages call these."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ChatActions(QObject):
         self._window.go_to("chats")
         self._window.chat.open_manner()
 
-    # --- its answers; nothing happens to a chat that is not in view ---
+    # --- its answers; a chat that is not in view does not change ---
 
     def regenerate(self) -> None:
         if self._is_in_view():

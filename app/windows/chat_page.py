@@ -64,11 +64,11 @@ class ChatPage(QWidget):
         self._split = QSplitter(Qt.Orientation.Horizontal)
         self._split.setHandleWidth(1)
         self._split.setChildrenCollapsible(False)
-        # First what is above: the Tab key goes as parts get their places.
+        # The header first: the Tab key follows the order in which parts are added.
         header = self._header()
         self._split.addWidget(self._left_side())
         self._split.setStretchFactor(0, 1)
-        # A drag of the splitter is many changes; the last one is the one to remember.
+        # Dragging the splitter emits many changes; only the last one is saved.
         self._width_timer = QTimer(self, singleShot=True, interval=400)
         self._width_timer.timeout.connect(lambda: self.sources_width_changed.emit(self._sources_px))
         layout = QVBoxLayout(self)
@@ -117,7 +117,7 @@ class ChatPage(QWidget):
 
     @property
     def edits(self) -> dict[str, str]:
-        """What is being written in the place of questions, by their turns."""
+        """Returns the drafts of edited questions, by their turns."""
         return self.conversation.drafts() if "conversation" in self.__dict__ else {}
 
     # --- bringing to life ---
@@ -168,7 +168,7 @@ class ChatPage(QWidget):
     # --- what the window and its shortcuts do ---
 
     def stop(self) -> bool:
-        """Stops the answers under way, else closes what was opened last to look; False when there was neither."""
+        """Stops running answers, or else closes the find bar or an open page; returns False if there was neither."""
         running = [turn for turn in self._turns() if not turn.has_ended]
         if self._models is not None and running:
             for turn in running:
@@ -189,7 +189,7 @@ class ChatPage(QWidget):
             self._models.conversation.regenerate(turns[-1].turn_id)
 
     def open_finding(self) -> None:
-        """Opens the line in which one looks for something in this chat."""
+        """Opens the find bar of this chat."""
         if self._turns():
             self._made_finding().open()
 
@@ -198,7 +198,7 @@ class ChatPage(QWidget):
             self._finding.step(step)
 
     def seek(self, words: str) -> None:
-        """Goes to the first match of what chats were searched for."""
+        """Goes to the first match of the words that chats were searched for."""
         if words.strip() and self._turns():
             self._made_finding().seek(words)
 
@@ -215,23 +215,23 @@ class ChatPage(QWidget):
         self.sources_width_changed.emit(self._sources_px if self._sources_wanted else 0)
 
     def set_sources_width(self, width_px: int) -> None:
-        """As remembered from the last time; 0 is hidden."""
+        """Restores the saved width; 0 hides the sources."""
         self._sources_wanted = width_px > 0
         self._sources_px = max(_MIN_SOURCES_PX, width_px) if width_px else self._sources_px
         self._show_sources()
 
     @property
     def starting_point(self) -> QWidget:
-        """What has the keyboard when the page is gone to."""
+        """Returns the widget that gets the focus when the page is shown."""
         return self.prompt
 
     @property
     def has_prompt(self) -> bool:
-        """Whether a question can be written here; not before there is something to ask about."""
+        """Returns whether a question can be written here; not before there is something to ask about."""
         return not self._foot.isHidden()
 
     def panes(self) -> tuple[QWidget, ...]:
-        """What F6 steps through."""
+        """Returns the parts that F6 steps through."""
         panes: list[QWidget] = [self.conversation] if self._turns() else []
         panes.append(self.prompt)
         if self._models is not None and self.sources.isVisible():
@@ -239,16 +239,16 @@ class ChatPage(QWidget):
         return tuple(panes)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """What is of no use where it was pressed, above all in the question, may scroll the conversation.
+        """Lets keys that the focused widget ignored scroll the conversation, above all keys in the question.
 
-        Not from among the sources, which are beside it and scroll by themselves.
+        Not keys in the sources, which scroll by themselves.
         """
         is_elsewhere = not self._turns() or self.sources.isAncestorOf(self.focusWidget() or self)
         if is_elsewhere or not self.conversation.scroll_by(event):
             super().keyPressEvent(event)
 
     def take_back(self, text: str) -> None:
-        """A question that could not be asked, or never was, is not lost; what has been written since stays."""
+        """Puts back a question that could not be asked, or never was; text that was written since stays."""
         if not self.prompt.text.strip():
             self.prompt.set_text(text)
 
@@ -267,7 +267,7 @@ class ChatPage(QWidget):
 
     def _left_side(self) -> QWidget:
         self._foot = QWidget()
-        # What is above gives way first.
+        # What is above shrinks first.
         self._foot.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         foot = QHBoxLayout(self._foot)
         foot.setContentsMargins(24, 4, 24, 16)
@@ -339,7 +339,7 @@ class ChatPage(QWidget):
         if self._models is None:
             return
         is_first_run = self._models.library.is_empty and not self._turns()
-        # Without files and without a model there is nobody to ask.
+        # Without files and without a model nothing can answer.
         can_ask = not is_first_run or bool(self._models.chat_model.path)
         asks_files = self._models.conversation.asks_files
         self.hero.show_sentence(self._scope_sentence() if asks_files else self._alone_sentence())
@@ -349,7 +349,7 @@ class ChatPage(QWidget):
         if is_first_run:
             name = self._models.chat_model.name or self.tr("The model")
             self.first_run.show_model(name if can_ask else "")
-        # What has the keyboard, or will have it: the window need not be the active one yet.
+        # The widget with the focus, also while the window is not active yet.
         focused = self.window().focusWidget()
         had_focus = focused is not None and focused is self._centre.currentWidget()
         self._centre.setCurrentWidget(shown)
@@ -360,7 +360,7 @@ class ChatPage(QWidget):
             self.prompt.setFocus()
 
     def _alone_sentence(self) -> str:
-        """Whom a question is put to that no file is searched for."""
+        """Returns a sentence that says what answers a question for which no file is searched."""
         if self._models is None or not self._models.chat_model.path:
             return self.tr("Without files and without a model nobody answers. Choose one of them above.")
         return self.tr("The model answers from what it knows; your files are not searched.")
@@ -398,7 +398,7 @@ class ChatPage(QWidget):
             self._show_centre()
 
     def _show_sources(self) -> None:
-        # Where the model alone has answered, there will be none.
+        # Answers of the model alone have no sources.
         may_have_any = any(turn.searches for turn in self._turns())
         is_shown = self._sources_wanted and may_have_any
         self.sources_button.setChecked(is_shown)
@@ -458,7 +458,7 @@ class ChatPage(QWidget):
             self._finding.close()
 
     def _find_again(self) -> None:
-        """What has changed may match as well; in another chat something else will be looked for."""
+        """Updates the matches after a change; closes the find bar in another chat."""
         if self._finding is not None and self._finding_in == self._chat_id:
             self._finding.on_changed()
         elif self._finding is not None:

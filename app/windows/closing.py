@@ -24,7 +24,7 @@ _UNSENT = ("unsent_question", "unsent_for_every_file", "unsent_edits", "unsent_m
 
 
 def as_text(edits: Mapping[str, str]) -> str:
-    """The drafts of edited questions as JSON, by their turns; of many only the newest."""
+    """Returns the newest drafts of edited questions as JSON, by their turns."""
     kept = list(edits.items())[-MOST_EDITS:]
     if not kept:
         return ""
@@ -32,7 +32,7 @@ def as_text(edits: Mapping[str, str]) -> str:
 
 
 def edits_in(text: str) -> dict[str, str]:
-    """The drafts in such a text; none if it is not ours."""
+    """Returns the drafts in such a text; none if it is not ours."""
     try:
         edits = json.loads(text or "{}")
     except ValueError:
@@ -42,12 +42,12 @@ def edits_in(text: str) -> dict[str, str]:
 
 
 def manner_as_text(manner: Manner | None) -> str:
-    """What was chosen for a new chat as JSON; "" for nothing."""
+    """Returns what was chosen for a new chat as JSON; "" for nothing."""
     return "" if manner is None else json.dumps(stored_manner(manner), ensure_ascii=False)
 
 
 def manner_in(text: str) -> Manner | None:
-    """What was chosen in such a text; None for nothing, and if it is not ours."""
+    """Returns what was chosen in such a text; None for nothing, and if it is not ours."""
     try:
         stored = json.loads(text) if text else None
     except ValueError:
@@ -56,7 +56,7 @@ def manner_in(text: str) -> Manner | None:
 
 
 def unsent_problem(settings: SettingsStore) -> RagdollError | None:
-    """Why unsent text is not on the disk; None if it is, or if there is none."""
+    """Returns why unsent text is not on the disk; None if it is, or if there is none."""
     return RagdollError(settings.problem) if settings.has_unwritten(*_UNSENT) else None
 
 

@@ -25,7 +25,7 @@ from app import theme
 from app.widgets import bits
 
 _LETTERS, _LINES, _ROW_PX, _ROW_PADDING_PX = 80, 25, 38, 16
-# Of the window, what stays free at its sides, and above and below.
+# The margins to the window, at both sides together with those above and below.
 _ASIDE_PX, _ABOVE_PX = 12, 120
 _HINT_GAP_PX = 12
 Index = QModelIndex | QPersistentModelIndex
@@ -44,7 +44,7 @@ class Command:
 
 
 def matching(commands: Sequence[Command], typed: str) -> list[Command]:
-    """Commands whose title holds every typed word, those that begin with the first word before the others."""
+    """Returns commands whose title has every typed word, those that begin with the first word before the others."""
     words = typed.casefold().split()
     found = [command for command in commands if all(word in command.title.casefold() for word in words)]
     if words:
@@ -53,7 +53,7 @@ def matching(commands: Sequence[Command], typed: str) -> list[Command]:
 
 
 class _Hints(QStyledItemDelegate):
-    """Puts a command's key at the right end of its line, up to which there is room for its title."""
+    """Draws a command's key at the right end of its line, and elides the title before it."""
 
     def __init__(self, view: QListWidget) -> None:
         super().__init__(view)
@@ -78,7 +78,7 @@ def _hint(index: Index) -> str:
 
 
 class CommandPalette(QDialog):
-    """Made for one use: shows, runs at most one command, closes; `words` say what is searched."""
+    """Made for one use: runs at most one command, then closes; `words` say what is searched."""
 
     def __init__(self, commands: Sequence[Command], parent: QWidget, words: str = "") -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def commands_of(window: MainWindow, models: AppModels | None) -> list[Command]:
-    """Shortcuts, places, things to do, then the chats."""
+    """Returns shortcuts, places, actions, then the chats."""
     commands = [Command(item.does, item.run, item.icon, item.keys) for item in window.shortcuts]
     places: tuple[tuple[Place, str, str], ...] = (
         ("every-file", _tr("Ask every file"), "table"),

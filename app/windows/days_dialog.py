@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QCheckBox, QDateEdit, QDialog, QGridLayout, QWidge
 
 from app.widgets import bits
 
-# What stands around a day in its field: margins, and the arrow.
+# The margins around a day in its field, and the arrow.
 _AROUND_PX = 76
 
 

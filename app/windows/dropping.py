@@ -1,4 +1,4 @@
-"""Dropping: what is dragged over the window, what it is for at that place, and where a drop goes."""
+"""Dropping: what is dragged over the window, what a drop there would do, and where it goes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Dropping(QObject):
-    """Gets drags and drops anywhere on a window, and covers `body` while something is dragged."""
+    """Handles drags and drops anywhere on a window, and covers `body` while something is dragged."""
 
     def __init__(self, window: MainWindow, body: QWidget) -> None:
         super().__init__(window)
@@ -24,14 +24,14 @@ class Dropping(QObject):
         self.overlay = DropOverlay(body)
 
     def offer(self, event: QDragEnterEvent | QDragMoveEvent) -> None:
-        """Says what a drop here would do."""
+        """Shows what a drop here would do."""
         self.overlay.offer(event, self._window.adding.collection, attaches=self._is_for_chat(event))
 
     def leave(self) -> None:
         self.overlay.hide()
 
     def take(self, event: QDropEvent) -> None:
-        """Over the open chat it is attached to that, elsewhere added; models are opened."""
+        """Attaches a drop over the open chat, adds one elsewhere, and opens models."""
         self.overlay.hide()
         paths = dropped_paths(event)
         if paths:
@@ -44,7 +44,7 @@ class Dropping(QObject):
                 self._window.adding.add_models(models_among(paths))
 
     def _is_for_chat(self, event: QDropEvent) -> bool:
-        """Whether the drag is over the page of the open chat, whose next questions would then be about the files."""
+        """Returns whether the drag is over the page of the open chat, whose next questions would be about the files."""
         chat = self._window.chat
         where = chat.mapFrom(self._window, event.position().toPoint())
         return chat.isVisible() and chat.has_prompt and chat.rect().contains(where)

@@ -9,7 +9,7 @@ SETTING = "embedder.model"
 
 
 class EmbedderDialog(HubFolderDialog):
-    """Where `chosen` carries "", it is the model that comes with Ragdoll."""
+    """A dialog whose `chosen` carries "" for the model that comes with Ragdoll."""
 
     setting = SETTING
     row_type = EmbedderRow

@@ -23,7 +23,7 @@ from app.widgets.setting_controls import (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One setting by its dotted name; the control is made with the page, and stands below the text if it `is_wide`."""
+    """One setting by its dotted name; the control is made with the page, and is below the text if it `is_wide`."""
 
     setting: str
     name: str

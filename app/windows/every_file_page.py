@@ -1,6 +1,6 @@
-"""Every file: one question to each file of collections by itself, a table that fills, and the answer one looks at.
+"""Every file: one question to each file of collections, a table of the answers, and the selected answer.
 
-A citation of that answer opens its page beside the table. While one question is asked others can be looked at.
+A citation in that answer opens its page beside the table. While one question is being asked, others can be viewed.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 _MOST_RUNS_IN_MENU = 30
 _MENU_CHARACTERS = 60
 _SIDE_PX = 340
-# In a narrower page the question has a line of its own, and the source stands below the table.
+# In a narrower page the question has its own line, and the source is below the table.
 _LINE_LETTERS, _TABLE_LETTERS = 90, 70
 _READING_LINES = 4
 
 
 class _Parts(QSplitter):
-    """Asks for no more than its parts need at the least: tables and answers scroll themselves."""
+    """A splitter that asks only for the minimum size of its parts: tables and answers scroll themselves."""
 
     def sizeHint(self) -> QSize:
         return self.minimumSizeHint()
 
 
 class EveryFilePage(Page):
-    """Shows an EachFileModel; `sources` are those of the answer that is looked at."""
+    """Shows an EachFileModel; `sources` are those of the selected answer."""
 
     message_told = Signal(str, str, str)  # severity, a sentence, a way out
     ask_wanted = Signal(object)  # the path of a file that is cited
@@ -140,7 +140,7 @@ class EveryFilePage(Page):
         parts.addWidget(self._split, 1)
         parts.addWidget(self.empty, 1)
         content.setLayout(parts)
-        # In a low window, or with large text, nothing is pressed together.
+        # Keeps parts from being squeezed in a low window or with large text.
         self._scroll = QScrollArea()
         self._scroll.setWidget(content)
         self._scroll.setWidgetResizable(True)
@@ -157,7 +157,7 @@ class EveryFilePage(Page):
         model.runs_changed.connect(self._show_runs)
         model.begun.connect(self._on_begun)
         model.told.connect(lambda sentence: self.message_told.emit("notice", sentence, ""))
-        # How far each of them is changes with every answer.
+        # Their progress changes with every answer.
         self._menu.aboutToShow.connect(self._show_runs)
         self.asked.focus_left.connect(self._keep_keyboard)
         model.dataChanged.connect(lambda first, _last: self._on_row_changed(first.row()))
@@ -174,11 +174,11 @@ class EveryFilePage(Page):
 
     @property
     def unsent(self) -> str:
-        """What is being typed as the question, or was asked and is not written down yet."""
+        """Returns the text in the question field: being typed, or asked and not saved yet."""
         return self.question.text()
 
     def take_back(self, question: str) -> None:
-        """Has a question again that was typed before the window was closed; what is being typed now stays."""
+        """Restores a question that was typed before the window was closed; text that is being typed stays."""
         if not self.question.text():
             self.question.setText(question)
 
@@ -200,18 +200,18 @@ class EveryFilePage(Page):
         self._split.setVisible(not is_empty)
 
     def _on_begun(self, run: Run) -> None:
-        # Not before it is written down: its files may not be had, or the disk be full.
+        # Only once it is saved: its files may not be available, or the disk may be full.
         if self.question.text().strip() == run.question:
             self.question.clear()
 
     def _keep_keyboard(self) -> None:
-        """What had it is not there any more; the next button in line does something else."""
+        """Moves the focus from a hidden button, because the next one in order does something else."""
         (self.question if self._model.state == "none" else self.table).setFocus()
 
     def _show_collections(self) -> None:
         names = [collection.name for collection in self._library.collections]
         current = tuple(dict.fromkeys(map(self._library.name_now, self.collection.current)))
-        # Who asked for one collection would not want all files to be asked instead.
+        # A chosen collection that is gone stays chosen: asking all files instead is not what the user wanted.
         self.collection.show_collections(names, current, gone=tuple(filter(self._library.is_gone, current)))
         self._show_ask()
 
@@ -229,7 +229,7 @@ class EveryFilePage(Page):
         self.earlier.setVisible(bool(runs))
 
     def _marks(self) -> Callable[[Run], str]:
-        """What is said of a question beside its title: that it is asked, or was paused, and how far it is."""
+        """Returns a function for the remark behind a question's title: asked or paused, and the progress."""
         unfinished, asked = self._model.unfinished(), self._model.asked
 
         def mark(run: Run) -> str:
@@ -265,13 +265,13 @@ class EveryFilePage(Page):
         if view is not None:
             self.answer.set_num_passages(len(view.passages))
             remark, text = self._model.remark(view), self._model.answer(view) or self.tr("No answer yet.")
-            # Above it: what was cut off may end within code.
+            # Above the text, because a cut-off text may end within code.
             self.answer.show_text(f"*{remark}*\n\n{text}" if remark else text)
 
     def _on_selected(self, row: int) -> None:
         self._show_row(row)
         if self._reading.isVisible():
-            # In a low window it lies below what is seen.
+            # In a low window it may be out of view.
             self._scroll.ensureWidgetVisible(self._reading, 0, 0)
 
     def _on_row_changed(self, row: int) -> None:
@@ -291,7 +291,7 @@ class EveryFilePage(Page):
         if self._split.orientation() == Qt.Orientation.Vertical:
             self._bring_source()
         if was_hidden and self._split.orientation() == Qt.Orientation.Vertical:
-            # Where it comes below the table it can be scrolled to only once it is laid out.
+            # Below the table, it can be scrolled to only once it is laid out.
             once = Qt.ConnectionType.SingleShotConnection
             self._scroll.verticalScrollBar().rangeChanged.connect(self._bring_source, once)
 
@@ -306,7 +306,7 @@ class EveryFilePage(Page):
             file_choices.choose_table(self, f"{name.strip('-')}.csv", lambda paths: self.export_to(Path(paths[0])))
 
     def export_to(self, file: Path) -> None:
-        """Writes the table to a file; where the disk refuses, a message says so."""
+        """Writes the table to a file; a message says if that fails."""
         from app.exports import write_export
         from app.models.each_file_csv import csv_of
 
@@ -328,12 +328,12 @@ class EveryFilePage(Page):
 
     def _delete(self) -> None:
         self._model.delete()
-        # What had the keyboard is not there any more, and the next question is asked here.
+        # The focused button is hidden now, and the next question is asked here.
         self.question.setFocus()
 
 
 def _title(run: Run) -> str:
-    """What was asked, and when, in one line."""
+    """Returns the question and its time, in one line."""
     asked = QDateTime.fromSecsSinceEpoch(int(run.created))
     when = QLocale().toString(asked, QLocale.FormatType.ShortFormat)
     return f"{run.question[:_MENU_CHARACTERS]} · {when}"

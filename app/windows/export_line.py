@@ -1,4 +1,4 @@
-"""All chats as files: the button that begins it, and how far it is, in the settings."""
+"""Export of all chats, in the settings: the button that begins it, and the progress."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ExportLine(QWidget):
         exports.failed.connect(self._on_failed)
 
     def _choose_folder(self) -> None:
-        # One that could not be pressed meanwhile would lose the keyboard.
+        # The button stays enabled in the meantime, because a disabled one would lose the focus.
         if not self._exports.is_writing:
             file_choices.choose_folder(self, lambda paths: self._exports.write_all(Path(paths[0])))
 

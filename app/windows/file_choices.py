@@ -1,4 +1,4 @@
-"""The dialogs that choose folders and files; each opens, returns at once, and hands over what was chosen."""
+"""The dialogs that choose folders and files; each opens, returns at once, and passes the choice to a callback."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _MAX_FOLDERS = 20
 
 
 class FilterChoices(QObject):
-    """Keeps a FilterBar and the filters of the open chat the same."""
+    """Synchronises a FilterBar with the filters of the open chat."""
 
     def __init__(self, bar: FilterBar, models: AppModels) -> None:
         super().__init__(bar)
@@ -108,7 +108,7 @@ class FilterChoices(QObject):
         self._models.client.request(protocol.PATH_STATES, protocol.Paths(paths=paths), self._on_states)
 
     def _on_states(self, reply: protocol.PathStatesReply) -> None:
-        """What is in no library cannot be searched: it can be added, or not be searched in after all."""
+        """Offers to add chosen paths that are not in the library, or else removes them from the filters."""
         chosen = set(self._filters.paths)
         absent = tuple(one.path for one in reply.states if one.state == "absent" and one.path in chosen)
         if not absent:

@@ -26,16 +26,16 @@ Match = tuple[str, int]  # turn id, the number of the match in that turn
 
 
 class Finding(QObject):
-    """Connects a FindBar to a ConversationView whose turns `turns` tells; nothing is looked for while it is closed."""
+    """Connects a FindBar to a ConversationView whose turns `turns` returns; it searches only while it is open."""
 
     def __init__(self, bar: FindBar, view: ConversationView, turns: Callable[[], Sequence[TurnView]]) -> None:
         super().__init__(bar)
         self._bar, self._view, self._turns = bar, view, turns
         self._sought = ""
-        # How many matches there are in each turn that has any, in the order of the turns.
+        # The number of matches in each turn that has any, in the order of the turns.
         self._counts: dict[str, int] = {}
         self._at: Match | None = None
-        # What was made of each turn, as long as it is the same turn.
+        # The searched texts of each turn, valid as long as it is the same object.
         self._texts: dict[str, TurnTexts] = {}
         self._looking: Iterator[None] = iter(())
         self._due = QTimer(self, singleShot=True, interval=_PAUSE_MS)
@@ -51,7 +51,7 @@ class Finding(QObject):
         return not self._bar.isHidden()
 
     def open(self) -> None:
-        """Shows the bar with what was looked for last, ready to be written over."""
+        """Shows the bar with the last search text selected."""
         was_open = self.is_open
         self._bar.show()
         self._bar.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -69,7 +69,7 @@ class Finding(QObject):
         self._view.mark("")
 
     def seek(self, words: str) -> None:
-        """Goes to the first match of words that a search of chats was for; together they may be nowhere."""
+        """Goes to the first match of the words of a search of chats, or of one word if they occur separately."""
         self._look(self._seeking(words))
 
     def step(self, step: int) -> None:
@@ -78,7 +78,7 @@ class Finding(QObject):
             self._go_to(((-1 if here is None else here) + step) % self._num_matches)
 
     def on_changed(self) -> None:
-        """Turns came, went, or grew."""
+        """Updates the matches soon, after turns were added, removed or have grown."""
         if (self.is_open or self._is_looking) and not self._changed.isActive():
             self._changed.start()
 
@@ -97,7 +97,7 @@ class Finding(QObject):
         else:
             self._look(self._looking_again())
 
-    # --- looking, of which each step is for one turn ---
+    # --- looking, one turn per step ---
 
     def _look(self, looking: Iterator[None]) -> None:
         self._due.stop()
@@ -160,7 +160,7 @@ class Finding(QObject):
         return sum(self._counts.values())
 
     def _number_of(self, match: Match | None) -> int | None:
-        """Which one of all it is; None for one that is there no more."""
+        """Returns the number of a match among all; None if it no longer exists."""
         num_before = 0
         for turn_id, count in self._counts.items():
             if match is not None and turn_id == match[0]:
@@ -176,7 +176,7 @@ class Finding(QObject):
         raise IndexError(number)
 
     def _nearest(self) -> int:
-        """The first match that is not above what is in sight; of matches that all are, the last one."""
+        """Returns the first match that is not above the visible part, or the last one if all are above."""
         above = self._turns()[: self._view.first_in_sight()]
         return min(sum(self._counts.get(turn.turn_id, 0) for turn in above), self._num_matches - 1)
 

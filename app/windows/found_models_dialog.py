@@ -1,4 +1,4 @@
-"""The models that other applications have downloaded to this computer: what each is, how it would run, its button."""
+"""The models that other applications have downloaded to this computer, how each would run, and its button."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIDTH_PX, _HEIGHT_PX = 620, 520
 
 
 class FoundModelsDialog(QDialog):
-    """Looks when it is opened. Files stay where they are, whatever is chosen."""
+    """Searches for models when it is opened. Files stay where they are, whatever is chosen."""
 
     use_wanted = Signal(object, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
     allow_wanted = Signal(object)  # path; what its offer says may be lost

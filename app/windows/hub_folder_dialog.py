@@ -163,7 +163,7 @@ class HubFolderDialog(QDialog):
         self.use_none.setVisible(bool(self._current))
 
     def _on_message(self, severity: str, sentence: str, way_out: str) -> None:
-        """A problem of a row is shown there; this is for the name in the field."""
+        """Shows a problem with the name in the field; a problem of a row is shown there."""
         is_told = any(row.problem.startswith(sentence) for row in self.rows())
         self._show_problem("" if severity != "error" or is_told else f"{sentence} {way_out}".strip())
 

@@ -1,4 +1,4 @@
-"""The library: linked folders and how they stand, decisions to make, the job that indexes them, and all documents."""
+"""The library: linked folders and their state, decisions to make, the indexing job, and all documents."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class LibraryPage(Page):
         return tuple(self._decisions)
 
     def show_filter(self, name: str) -> None:
-        """Which documents are listed; see DocumentsPane."""
+        """Sets which documents are listed; see DocumentsPane."""
         self.documents.show_filter(name)
         self._scroll.ensureWidgetVisible(self.documents, 0, 0)
 
@@ -93,7 +93,7 @@ class LibraryPage(Page):
             self.buttons.addWidget(button)
 
     def _build_filled(self) -> QScrollArea:
-        """Folders above documents, in a column that scrolls where the window is too low for all."""
+        """Returns folders above documents, in a column that scrolls if the window is too low."""
         column = QWidget()
         column.setObjectName("column")
         layout = bits.column(spacing=16)
@@ -171,7 +171,7 @@ class LibraryPage(Page):
         self._fit_collections()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        # Reasons wrap: how high the cards are depends on how wide they may be.
+        # Reasons wrap, so the height of the cards depends on their width.
         if event.type() == QEvent.Type.Resize:
             self._fit_collections()
         return super().eventFilter(watched, event)
@@ -309,7 +309,7 @@ class LibraryPage(Page):
 
 
 def _column() -> tuple[QScrollArea, QVBoxLayout]:
-    """A scrolling column and its layout, which ends in a stretch."""
+    """Returns a scrolling column and its layout, which ends in a stretch."""
     scroll, content = QScrollArea(), QWidget()
     content.setObjectName("column")
     layout = QVBoxLayout(content)
@@ -324,7 +324,7 @@ def _column() -> tuple[QScrollArea, QVBoxLayout]:
 
 
 def _arrange(layout: QBoxLayout, widgets: Sequence[QWidget]) -> None:
-    """Has them come first, in this order; one that is in its place is not touched."""
+    """Puts the widgets first, in this order; one that is in its place is not touched."""
     for position, widget in enumerate(widgets):
         if layout.indexOf(widget) != position:
             layout.insertWidget(position, widget)

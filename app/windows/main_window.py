@@ -1,4 +1,4 @@
-"""The window: how rail, pages, message bar and status line are joined.
+"""The window: rail, pages, message bar and status line, and their connections.
 
 It is made without models, so that it is painted before anything is loaded; `attach` connects it to them. Pages other
 than the chat are made on the first visit, and parts that the first paint does not show on first use.

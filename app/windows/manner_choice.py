@@ -1,4 +1,4 @@
-"""How the open chat is answered: a button that shows whether it has anything of its own, and opens what that is."""
+"""The manner of the open chat: a button that shows whether it overrides the settings, and opens the dialog."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class MannerChoice(QObject):
-    """Keeps a button and the manner of the open chat the same."""
+    """Synchronises a button with the manner of the open chat."""
 
     def __init__(self, button: QToolButton, models: AppModels) -> None:
         super().__init__(button)
         self._button, self._models = button, models
-        # Outlives each dialog: what it has asked for may be answered when that is closed.
+        # Outlives each dialog, because replies may arrive after a dialog was closed.
         self._settings: EngineSettingsModel | None = None
         button.clicked.connect(self.open)
         models.conversation.manner_changed.connect(self._show)
@@ -55,11 +55,11 @@ class MannerChoice(QObject):
         theme.dress(self._button, "manner-own" if lines else "manner", "accent" if lines else "muted")
 
     def _lines(self) -> tuple[str, ...]:
-        """What the chat has of its own, below the name of the preset that it is of."""
+        """Returns the chat's own values, below the name of the preset with the same values."""
         manner = self._models.conversation.manner
         if manner == Manner():
             return ()
-        # Imported once there is something to say, not at the start.
+        # Imported only when needed, not at the start.
         from app.windows.manner_rows import words_of
 
         preset = self._models.presets.same_as(manner)

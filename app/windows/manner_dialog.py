@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 _WIDTH_PX, _HEIGHT_PX = 600, 720
 _CONTROL_LETTERS = 15
 _INDENT_PX = 24
-# What is being typed is many changes; the last one is the one to keep.
+# Typing emits many changes; only the last one is saved.
 _SETTLE_MS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Something that a chat may have of its own: whether it has, which one, and what holds both."""
+    """A value that a chat may have of its own: the box that says whether, its control, and the widget with both."""
 
     is_own: QCheckBox
     control: Control
@@ -67,8 +67,8 @@ class MannerDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._tell)
-        # The preset that was chosen or saved last, and the unsaved values that it replaced, with the preset that was
-        # chosen or saved before them.
+        # The preset that was chosen or saved last; and the unsaved values that it replaced, with the preset chosen
+        # before.
         self._preset_id = ""
         self._replaced: tuple[str, Manner] | None = None
         self._left_out: dict[str, object] = {}
@@ -83,7 +83,7 @@ class MannerDialog(QDialog):
             wraps=True,
         )
         self.problem = bits.label("", "problem", wraps=True)
-        # The bar of the window tells it, too, but is behind this one.
+        # The window's message bar shows it as well, but is behind this dialog.
         self.failure = bits.label("", "problem", wraps=True)
         self.failure.hide()
         self._example = ""
@@ -108,11 +108,11 @@ class MannerDialog(QDialog):
         (first.control.widget if first.is_own.isChecked() else first.is_own).setFocus()
 
     def own_box(self, name: str) -> QCheckBox:
-        """Whether the chat has a value of its own, by its name in a Manner."""
+        """Returns the box that says whether the chat has its own value, by its name in a Manner."""
         return self._rows[name].is_own
 
     def control(self, name: str) -> QWidget:
-        """The control of that value."""
+        """Returns the control of that value."""
         return self._rows[name].control.widget
 
     def done(self, result: int) -> None:
@@ -210,7 +210,7 @@ class MannerDialog(QDialog):
     # --- showing ---
 
     def _show(self) -> None:
-        """What the conversation has; what is being edited is its own soon."""
+        """Shows the conversation's values, unless an edit is about to be applied."""
         if not self._settle.isActive():
             self._show_rows(self._rows)
             self._show_preset()
@@ -225,13 +225,13 @@ class MannerDialog(QDialog):
         own = self._conversation.manner.model_dump()
         for name in names:
             if name == "instructions" and self._num_too_many > 0:
-                # So that it can be corrected.
+                # The text stays, so that it can be corrected.
                 continue
             row, setting = self._rows[name], manner_rows.SETTING_OF[name]
             is_own, is_known = own[name] is not None, self._settings.is_known
             row.line.setVisible(is_own or not is_known or self._settings.has(setting))
             row.is_own.setChecked(is_own)
-            # Until the settings are known, there is no figure to begin with.
+            # Until the settings are known, there is no value to begin with.
             row.is_own.setEnabled(is_own or is_known or name == "instructions" or name in self._left_out)
             row.control.widget.setEnabled(is_own)
             value = own[name] if is_own else self._settings.value(setting)
@@ -239,7 +239,7 @@ class MannerDialog(QDialog):
                 none = self.tr("No instructions in the settings")
                 row.control.widget.setPlaceholderText(self._example if is_own else none)
                 value = value or ""
-            # A figure that is being typed is no value yet, and would be written over by the one from before.
+            # A number that is being typed is not a value yet, and must not be overwritten by the previous one.
             if value is not None and value != row.control.value():
                 row.control.show_value(value)
 
@@ -264,20 +264,20 @@ class MannerDialog(QDialog):
         self.failure.show()
 
     def _told_with(self, own: str | None) -> str:
-        """The instructions that a model gets if a chat has these of its own, or none."""
+        """Returns the instructions that a model gets if a chat has these of its own, or None."""
         usual = self._settings.value(manner_rows.SETTING_OF["instructions"]) or ""
         return str(usual if own is None else own).strip()
 
     @property
     def _num_too_many(self) -> int:
-        """How many characters the instructions are too long."""
+        """Returns by how many characters the instructions are too long."""
         row = self._rows["instructions"]
         return len(str(row.control.value())) - MAX_INSTRUCTIONS if row.is_own.isChecked() else 0
 
     # --- changing ---
 
     def _on_ticked(self, name: str) -> None:
-        """What is left out for once is there again when it is ticked again."""
+        """Enables or disables a value; one that was unticked in this dialog is restored when it is ticked again."""
         row = self._rows[name]
         is_own = row.is_own.isChecked()
         if not is_own:
@@ -311,7 +311,7 @@ class MannerDialog(QDialog):
         self._replace("", Manner())
 
     def _replace(self, preset_id: str, manner: Manner) -> None:
-        """Has these values in the place of those there are, which can be had back where no preset has them."""
+        """Replaces the present values, which can be restored by Undo if no preset has them."""
         self._tell()
         before = self._conversation.manner
         is_lost = before != Manner() and self._presets.same_as(before) is None
@@ -322,7 +322,7 @@ class MannerDialog(QDialog):
             self._put(*self._replaced)
 
     def _put(self, preset_id: str, manner: Manner, replaced: tuple[str, Manner] | None = None) -> None:
-        """Has these values in the place of all that is shown, told or not."""
+        """Replaces all that is shown, applied or not, by these values."""
         self._settle.stop()
         self._preset_id = preset_id
         self._rows["instructions"].is_own.setChecked(False)
@@ -334,7 +334,7 @@ class MannerDialog(QDialog):
     def _on_save_wanted(self) -> None:
         self._tell()
         if self._num_too_many > 0:
-            # Else the ones from before would be kept, under a name that was given to these.
+            # Otherwise the previous instructions would be saved under the new name.
             self._rows["instructions"].control.widget.setFocus()
             self._scroll.ensureWidgetVisible(self.problem)
             return

@@ -10,7 +10,7 @@ from app.windows import engine_rows
 from app.windows.engine_rows import Row
 from engine.protocol import Manner
 
-# What each is called among the engine's settings.
+# The name of each in the engine's settings.
 SETTING_OF = {
     "instructions": "generation.instructions",
     "temperature": "generation.temperature",
@@ -23,18 +23,18 @@ _QUOTED_CHARS = 80
 
 
 def rows() -> dict[str, Row]:
-    """By their names in a Manner, as they are to be shown."""
+    """Returns the rows by their names in a Manner, in the order in which they are shown."""
     known = {row.setting: row for row in (*engine_rows.answers(), *engine_rows.sampling())}
     return {name: known[setting] for name, setting in SETTING_OF.items()}
 
 
 def control_of(name: str, row: Row) -> Control:
-    """Beside a box that says whether it is the chat's own, another one to tick would only confuse."""
+    """Returns a row's control; a choice instead of a check box, because a second box in the row would confuse."""
     return Choice(((True, _tr("Yes")), (False, _tr("No"))), row.name) if name == "thinks" else row.make_control()
 
 
 def words_of(manner: Manner) -> tuple[str, ...]:
-    """A line for each that is the chat's own."""
+    """Returns a line for each value that is the chat's own."""
     named = {name: row.name for name, row in rows().items()}
     own = manner.model_dump(exclude_none=True)
     return tuple(f"{named[name]}: {_value_text(own[name])}" for name in named if name in own)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.models.memory import MemoryModel
     from engine.protocol import MemoryReply, Tier
 
-# Narrower, words and figures stand below each other.
+# In a narrower page, words and figures are below each other.
 _TWO_COLUMNS_LETTERS = 116
 _FIGURES_MS = 250
 
@@ -40,7 +40,7 @@ class MemoryPage(Page):
         self.budgets = BudgetsCard(settings)
         self.decisions, self.counters = DecisionsCard(), FiguresCard()
         self._cards = QBoxLayout(QBoxLayout.Direction.LeftToRight)
-        # Figures that change ten times a second cannot be read, and each lays out the page again.
+        # Figures that change ten times a second cannot be read, and each change lays out the page again.
         self._rest = QTimer(self, singleShot=True, interval=_FIGURES_MS)
         self._rest.timeout.connect(self._after_rest)
         self._scroll = QScrollArea()
@@ -59,14 +59,14 @@ class MemoryPage(Page):
         self._on_snapshot()
 
     def show_table(self, is_table: bool) -> None:
-        """The table holds the same facts as the map, for reading and for screen readers."""
+        """Shows the table, with the same facts as the map for reading and for screen readers, or the map."""
         self._views.setCurrentIndex(1 if is_table else 0)
         (self.table_button if is_table else self.map_button).setChecked(True)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         if self._settings.is_known:
-            # They may have been changed elsewhere.
+            # The settings may have been changed elsewhere.
             self._settings.refresh()
         self._on_snapshot()
         self.counters.show_rates(self._memory.rates)
@@ -103,7 +103,7 @@ class MemoryPage(Page):
         layout.addWidget(self.budgets)
         layout.addStretch(1)
         column.setLayout(layout)
-        # In a low window lines would be pressed together until letters are cut.
+        # Without scrolling, lines in a low window would be squeezed until letters are cut.
         self._scroll.setWidgetResizable(True)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._scroll.setWidget(column)

@@ -1,4 +1,4 @@
-"""A model file that was just opened: what it is and how it would run here, before anything of it is loaded."""
+"""A model file that was just opened: what it is and how it would run here, before it is loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDTH_PX = 560
 
 
 class ModelDialog(QDialog):
-    """Shows a ModelEntry; it is on the list of models whatever is chosen here."""
+    """Shows a ModelEntry; it stays on the list of models whatever is chosen here."""
 
     use_wanted = Signal(object, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
     allow_wanted = Signal(object)  # path; what its offer says may be lost

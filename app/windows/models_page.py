@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from app.models.model_picker import ModelPickerModel
     from engine.protocol import ModelEntry
 
-# Of a card, below its last line.
+# The room below the last line of a card.
 _BELOW_PX = 12
 
 
@@ -101,7 +101,7 @@ class ModelsPage(Page):
         return tuple(self._rows)
 
     def _go_to_catalogue(self) -> bool:
-        """Whether the catalogue has arrived."""
+        """Gives the focus to the catalogue; returns whether it has arrived."""
         first = self.catalogue.take_keyboard()
         if first is not None:
             # After the rows have their places.
@@ -161,7 +161,7 @@ class ModelsPage(Page):
         return self.tr("Answers are quotes from your files until a model is chosen."), "notice", ("info", "accent")
 
     def _show_rows(self) -> None:
-        """A row for each model; those that there are stay, with the keyboard and with what is being typed."""
+        """Shows a row for each model; existing rows stay, with the focus and with what is being typed."""
         known = {row.entry.path: row for row in self._rows}
         before, self._rows = self._rows, []
         for position, entry in enumerate(self._picker.models):
@@ -176,7 +176,7 @@ class ModelsPage(Page):
             self._rows.append(row)
         bits.drop(self._column, known.values())
         if self._rows != before:
-            # The keyboard goes as they are shown, not as they were made.
+            # The Tab key follows the order in which they are shown, not made.
             bits.chain_tabs(control for row in self._rows for control in row.controls)
 
     def _make_row(self) -> ModelRow:
@@ -200,7 +200,7 @@ class ModelsPage(Page):
         )
 
     def _state_word(self, path: str, is_current: bool) -> str:
-        """The state of the chosen model, "" while it is in use; or of a model that a single chat uses."""
+        """Returns the state of the chosen model, "" while it is in use; or that of a model that a single chat uses."""
         state = self._picker.told_of(path).state
         words = {"loading": self.tr("Loading"), "failed": self.tr("Failed")}
         if is_current:
@@ -209,5 +209,5 @@ class ModelsPage(Page):
 
 
 def _without_forecast(entry: ModelEntry) -> ModelEntry:
-    """A loaded model: its placement and speed are shown above, as decided when it was loaded."""
+    """Returns a loaded model without a forecast: its placement and speed are shown above."""
     return entry.model_copy(update={"fit": "", "fits": True, "tokens_per_s": 0.0})

@@ -18,22 +18,22 @@ class NameDialog(QDialog):
     def __init__(
         self, title: str, name: str, spoken: str, use: str, longest_chars: int, parent: QWidget | None = None
     ) -> None:
-        """Prepares.
+        """Builds the dialog.
 
         Args:
-            title: Of the dialog.
-            name: What is written at first.
-            spoken: What the field is called for those who hear it.
+            title: The dialog's title.
+            name: The initial text.
+            spoken: The field's name for screen readers.
             use: The button's words.
-            longest_chars: A longer name cannot be typed; the one that is there is not cut.
-            parent: As Qt's.
+            longest_chars: A longer name cannot be typed; the initial one is not cut.
+            parent: As in Qt.
         """
         super().__init__(parent)
         self.setWindowTitle(title)
         self.setMinimumWidth(_WIDTH_PX)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.field = QLineEdit(name)
-        # Qt counts as UTF-16 does.
+        # Qt counts in UTF-16 units.
         self.field.setMaxLength(max(longest_chars, len(name.encode("utf-16-le")) // 2))
         self.field.setAccessibleName(spoken)
         self.field.setAcceptDrops(False)

@@ -1,4 +1,4 @@
-"""Says how scanned pages get their text: which free program reads them, how to install it, and what to do then."""
+"""Explains how scanned pages get their text: which free program reads them, how to install it, what to do then."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMMANDS = {
 
 
 class OcrDialog(QDialog):
-    """`retry_wanted` once it is installed; `languages_wanted` opens the setting."""
+    """Emits `retry_wanted` once Tesseract is installed; `languages_wanted` opens the setting."""
 
     retry_wanted = Signal()
     languages_wanted = Signal()

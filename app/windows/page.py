@@ -1,4 +1,4 @@
-"""What all pages but the chat have in common: a title, a line below it, actions at the right, calm margins."""
+"""The base of all pages but the chat: a title, a line below it, actions at the right, margins."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Page(QWidget):
     @property
     def starting_point(self) -> QWidget:
         """The widget that gets the focus when the page opens."""
-        # No focus proxy: what is before that would be hidden from the Tab key.
+        # No focus proxy, because the Tab key would skip what is before it.
         return self
 
     def fit(self) -> None:
-        """Arranges the page for its size and that of its text; called when either has changed."""
+        """Arranges the page for its size and text size; called when either has changed."""
         metrics = self.fontMetrics()
         is_low = self.height() < _LOW_LINES * metrics.height()
         self.subtitle.setVisible(not is_low)
@@ -61,4 +61,4 @@ class Page(QWidget):
         put_beside(self._head, self._actions, is_beside)
 
     def settle(self) -> None:
-        """The window is about to close: a change that waits to be sent is sent."""
+        """Sends pending changes, because the window is about to close."""

@@ -22,7 +22,7 @@ def focus_next(around: Sequence[QWidget], focused: QWidget | None) -> QWidget | 
 
 
 def first_focusable(pane: QWidget) -> QWidget | None:
-    """The pane itself, or the first widget in it, that the Tab key would reach."""
+    """Returns the pane itself, or the first widget in it, that the Tab key reaches."""
     begin = pane.starting_point if isinstance(pane, Page) else pane.focusProxy() or pane
     candidates = [begin, *pane.findChildren(QWidget)]
     return next((widget for widget in candidates if widget is not None and _takes_tab(widget)), None)

@@ -1,4 +1,4 @@
-"""Asks for the password of one file, or one password for several; what it opens is indexed."""
+"""Asks for the password of one file, or one password for several; files that it opens are indexed."""
 
 from __future__ import annotations
 

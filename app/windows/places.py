@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def make_page(place: Place, window: MainWindow, models: AppModels) -> Page:
-    """The page of `place`, its wishes connected to the window that owns the dialogs."""
+    """Makes the page of `place`, and connects its wishes to the window, which owns the dialogs."""
     makers = {
         "every-file": _every_file,
         "library": _library,
@@ -59,7 +59,7 @@ def _library(window: MainWindow, models: AppModels) -> Page:
 
 
 def _choose_embedder(window: MainWindow) -> None:
-    """Over the page that is shown; the settings' page follows what is chosen."""
+    """Opens the choice over the page that is shown; the settings page carries it out."""
     from app.windows.settings_page import SettingsPage
 
     cast(SettingsPage, window.page("settings")).choose_embedder()

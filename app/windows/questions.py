@@ -1,4 +1,4 @@
-"""Questions that must be answered before something is lost, or so that it is of use; each opens and returns at once."""
+"""Message boxes that ask before something is lost, or offer something; each opens and returns at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app import theme
 
 
 def ask_first(parent: QWidget, sentence: str, what_is_lost: str, yes: str, on_yes: Callable[[], object]) -> QMessageBox:
-    """Says what is lost, and has Cancel as its default; `on_yes` is called when the button named `yes` is pressed."""
+    """Says what is lost, with Cancel as the default; `on_yes` is called when the button named `yes` is pressed."""
     box = _box(parent, sentence, what_is_lost)
     box.setIconPixmap(theme.pixmap("warning", 36, theme.current().warn, parent.devicePixelRatioF()))
     yes_button = box.addButton(yes, QMessageBox.ButtonRole.DestructiveRole)
@@ -25,7 +25,7 @@ def ask_first(parent: QWidget, sentence: str, what_is_lost: str, yes: str, on_ye
 def offer(
     parent: QWidget, sentence: str, detail: str, yes: str, on_yes: Callable[[], object], on_no: Callable[[], object]
 ) -> QMessageBox:
-    """Offers something that costs nothing, as the default; `on_no` is called when it is declined."""
+    """Offers something harmless, as the default; `on_no` is called when it is declined."""
     box = _box(parent, sentence, detail)
     box.setIconPixmap(theme.pixmap("info", 36, theme.current().accent, parent.devicePixelRatioF()))
     yes_button = box.addButton(yes, QMessageBox.ButtonRole.AcceptRole)

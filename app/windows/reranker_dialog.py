@@ -17,7 +17,7 @@ SETTING = "retrieval.reranker"
 
 
 class RerankerDialog(HubFolderDialog):
-    """Where `chosen` carries "", there is no second reading."""
+    """A dialog whose `chosen` carries "" for no reranker."""
 
     setting = SETTING
     row_type = RerankerRow

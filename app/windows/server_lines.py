@@ -72,7 +72,7 @@ class ServerLines(QWidget):
         self.setVisible(state != ServerState())
 
     def _on_new_key(self) -> None:
-        """The engine creates a key if there is none."""
+        """Clears the key after a question; the engine then creates a new one."""
         ask_first(
             self,
             self.tr("Create a new key?"),

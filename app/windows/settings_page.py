@@ -1,4 +1,4 @@
-"""Settings: looks, answers, library, search, data, who may ask. Nothing to save: all but the language act at once."""
+"""Settings: looks, answers, library, search, data, other applications. All but the language take effect at once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _WIDEST_PX = 760
 
 
 def _same(told: object, shown: object) -> bool:
-    """Whether a control shows the engine's value; lists arrive as JSON has them."""
+    """Returns whether a control shows the engine's value; JSON turns tuples into lists."""
     return (tuple(told) if isinstance(told, list) else told) == shown
 
 
@@ -74,10 +74,10 @@ class SettingsPage(Page):
         self._controls: dict[str, Control] = {}
         self._lines: dict[str, QWidget] = {}
         self._turned: set[str] = set()
-        # The engine's value of each when its control was last set.
+        # The engine's value of each setting when its control was last set.
         self._shown: dict[str, object] = {}
         self._reranker = ""
-        # Turning a spin box is many changes; only the last one is sent to the engine.
+        # Turning a spin box emits many changes; only the last one is sent to the engine.
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._send_engine_settings)
         content = QWidget()
@@ -120,11 +120,11 @@ class SettingsPage(Page):
         return self._engine
 
     def engine_control(self, name: str) -> QWidget:
-        """The control of an engine setting by its dotted name."""
+        """Returns the control of an engine setting by its dotted name."""
         return self._controls[name].widget
 
     def shows(self, name: str) -> bool:
-        """Whether an engine setting is offered: those that this engine does not know are not."""
+        """Returns whether an engine setting is offered: those that this engine does not know are not."""
         return not self._lines[name].isHidden()
 
     # --- building ---
@@ -350,7 +350,7 @@ class SettingsPage(Page):
             control.show_value(value)
 
     def _on_refused(self, name: str) -> None:
-        """Shows the real values again; a text that took a while to write is kept."""
+        """Shows the real value again; a long text is kept, so that it can be corrected."""
         control = self._controls.get(name)
         if control is not None and not control.keeps_refused:
             self._shown[name] = self._engine.value(name)
@@ -400,5 +400,5 @@ class SettingsPage(Page):
 
 
 def _last_part(folder: str) -> str:
-    """What a folder is called, however its system writes paths."""
+    """Returns the name of a folder, with either kind of separators."""
     return folder.replace("\\", "/").rstrip("/").rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Larger and smaller text by keys, as in a browser: in steps that a reader sees, within what the settings allow."""
+"""Larger and smaller text by keys, as in a browser: in visible steps, within the limits of the settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 LEAST_PERCENT, MOST_PERCENT = 70, 250
 STEP_PERCENT = 10
-# Another size lays out the whole window again, which may take a second: a key that is held down is one step.
+# Each size lays out the whole window again, which may take a second: a held key results in one layout.
 _SETTLE_MS = 120
 
 
@@ -44,8 +44,8 @@ class TextSize(QObject):
 
 
 def stepped(scale: float, steps: int) -> float:
-    """The next whole step from `scale`, the factor of all text sizes, so many steps up (or down below 0)."""
+    """Returns the factor of all text sizes that is `steps` whole steps above `scale` (below it if negative)."""
     percent = round(scale * 100)
-    # From between two steps, the first goes to the next one.
+    # From between two steps, the first step goes to the nearest one in that direction.
     start = percent // STEP_PERCENT if steps > 0 else -(-percent // STEP_PERCENT)
     return min(MOST_PERCENT, max(LEAST_PERCENT, (start + steps) * STEP_PERCENT)) / 100

@@ -14,14 +14,14 @@ from engine.catalog import GONE_AT_ONCE, KEPT, Root
 from engine.core import Document, FoundFile
 from engine.library.scanner import Scan, ScanProblem
 
-# A look that finds more than these gone, counting those of looks shortly before, and more than half of its folder,
-# deletes nothing.
+# Nothing is deleted unasked when more documents than this are missing, counting those of recent looks, and they are
+# more than half of their folder.
 _MAX_REMOVED_UNASKED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ScanDiff:
-    """Files against documents; each file and each document is in exactly one of the four."""
+    """Files compared with documents; each file and each document is in exactly one of the four."""
 
     new: tuple[FoundFile, ...]
     changed: tuple[tuple[Document, FoundFile], ...]
@@ -31,7 +31,7 @@ class ScanDiff:
 
 @dataclass(frozen=True, slots=True)
 class MissingVerdict:
-    """`gone` documents leave the library; `offline` ones stay, each with the reason."""
+    """What to do with missing documents: `gone` ones leave the library, `offline` ones stay, each with the reason."""
 
     gone: tuple[Document, ...]
     offline: tuple[tuple[Document, str], ...]
@@ -59,13 +59,13 @@ def is_as_noted(document: Document, file: FoundFile) -> bool:
 
 
 def absence(root: Root, scan: Scan, known: Sequence[Document]) -> str:
-    """Why the documents of a root are out of reach, in a sentence; "" when they are not."""
+    """Returns why the documents of a root are out of reach, as a sentence; "" when they are not."""
     if scan.absence:
         return scan.absence
     if scan.is_folder != root.is_folder:
         return f"Where a {'folder' if root.is_folder else 'file'} was, there is something else now."
     reasons = _hidden(known, scan.problems)
-    # What lies on a drive of its own says nothing of the folder.
+    # Documents on another drive mounted below say nothing about the folder itself.
     judged = [document for document, reason in zip(known, reasons, strict=True) if not reason]
     if not scan.files and judged:
         return "The folder is empty though it had documents; perhaps its drive is not connected."
@@ -77,9 +77,9 @@ def absence(root: Root, scan: Scan, known: Sequence[Document]) -> str:
 
 
 def _is_recognised(scan: Scan, known: Sequence[Document]) -> bool:
-    """Whether most documents lie there by their names: the same drive may come back under another device number.
+    """Returns whether most documents are found by name: the same drive may return under another device number.
 
-    Not as noted: they may have been edited elsewhere, and some drives tell other times in summer.
+    Sizes and times are ignored: files may have been edited elsewhere, and some drives shift times in summer.
     """
     return 2 * len(diff(scan.files, known).missing) <= len(known)
 
@@ -92,17 +92,17 @@ def judge_missing(
     count_left: Callable[[Root], int] = lambda _: 0,
     count_undecided: Callable[[Root], int] = lambda _: 0,
 ) -> MissingVerdict:
-    """Which missing documents are gone for good.
+    """Decides which missing documents are gone, and which are only out of reach.
 
     Args:
-        missing: Documents below present roots whose files were not found, nor found elsewhere.
-        roots: The roots below which was looked, and which are present.
-        problems: What the scanner could not see into.
-        count_below: How many documents a root has in all; asked only where it matters.
-        count_left: How many it had besides, until looks found them gone lately: a slow deletion is one deletion.
-        count_undecided: About how many of its documents the user has been asked, and has not decided.
+        missing: Documents below present roots whose files were found neither there nor elsewhere.
+        roots: The roots that were looked at and are present.
+        problems: What the scanner could not look into.
+        count_below: Returns how many documents a root has in all; called only where it matters.
+        count_left: Returns how many more it had until recent looks: a slow deletion counts as one deletion.
+        count_undecided: Returns about how many of its documents wait for the user's decision.
     """
-    # What was kept for the user to decide, or by the user's decision, is kept, however few it may be by now.
+    # What waits for the user's decision, or was kept by it, stays, however few documents it is by now.
     offline = {
         document.document_id: (document, document.reason)
         for document in missing
@@ -123,14 +123,14 @@ def judge_missing(
 
 
 def _hidden(documents: Sequence[Document], problems: Iterable[ScanProblem]) -> list[str]:
-    """Of each document, why it could not be seen whether it is there; "" where it could be."""
+    """Returns, for each document, why nobody can tell whether it is there; "" where one can."""
     reasons = {problem.path.rstrip(os.sep): problem.reason for problem in problems if problem.hides_files}
     return [_reason_above(document.path, reasons) if reasons else "" for document in documents]
 
 
 def _reason_above(path: str, reasons: Mapping[str, str]) -> str:
-    """That of the path itself, or of the nearest folder above it that has one."""
-    # A folder of links that lead nowhere has as many problems as documents.
+    """Returns the reason noted for the path, or for the nearest folder above it that has one; "" if there is none."""
+    # Walks up instead of comparing with every problem: a folder of broken links has as many as documents.
     while (reason := reasons.get(path)) is None and path:
         path = path.rpartition(os.sep)[0]
     return reason or ""
@@ -142,7 +142,7 @@ def is_below(path: str, folder: str) -> bool:
 
 
 def upwards(path: str) -> Iterator[str]:
-    """The path and each folder above it: what it `is_below`, for asking a set of many folders instead of each."""
+    """Yields the path and each folder above it, so that it can be looked up in a set of many folders."""
     while True:
         yield path
         above = os.path.dirname(path)
@@ -152,13 +152,13 @@ def upwards(path: str) -> Iterator[str]:
 
 
 def outermost(paths: Iterable[str]) -> list[str]:
-    """Each of the paths once, but for those below another one."""
+    """Returns each path once, without those below another one."""
     once = dict.fromkeys(paths)
     return [path for path in once if not any(above in once for above in islice(upwards(path), 1, None))]
 
 
 def choose_moved(file: FoundFile, candidates: Sequence[Document]) -> Document | None:
-    """Which of several vanished documents with the file's content it was: rather one of the same name."""
+    """Returns the vanished document that this file most likely is: one of the same name is preferred."""
     name = os.path.basename(file.path)
     same_name = [document for document in candidates if os.path.basename(document.path) == name]
     return next(iter([*same_name, *candidates]), None)

@@ -28,10 +28,10 @@ _ESTIMATED_TOKEN = re.compile(r"[A-Za-z0-9]{1,6}|[^\sA-Za-z0-9]")
 def chunk(
     document: ParsedDocument, count_tokens: Callable[[str], int], max_tokens: int, overlap_tokens: int
 ) -> list[Chunk]:
-    """The document's chunks in order.
+    """Returns the document's chunks in order.
 
-    `count_tokens(indexed_text(chunk)) <= max_tokens` holds for each, provided that `count_tokens` never needs
-    more for two texts joined than for both alone. Each text is counted a bounded number of times.
+    `count_tokens(indexed_text(chunk)) <= max_tokens` holds for each, provided that two joined texts never cost
+    more tokens than both alone. Each text is counted a bounded number of times.
 
     Args:
         document: Pages with their blocks.
@@ -54,16 +54,16 @@ def chunk(
 
 
 def indexed_text(chunk: Chunk | ChunkRow) -> str:
-    """What is embedded and counted for a chunk: its heading path on one line, shortened, then its text.
+    """Returns what is embedded and counted for a chunk: its shortened heading path on one line, then its text.
 
-    Of a row as well, whose own indexed text is stored as it is searched for.
+    Also accepts a row: its stored indexed text may be of another form, for the search by words.
     """
     heading = shortened(chunk.heading)
     return f"{heading}\n{chunk.text}" if heading else chunk.text
 
 
 def shortened(heading: str) -> str:
-    """A heading path of at most 40 tokens (estimated): outer headings go first, then the innermost one's end."""
+    """Cuts a heading path to about 40 tokens: drops outer headings first, then the end of the innermost one."""
     parts = heading.split(SEPARATOR)
     while len(parts) > 1 and estimate_tokens(SEPARATOR.join(parts)) > MAX_HEADING_TOKENS:
         del parts[0]
@@ -71,7 +71,7 @@ def shortened(heading: str) -> str:
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens by rule of thumb, where no tokenizer is at hand: six ASCII letters make one, any other sign is one."""
+    """Estimates tokens without a tokenizer: up to six ASCII letters are one token, any other sign is one."""
     return len(_ESTIMATED_TOKEN.findall(text))
 
 
@@ -99,12 +99,12 @@ class _Section:
 
     @property
     def is_bare(self) -> bool:
-        """Headings and nothing below them."""
+        """Whether it ends with a heading, so that nothing stands below it."""
         return self.pieces[-1].kind == "heading"
 
 
 class _Outline:
-    """The headings in force where the reader stands; carried from page to page, but not from slide to slide."""
+    """The headings that apply at the current position; kept from page to page, but not from slide to slide."""
 
     def __init__(self, title: str) -> None:
         self._title = _one_line(title)
@@ -112,7 +112,7 @@ class _Outline:
         self._open: list[tuple[int, str]] = []
 
     def turn_to(self, place: str) -> None:
-        """Goes on at a page of that name; what bears a name of its own is under no heading of another."""
+        """Continues on a page with that name; a page with another name is not under the headings of the last one."""
         if place != self._place:
             self._open.clear()
         self._place = place
@@ -149,7 +149,7 @@ def _sections(page: ParsedPage, outline: _Outline, cost: Cost) -> Iterator[_Sect
 
 
 def _joined(sections: Iterable[_Section], max_tokens: int) -> list[_Section]:
-    """Sections with the fragments among them joined to a neighbour."""
+    """Joins sections that are too small with a neighbour."""
     joined: list[_Section] = []
     for section in sections:
         merged = _merged(joined[-1], section, max_tokens) if joined else None
@@ -161,7 +161,7 @@ def _joined(sections: Iterable[_Section], max_tokens: int) -> list[_Section]:
 
 
 def _merged(first: _Section, second: _Section, max_tokens: int) -> _Section | None:
-    """Both as one, or None where they had better stay apart."""
+    """Returns both sections as one, or None if they should stay separate."""
     pieces = first.pieces + second.pieces
     if first.is_bare:
         return _Section(second.path, pieces) if first.cost <= max_tokens // 4 else None
@@ -174,13 +174,13 @@ def _merged(first: _Section, second: _Section, max_tokens: int) -> _Section | No
         if min(first.cost, second.cost) <= tiny and total <= max_tokens * 3 // 4:
             return _Section(max(first, second, key=lambda section: section.cost).path, pieces)
     elif not first.has_heading and first.cost <= tiny and total <= max_tokens * 3 // 4:
-        # What is left of the last page's section, or a running title: too little to stand alone.
+        # The rest of a section from the previous page, or a running title: too little to stand alone.
         return _Section(second.path, pieces)
     return None
 
 
 def _related(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
-    """Children of one parent, or a parent and its first child."""
+    """Returns whether they are children of one parent, or a parent and its child."""
     return first == second[:-1] or (first[:-1] == second[:-1] and len(first) == len(second))
 
 
@@ -189,15 +189,15 @@ def _common(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _headed(path: tuple[str, ...], max_tokens: int, cost: Cost) -> tuple[str, int]:
-    """The heading of a section's chunks, and the tokens that it leaves for their text."""
+    """Returns the heading of a section's chunks, and how many tokens it leaves for their text."""
     heading = SEPARATOR.join(path)
     price = cost(shortened(heading) + "\n") if heading else 0
-    # An alphabet that the tokenizer spells out letter by letter must not crowd out the text.
+    # In a script that costs a token per letter, the heading must not take the room of the text.
     return (heading, max_tokens - price) if price <= max_tokens // 2 else ("", max_tokens)
 
 
 def _packed(text: str, section: _Section, budget: int, overlap_tokens: int, cost: Cost) -> Iterator[tuple[int, int]]:
-    """Spans of at most `budget` tokens each that together cover the section."""
+    """Yields spans of at most `budget` tokens each that together cover the section."""
     pieces = list(_fitting(text, section.pieces, budget, budget - overlap_tokens, cost))
     remaining = sum(piece.full_cost for piece in pieces)
     num_chunks = max(1, -(-remaining // (budget - overlap_tokens)))
@@ -216,16 +216,16 @@ def _packed(text: str, section: _Section, budget: int, overlap_tokens: int, cost
 
 @dataclass(frozen=True, slots=True)
 class _Packer:
-    """How full a chunk becomes: to `target`, at most to `budget`, and rather over the target than leave a crumb."""
+    """Fills chunks to about `target`, at most `budget`; exceeds the target where a `tiny` rest would remain."""
 
     budget: int
     target: float
     tiny: int
 
     def take(self, pieces: list[Piece], first: int, used: int, remaining: int) -> list[Piece]:
-        """As many pieces from `first` on as make the next chunk, `used` tokens of which are taken; at least one."""
+        """Returns the pieces of the next chunk, beginning with `first`; `used` tokens of its budget are taken."""
         taken = [pieces[first]]
-        # What stands before the chunk is no part of it, unless the chunk begins with what is repeated.
+        # The gap before the first piece belongs to the chunk only if the chunk begins with an overlap.
         room = self.budget - used - (pieces[first].full_cost if used else pieces[first].cost)
         fresh = pieces[first].full_cost
         for index in range(first + 1, len(pieces)):
@@ -242,7 +242,7 @@ class _Packer:
 
 
 def _fitting(text: str, pieces: tuple[Piece, ...], budget: int, limit: int, cost: Cost) -> Iterator[Piece]:
-    """The pieces, those split that fit no chunk; what follows a heading must fit together with it."""
+    """Yields the pieces, splitting those that fit no chunk; what follows a heading must fit together with it."""
     headings = 0
     for piece in pieces:
         room = budget - headings if headings <= budget // 2 else budget

@@ -1,8 +1,8 @@
 """Debouncing: which changed paths have been quiet for long enough to be looked at. Pure: no thread, no disk.
 
-A burst of changes is one change. A file that goes on growing is waited for, the longer the more often it changed,
-up to a limit. What vanished waits until nothing else vanishes, so that a folder that is being deleted is seen as a
-whole. Whatever happens below a folder that waits already belongs to that folder's change.
+A burst of changes counts as one change. A file that keeps changing waits longer each time, up to a limit. A path that
+vanished waits until nothing else vanishes, so that the deletion of a folder is seen as a whole. Changes below a folder
+that already waits belong to that folder's change.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import os
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
-# A first change is looked at after this time without another …
+# A first change is due after this time without another one …
 SETTLE_SECONDS = 0.4
-# … one that comes again and again after at most this …
+# … a repeated one after at most this …
 MAX_SETTLE_SECONDS = 2.0
-# … and a file that keeps changing (a log) after this in any case.
+# … and a file that never stops changing (a log) after this in any case.
 PATIENCE_SECONDS = 60.0
-# What is moved to another file system is copied and then deleted: it comes due after its copies in either way, or its
-# documents would be removed before anybody knows of these, and all be embedded again.
+# A move to another file system is a copy and then a deletion. The deletion must come due after the copies in both
+# cases; otherwise the documents would be removed before the copies are known, and all be embedded again.
 GONE_SETTLE_SECONDS = 2.5
 GONE_PATIENCE_SECONDS = 65.0
 # More paths than this are reported as the folders that contain them.
@@ -27,7 +27,7 @@ MAX_PATHS = 2000
 
 @dataclass(slots=True)
 class _Change:
-    """A change at one path that may still continue; `state` is None if nothing is there any more."""
+    """A change at one path that may still continue; `state` is None if nothing is there."""
 
     first: float
     last: float
@@ -64,7 +64,7 @@ class Debouncer:
             self._last_gone = now
 
     def due(self, now: float) -> tuple[str, ...]:
-        """The paths that have been quiet for long enough; they are removed here."""
+        """Returns the paths that have been quiet for long enough, and forgets them."""
         ready = [path for path, change in self._changes.items() if self._due_at(change) <= now]
         still = [path for path in ready if self._is_still(path, now)]
         for path in still:
@@ -72,7 +72,7 @@ class Debouncer:
         return coalesced(still)
 
     def next_due(self) -> float | None:
-        """When to ask again; None when nothing waits."""
+        """Returns when to call `due` again; None when nothing waits."""
         return min(map(self._due_at, self._changes.values()), default=None)
 
     def _folder_above(self, path: str) -> _Change | None:
@@ -85,7 +85,7 @@ class Debouncer:
         return None
 
     def _touch(self, change: _Change, now: float) -> None:
-        # Within one burst it is the same change; later it is a repeated one.
+        # A later change is a repeated one; within a burst it is still the same.
         if now - change.last > SETTLE_SECONDS / 2:
             change.settle_seconds = min(2 * change.settle_seconds, MAX_SETTLE_SECONDS)
         change.last = now
@@ -96,7 +96,7 @@ class Debouncer:
         return min(change.last + change.settle_seconds, change.first + PATIENCE_SECONDS)
 
     def _is_still(self, path: str, now: float) -> bool:
-        """Looks once more: a network drive may report a change late, or not at all."""
+        """Looks again and returns whether nothing changed: a network drive may report a change late, or not at all."""
         change = self._changes[path]
         state, is_folder = self._look(path)
         if state == change.state or now >= change.first + PATIENCE_SECONDS:
@@ -107,7 +107,7 @@ class Debouncer:
 
 
 def coalesced(paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths without those that lie below others of them; very many become the folders in which they lie."""
+    """Returns the paths without those below others; too many are replaced by the folders that contain them."""
     outermost = _outermost(set(paths))
     while len(outermost) > MAX_PATHS:
         outermost = _outermost({os.path.dirname(path) for path in outermost})

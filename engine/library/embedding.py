@@ -1,8 +1,8 @@
 """Embedding as a stage of its own: threads that only embed, and never wait for a file, a commit or an index.
 
-What has been read is put in from one side, what has all its vectors is taken out at the other. Both sides belong to
-the job's thread; the lock between them is never held while the model runs. Two threads take turns: while one hands in
-its vectors and takes what is next, or waits for its last batch, the other keeps the model busy.
+The job's thread puts in documents that were read, and takes out those that have all their vectors. The lock is never
+held while the model runs. Two threads take turns: while one hands in its vectors and takes the next texts, or waits
+for its last batch, the other keeps the model busy.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from engine.library.windows import PORTION_CHUNKS, Waiting, longest_first, share
 from engine.memory.heap import trim_heap
 from engine.partitions.rows import Vectors
 
-# Waiting for their vectors: enough to outlast a tidying-up of the index, little enough for the memory.
+# Chunks that wait for vectors: enough to last while the index is compacted, few enough for the memory.
 MAX_CHUNKS_WAITING = 1024
-# Beside one huge document there is room for small ones; two huge ones wait for each other.
+# Small documents have room beside a huge one; two huge ones wait for each other.
 MAX_LARGE_CHUNKS_WAITING = 60_000
-# What is given back to the system is taken again at once, page by page: the seldomer the better.
+# Memory that is given back to the system is needed again at once, so it is given back rarely.
 UNTIDY_CHUNKS = 1024
 _NUM_THREADS = 2
 
@@ -56,7 +56,7 @@ class _Underway:
 
     @property
     def num_embedded(self) -> int:
-        """Chunks that have their vector."""
+        """Counts the chunks that have their vector."""
         return len(self.ready.keys) if not self.missing else sum(key not in self.missing for key in self.ready.keys)
 
 
@@ -64,7 +64,7 @@ class EmbeddingStage:
     """The embedder's threads, for as long as the `with` block lasts."""
 
     def __init__(self, embedder: Embedder, changed: threading.Condition | None = None) -> None:
-        """`changed` is notified when something is done; its lock is the stage's."""
+        """Prepares the threads. `changed` is notified of progress; its lock is also the stage's lock."""
         self._embedder = embedder
         self._changed = changed or threading.Condition()
         self._underway: list[_Underway] = []
@@ -72,7 +72,7 @@ class EmbeddingStage:
         self._advanced: list[_Underway] = []
         self._window: deque[list[str]] = deque()
         self._is_window_urgent = False
-        # What the model is at, by content key.
+        # Content keys of the texts that are being embedded now.
         self._inside: set[str] = set()
         self._vectors: dict[str, Vectors] = {}
         self._askers: Counter[str] = Counter()
@@ -95,7 +95,7 @@ class EmbeddingStage:
         self.close()
 
     def close(self) -> None:
-        """Ends the threads after the portions they are at; what is complete can still be taken. Twice is harmless."""
+        """Ends the threads after their current portions; complete documents can still be taken. Twice is harmless."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -107,29 +107,29 @@ class EmbeddingStage:
 
     @property
     def has_room(self) -> bool:
-        """Whether more should be read; to be asked under the lock of `changed`."""
+        """Whether more should be read; the caller holds the lock of `changed`."""
         small = sum(len(one.missing) for one in self._underway if not one.is_large)
         large = sum(len(one.missing) for one in self._underway if one.is_large)
-        # What is complete but not written counts as well: a disk that is slower than the model must slow it down.
+        # Documents that are complete but not written count as well, so that a slow disk slows down the model.
         small += sum(len(one.ready.keys) for one in self._complete if not one.is_large)
         return small < MAX_CHUNKS_WAITING and large < MAX_LARGE_CHUNKS_WAITING
 
     @property
     def is_short(self) -> bool:
-        """Whether the model has hardly a second's work left; to be asked under the lock."""
+        """Whether the model has hardly a second's work left; the caller holds the lock."""
         return sum(len(one.missing) for one in self._underway) < _NUM_THREADS * PORTION_CHUNKS
 
     @property
     def has_urgent_room(self) -> bool:
-        """Whether more of what a user waits for should be read, whatever else is here; to be asked under the lock."""
+        """Whether more urgent documents should be read, whatever else waits; the caller holds the lock."""
         underway = sum(len(one.missing) for one in self._underway if one.is_urgent)
         complete = sum(len(one.ready.keys) for one in self._complete if one.is_urgent)
         return underway + complete < MAX_CHUNKS_WAITING
 
     def put(self, ready: Ready, known: Mapping[str, Vectors], is_urgent: bool = False) -> None:
-        """Takes a document in; `known` are vectors that are stored. To be released when it is written.
+        """Takes a document in; `known` are stored vectors. The caller must `release` it once it is written.
 
-        Texts that another document of the stage brought are not embedded a second time either.
+        A text that several documents of the stage contain is embedded once.
         """
         texts = texts_by_key(ready.read, ready.keys)
         with self._changed:
@@ -143,13 +143,13 @@ class EmbeddingStage:
             self._changed.notify_all()
 
     def hurry(self, document_ids: frozenset[int]) -> None:
-        """A user waits for these documents."""
+        """Marks these documents as urgent, because a user waits for them."""
         with self._changed:
             for one in self._underway:
                 one.is_urgent = one.is_urgent or one.ready.document.document_id in document_ids
 
     def hold(self, is_held: bool) -> None:
-        """Stops embedding after the present portions, or goes on."""
+        """Stops embedding after the current portions, or continues."""
         with self._changed:
             self._is_held = is_held
             self._changed.notify_all()
@@ -165,16 +165,16 @@ class EmbeddingStage:
         return not (self._underway or self._complete)
 
     def advanced(self) -> list[tuple[Ready, int]]:
-        """Documents that got some of their vectors since this was asked last, and how many chunks have one now."""
+        """Returns documents that got vectors since the last call, each with the number of chunks that have one."""
         with self._changed:
             advanced, self._advanced = self._advanced, []
             return [(one.ready, one.num_embedded) for one in advanced]
 
     def take(self, max_chunks: int) -> list[Embedded]:
-        """Complete documents, at least one if there is any, and no more than fill `max_chunks`.
+        """Returns complete documents: at least one if there is any, otherwise no more than fill `max_chunks`.
 
         Raises:
-            RagdollError: The embedder cannot go on, and what was complete has been taken.
+            RagdollError: The embedder has failed, and all complete documents have been taken.
         """
         with self._changed:
             if not self._complete and self._fault is not None:
@@ -188,7 +188,7 @@ class EmbeddingStage:
             return taken
 
     def release(self, written: Sequence[Embedded]) -> None:
-        """These documents are in the table, so their vectors need not be kept here."""
+        """Drops the vectors of documents that are in the table now."""
         with self._changed:
             for one in written:
                 for key in one.vectors:
@@ -209,7 +209,7 @@ class EmbeddingStage:
                 self._changed.notify_all()
 
     def _tidy_up(self, num_embedded: int) -> None:
-        """Batches of all shapes leave the heap in pieces: a gigabyte and more after some thousand chunks."""
+        """Trims the heap now and then: batches of all shapes fragment it, by a gigabyte in some thousand chunks."""
         with self._changed:
             self._num_untidy += num_embedded
             is_due = self._num_untidy >= UNTIDY_CHUNKS
@@ -223,7 +223,7 @@ class EmbeddingStage:
             trim_heap()
 
     def _next(self) -> dict[str, str] | None:
-        """The next portion of texts by content key; None when it is over."""
+        """Waits for the next portion of texts, by content key; None when the stage ends."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_over or (self._has_work() and not self._is_held))
             if self._is_over:

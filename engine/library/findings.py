@@ -18,11 +18,10 @@ from engine.library.scanner import Scan, ScanProblem, is_left_out, scan_below
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found where was looked.
+    """What a look at roots or places found.
 
-    `missing` are documents whose files are not where they were, though their root is; `left_out` are those whose
-    files are there, but are no documents any more by the rules. `known` are all documents where was looked. On
-    `mounts` drives are mounted.
+    `known` are all documents at the places that were looked at. `missing` are those whose files are gone while their
+    root is there; `left_out` are those whose files exist but are excluded by rules now. Drives are mounted at `mounts`.
     """
 
     present: tuple[tuple[Root, int | None], ...]
@@ -43,7 +42,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What was seen at single places, each with the roots that it lies below; and the roots to look at as a whole."""
+    """What was seen at single places, the roots that cover each of them, and the roots that need a look as a whole."""
 
     scans: Mapping[str, tuple[Scan, ...]]
     roots: Mapping[str, tuple[Root, ...]]
@@ -51,7 +50,7 @@ class Looks:
 
 
 def find_in_roots(catalog: Catalog, roots: Sequence[Root], scans: Mapping[str, Scan]) -> Finding:
-    """Compares looks at whole roots with what is known of them."""
+    """Compares looks at whole roots with the documents of these roots."""
     below = catalog.documents_below(dict.fromkeys(root.path for root in roots))
     seen_mounts = catalog.mounts()
     scans = {
@@ -80,11 +79,11 @@ def find_in_roots(catalog: Catalog, roots: Sequence[Root], scans: Mapping[str, S
 
 
 def look_at_places(catalog: Catalog, paths: Sequence[str], removed: Removed) -> Generator[str, None, Looks]:
-    """Looks at files and folders below roots, and at the roots below others. Yields what it looks at."""
+    """Looks at files and folders, and notes which roots need a look as a whole. Yields what it looks at."""
     all_roots = catalog.roots()
     covering = {path: tuple(root for root in all_roots if is_below(path, root.path)) for path in paths}
     whole = {root for path, roots in covering.items() for root in roots if not _can_be_told_in_part(root, path)}
-    # Of many changes at once no more is told than a folder above all of them, which may lie above roots (debounce.py).
+    # Many changes at once are reported as one folder above all of them, which may lie above roots (debounce.py).
     above = [path for path, roots in covering.items() if not roots]
     whole.update(root for root in all_roots if any(is_below(root.path, path) for path in above))
     scans: dict[str, tuple[Scan, ...]] = {}
@@ -94,7 +93,7 @@ def look_at_places(catalog: Catalog, paths: Sequence[str], removed: Removed) -> 
         seen: list[Scan] = []
         for root in roots:
             seen.append((yield from scan_below(root.path, path, removed)))
-        # Between two folders may lie a pause of hours: where a drive went meanwhile, what was not seen is not gone.
+        # The job may pause for hours between two folders: if a drive went away meanwhile, its files are not gone.
         if any(look.has_links for look in seen) or not all(map(stands, roots)):
             whole.update(roots)
         else:
@@ -107,18 +106,18 @@ def look_at_places(catalog: Catalog, paths: Sequence[str], removed: Removed) -> 
 
 
 def find_in_places(catalog: Catalog, looks: Looks) -> Finding:
-    """Compares looks at single places with what is known of these."""
+    """Compares looks at single places with the documents there."""
     known = once(chain.from_iterable(catalog.documents_below(looks.scans).values()))
     seen_mounts = catalog.mounts()
     paths = [document.path for document in known]
     seen = [with_known(look, seen_mounts, paths) for of_path in looks.scans.values() for look in of_path]
     difference = diff({file.path: file for look in seen for file in look.files}.values(), known)
-    # Something happened to just this file, so its content is looked at whatever its size and time say: two files
-    # of one size and age may have swapped their names.
+    # A change of exactly this file was reported, so it is read again even if size and time are the same: two files
+    # of the same size and age may have swapped their names.
     files = {file.path: file for look in seen for file in look.files if file.path in looks.scans}
     touched = [(document, files[document.path]) for document in difference.unchanged if document.path in files]
     roots = once_by_id(root for path in looks.scans for root in looks.roots[path])
-    # Below a place there may be roots of their own, each with a drive of its own.
+    # Below a place there may be other roots, on other drives.
     ours = _ours_to_miss(catalog, difference.missing, roots)
     missing, left_out = _told_apart(ours, roots, catalog.exclusions())
     return Finding(
@@ -136,7 +135,7 @@ def find_in_places(catalog: Catalog, looks: Looks) -> Finding:
 
 
 def once(documents: Iterable[Document]) -> tuple[Document, ...]:
-    """Each document once, in the order of its first appearance."""
+    """Returns each document once, in the order of first appearance."""
     return tuple({document.document_id: document for document in documents}.values())
 
 
@@ -145,7 +144,7 @@ def once_by_id(roots: Iterable[Root]) -> tuple[Root, ...]:
 
 
 def _can_be_told_in_part(root: Root, path: str) -> bool:
-    """Whether a look at one place below the root sees what a look at the whole root would see there."""
+    """Returns whether a look at one place sees the same there as a look at the whole root would."""
     if path == root.path or not root.is_surveyed or root.absence or not stands(root):
         return False
     folder = os.path.dirname(path)
@@ -154,7 +153,7 @@ def _can_be_told_in_part(root: Root, path: str) -> bool:
 
 
 def _ours_to_miss(catalog: Catalog, missing: Iterable[Document], roots: Sequence[Root]) -> list[Document]:
-    """Without those that another root answers for: one that is offline, or not looked at now."""
+    """Drops missing documents that are also covered by a root that was not looked at now."""
     looked_at = {root.root_id for root in roots}
     elsewhere = [root for root in catalog.roots() if root.root_id not in looked_at]
     return [document for document in missing if not any(root.covers(document.path) for root in elsewhere)]
@@ -163,7 +162,7 @@ def _ours_to_miss(catalog: Catalog, missing: Iterable[Document], roots: Sequence
 def _told_apart(
     missing: Iterable[Document], roots: Sequence[Root], excluded: frozenset[str]
 ) -> tuple[tuple[Document, ...], tuple[Document, ...]]:
-    """Documents whose files are not there, and those whose files no root takes in any more."""
+    """Separates documents whose files are not there from those whose files are excluded from every root."""
     gone: list[Document] = []
     left_out: list[Document] = []
     for document in missing:

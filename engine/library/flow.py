@@ -1,7 +1,7 @@
 """Flow: reading, embedding and recording side by side, joined by bounded queues, so that the embedder never waits.
 
-Files are read by the threads of `ReadAhead`, texts become vectors on the thread of `EmbeddingStage`, and the job's
-own thread, the only one that changes table and catalogue, carries what is done from one to the next.
+The threads of `ReadAhead` read files, those of `EmbeddingStage` embed texts. The job's own thread, the only one that
+changes table and catalogue, passes results from one stage to the next.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from engine.library.recording import Recorder, Steps, Work
 from engine.library.seams import Embedder
 from engine.library.windows import WINDOW_CHUNKS
 
-# How long nothing may happen before the job offers a place to stop.
+# The job can be stopped at least this often, even if nothing happens.
 _PATIENCE_SECONDS = 0.2
-# What is written in one commit: the rows of so many chunks, or of one document.
+# One commit writes the rows of at most this many chunks, or of one document.
 _CHUNKS_PER_COMMIT = 2048
 
 
@@ -39,9 +39,10 @@ class Flow:
         num_readers: int,
         note: Callable[[Sequence[Document]], None],
     ) -> None:
-        """`read` makes an outcome of a document; `enough` tells it that nobody waits any more.
+        """Connects the stages.
 
-        `note` receives documents before they are read.
+        `read` returns the outcome of a document; `enough` tells it to give up. `note` receives documents before they
+        are read.
         """
         self._changed = threading.Condition(threading.RLock())
         self._ahead = ReadAhead(documents, read, enough, num_readers, self._changed, note)
@@ -62,18 +63,18 @@ class Flow:
         self._stack.__exit__(kind, error, trace)
 
     def hold(self, is_held: bool) -> None:
-        """Stops embedding soon, or goes on; reading stops by itself when enough has been read."""
+        """Stops embedding soon, or continues; reading stops by itself when enough has been read."""
         self._stage.hold(is_held)
 
     def hurry(self, document_ids: frozenset[int]) -> None:
-        """These documents are read and embedded before all others; from any thread."""
+        """Has these documents read and embedded before all others (from any thread)."""
         with self._changed:
             self._urgent |= document_ids
             self._ahead.hurry(document_ids)
             self._stage.hurry(document_ids)
 
     def run(self, work: Work) -> Steps:
-        """Carries documents through until all are done. Raises what a stage could not get over."""
+        """Carries documents through until all are done. Raises the error with which a stage ended."""
         try:
             while not (self._is_read and self._stage.is_empty):
                 self._wait()
@@ -83,7 +84,7 @@ class Flow:
                 yield work.progress()
         except Cancelled:
             self._stage.close()
-            # What has its vectors is a moment's work, and would be embedded again.
+            # Writing complete documents takes a moment, and saves embedding them again.
             while self._record(work):
                 pass
             raise
@@ -94,7 +95,7 @@ class Flow:
 
     @property
     def _wants_read(self) -> bool:
-        """To be asked under the lock, like all that it asks."""
+        """Whether to take documents that were read; the caller holds the lock."""
         if self._is_read or not self._ahead.has_news:
             return False
         if self._ahead.has_urgent and self._stage.has_urgent_room:
@@ -102,7 +103,7 @@ class Flow:
         return self._stage.has_room and (self._stage.is_short or self._ahead.has_gathered)
 
     def _take_read(self, work: Work) -> None:
-        """What was read goes to the embedder, or is noted if there is nothing to embed."""
+        """Passes documents that were read to the embedder, or records them if there is nothing to embed."""
         with self._changed:
             if not self._wants_read:
                 return
@@ -117,7 +118,7 @@ class Flow:
             self._stage.put(one, stored, is_urgent=one.document.document_id in self._urgent)
 
     def _record(self, work: Work) -> bool:
-        """Writes documents that are complete; whether there were any."""
+        """Writes complete documents; returns whether there were any."""
         for ready, num_chunks in self._stage.advanced():
             work.at(ready, num_chunks)
         complete = self._stage.take(_CHUNKS_PER_COMMIT)

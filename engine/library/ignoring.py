@@ -1,8 +1,8 @@
 """Ignore rules: what below a linked folder is no document, by habit of the system and by the user's own files.
 
-A `.ragdollignore` in any folder holds for all below it, in the words of `.gitignore`; a deeper file has the last
-word, and `!name` takes in again what a rule above, or our own habit, leaves out. As with git, nothing can be taken
-in again below a folder that is left out.
+A `.ragdollignore` in any folder applies to everything below it, in the syntax of `.gitignore`. A deeper file takes
+precedence, and `!name` includes again what a rule above, or a built-in rule, leaves out. As with git, nothing below a
+folder that is left out can be included again.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from pathspec import GitIgnoreSpec
 from engine.config import IGNORE_FILE
 
 IGNORED_FOLDERS = frozenset({"node_modules", "__pycache__", "lost+found", "$RECYCLE.BIN", "System Volume Information"})
-# Locks of office programs, downloads that have not ended (the finished file gets another name), and what editors keep
-# of a file's last state: it would be quoted as if it still held, and be taken for the file itself.
+# Locks of office programs, unfinished downloads (the finished file gets another name), and editors' backup copies,
+# which would be quoted as if they were the current file.
 _IGNORED_FILES = ("~$*", "*.part", "*.crdownload", "*~", "#*#")
 _MAX_RULES_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """The rules that hold in one folder: those of its own file, then those of the folders above it."""
+    """The rules that apply in one folder: those of its own file, then those of the folders above it."""
 
     specs: tuple[tuple[str, GitIgnoreSpec], ...] = ()
 
     def within(self, folder: str) -> IgnoreRules:
-        """The rules in a folder below; its own file, if it has one, comes first."""
+        """Returns the rules of a folder below; those of its own file, if it has one, come first."""
         spec = _spec_of(folder)
         return self if spec is None else IgnoreRules(((folder, spec), *self.specs))
 
     def ignore(self, path: str, is_folder: bool) -> bool:
-        """Whether an entry of the folder is left out."""
+        """Returns whether an entry of the folder is left out."""
         for folder, spec in self.specs:
             relative = path[len(folder.rstrip(os.sep)) + 1 :] + ("/" if is_folder else "")
             verdict = spec.check_file(relative).include
@@ -47,7 +47,7 @@ class IgnoreRules:
 
 
 def ignored_below(root: str, path: str, is_folder: bool) -> bool:
-    """Whether something below a root is left out, be it by its own name or by that of a folder on the way to it."""
+    """Returns whether something below a root is left out, by its own name or by that of a folder above it."""
     rules, at = IgnoreRules().within(root), root
     *folders, name = os.path.relpath(path, root).split(os.sep)
     for folder in folders:
@@ -59,7 +59,7 @@ def ignored_below(root: str, path: str, is_folder: bool) -> bool:
 
 
 def rules_in(root: str, folder: str) -> IgnoreRules:
-    """The rules in a folder at or below a root."""
+    """Returns the rules of a folder at or below a root."""
     rules, at = IgnoreRules().within(root), root
     for name in [] if folder == root else os.path.relpath(folder, root).split(os.sep):
         at = os.path.join(at, name)
@@ -74,7 +74,7 @@ def _is_ignored_by_habit(name: str, is_folder: bool) -> bool:
 
 
 def _spec_of(folder: str) -> GitIgnoreSpec | None:
-    """What the folder's own file says; None where there is none, or it cannot be read or understood."""
+    """Returns the rules of the folder's own file; None if there is no such file, or no rule can be read from it."""
     file = os.path.join(folder, IGNORE_FILE)
     try:
         found = os.stat(file)
@@ -87,7 +87,7 @@ def _spec_of(folder: str) -> GitIgnoreSpec | None:
 
 @lru_cache(maxsize=512)
 def _read(file: str, mtime_ns: int, size_bytes: int) -> GitIgnoreSpec | None:
-    """Kept by time and size, because every change in a folder asks for the rules that hold there."""
+    """Reads rules; cached by time and size, because every change in a folder asks for its rules."""
     try:
         # Some editors put a byte-order mark before the first rule.
         with open(file, encoding="utf-8-sig", errors="surrogateescape") as stream:
@@ -99,7 +99,7 @@ def _read(file: str, mtime_ns: int, size_bytes: int) -> GitIgnoreSpec | None:
 
 
 def _is_a_rule(line: str) -> bool:
-    """Whether the line can be understood; one slip must not switch the other rules off."""
+    """Returns whether the line is a valid rule; a mistake in one line must not disable the others."""
     try:
         GitIgnoreSpec.from_lines([line])
     except (ValueError, re.error):

@@ -1,7 +1,7 @@
 """Indexer: the job that turns pending documents into searchable ones, safe to be killed at any point.
 
-Looking (survey), reading (in child processes, ahead of the rest) and recording (embedding, rows, states) each have
-a module of their own; here they become one job whose every step is a place to stop.
+Looking (survey), reading (in child processes, ahead of the rest) and recording (embedding, rows, states) have
+modules of their own; here they become one job that can be stopped after every step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from engine.library.seams import Parser, Stores
 from engine.library.survey import SurveyReport, survey, survey_places
 from engine.library.tally import Tally
 
-# The work for which another job may be delayed: some seconds.
+# A job that cuts in may do this much work, some seconds; more would delay the other job too long.
 _MAX_DOCUMENTS_CUTTING_IN = 32
 _MAX_BYTES_CUTTING_IN = 4 * 2**20
 
@@ -53,9 +53,10 @@ class Indexer:
         pace_clock: Clock | None = None,
         reserve: Reserve | None = None,
     ) -> None:
-        """`reserve` is what removing and tidying up may use of a disk that is full.
+        """Takes the neighbours.
 
-        `clock` measures how long a job took; `pace_clock`, if it is another one, its speed and remaining time.
+        `reserve` is the room that removals and compaction may use on a full disk. `clock` measures how long a job
+        took; `pace_clock`, if it is another one, its speed and remaining time.
         """
         self._reserve = reserve
         self._catalog, self._parser, self._settings, self._clock = catalog, parser, settings, clock
@@ -63,30 +64,30 @@ class Indexer:
         self._recorder = Recorder(catalog, stores)
         self._runs = Runs(catalog, self._recorder, stores.embedder, parser, settings, pace_clock or clock)
         self._lately = LatelyGone(clock)
-        # Whether the last cancelled job was still in its survey, so that nothing of it has been entered.
+        # Whether the last cancelled job was still in its survey, so that none of its findings is in the catalogue.
         self.has_left_look = False
-        # Documents that were read again since OCR became available, with the languages: they may need others.
+        # Documents that were read again since OCR became available, with the languages used: others may be added.
         self._reconsidered: set[tuple[int, tuple[str, ...]]] = set()
 
     def reconcile(self) -> None:
-        """Makes catalogue and table agree after a kill; to be called once, before the first job."""
+        """Makes catalogue and table consistent after a kill; called once, before the first job."""
         self._recorder.reconcile()
 
     def run(
         self, job: Job, cancelled: threading.Event, *, cuts_in: bool = False
     ) -> Generator[IndexProgressed, None, IndexFinished]:
-        """Carries out a job. Each yield reports progress, and is a place to pause, stop or cancel.
+        """Carries out a job. Each yield reports progress; the job can be paused, stopped or cancelled there.
 
-        Another job may run to its end between two steps of this one: it has `cuts_in` set, and what it finds is
-        left for later if it is more than a moment's work.
+        Another job may run completely between two steps of this one. Such a job has `cuts_in` set, and leaves its
+        documents for later if they are more than a moment's work.
 
         Returns:
-            What was done, also when `cancelled` was set on the way.
+            What was done, also if the job was cancelled.
 
         Raises:
-            TooMuch: It cuts in and has found more than that, or documents of the other job; these stay pending.
+            TooMuch: It cuts in and has found too much work, or documents of the other job; these stay pending.
             DiskFull: What is indexed so far stays; the rest is pending.
-            RagdollError: Something else that concerns all files; likewise.
+            RagdollError: Another failure that concerns all files; likewise.
         """
         started, tally, has_looked = self._clock(), Tally(), False
         if isinstance(job, Forget):
@@ -101,7 +102,7 @@ class Indexer:
             if documents:
                 yield from self._runs.index(documents, tally, cancelled, goes_on=isinstance(job, Resume))
             if _must_leave_rest(job, cuts_in=cuts_in) and len(documents) < len(found):
-                # A document that changed meanwhile may be read in its old version: it is looked at again later.
+                # The other job may be reading an old version of a changed document: the look is repeated later.
                 raise TooMuch("Another job has some of this in hand.")
         except Cancelled:
             self.has_left_look = not has_looked
@@ -116,17 +117,17 @@ class Indexer:
         return tally.finished(self._clock() - started)
 
     def _admit(self, job: Job, found: Sequence[Document], *, cuts_in: bool) -> tuple[Document, ...]:
-        """What this job may read now: nothing that another job has in hand. Raises TooMuch."""
+        """Returns the documents that this job may read now: none that another job is at. Raises TooMuch."""
         in_hand = self._runs.in_hand
         documents = tuple(document for document in found if document.document_id not in in_hand)
-        # The caller of a job waits for all of it, also for what another job has in hand; of a refresh nobody does.
+        # A caller waits for all documents of its job, also those that another job is at; nobody waits for a refresh.
         is_incomplete = len(documents) < len(found) and not isinstance(job, Refresh)
         if _must_leave_rest(job, cuts_in=cuts_in) and (_is_much(documents) or is_incomplete):
             raise TooMuch("This is more than a moment's work.")
         return documents
 
     def _agree_after_cancelling(self) -> None:
-        """Deletes the rows of documents that were found to be gone, but had not been reported yet."""
+        """Deletes the rows of documents that a survey removed before the job was cancelled."""
         try:
             self._lent(self._recorder.agree)
         except Exception:
@@ -134,7 +135,7 @@ class Indexer:
             log.exception("rows of documents that are gone could not be deleted yet")
 
     def _tidy_up(self, job: Job, tally: Tally) -> None:
-        """Rewrites the table where that is due: after changes that were only noticed, once there are enough of them."""
+        """Compacts the table if that is due; after changes that no user asked for, only once there are enough."""
         is_asked = not (isinstance(job, Refresh) or (isinstance(job, IndexRoots) and job.is_unasked))
         is_of_all = is_asked and isinstance(job, IndexRoots) and job.paths is None
         if is_of_all and self._table.is_forgetting_due():
@@ -151,13 +152,13 @@ class Indexer:
 
     @property
     def lacks_room(self) -> bool:
-        """Whether the table could not be tidied up for want of room."""
+        """Whether the disk lacks the room to compact the table."""
         return self._table.lacks_room
 
     def is_forgetting_due(self, can_spare: Callable[[], bool]) -> bool:
-        """Whether files hold text of removed documents and should be rewritten.
+        """Returns whether files still hold text of removed documents and should be rewritten.
 
-        Text that no user removed waits until `can_spare` says that there is power to spare.
+        Text that no user removed waits until `can_spare` returns true.
         """
         return self._table.is_forgetting_due(can_spare)
 
@@ -167,7 +168,7 @@ class Indexer:
                 # A file that was being read when it was removed may have left recognised text after that.
                 self._parser.forget_recognised()
         except LibraryError as error:
-            # No user asked for it, and nothing is lost: it is tried again.
+            # Nobody waits for it, and nothing is lost: it is tried again.
             log.warning("what was removed is still on the disk: %s", error)
 
     def hold(self, is_held: bool) -> None:
@@ -194,15 +195,15 @@ class Indexer:
         return len(removed)
 
     def _identities(self, paths: Sequence[str]) -> dict[str, str]:
-        """Identities of files below roots, so that they stay removed under another name; others are found later."""
+        """Returns the identities of paths below roots, so that they stay removed under another name."""
         folders = {root.path for root in self._catalog.roots() if root.is_folder}
         below = [path for path in paths if not folders.isdisjoint(islice(upwards(path), 1, None))]
         return {path: str(text) for path, text in seen_in_time(below, identity_at).items() if text is not None}
 
     def settle_gone(self, folder: str, remove: bool) -> int:
-        """Does what the user decided about documents that went missing at once; returns how many were removed.
+        """Carries out the user's decision about many missing documents; returns how many were removed.
 
-        What has come back meanwhile is neither removed nor marked: the next look at the folder finds it.
+        Documents whose files have come back are neither removed nor marked: the next look at the folder finds them.
 
         Raises:
             NothingThere: No document of the folder waits for a decision.
@@ -232,7 +233,7 @@ class Indexer:
         return len(removed)
 
     def _delete_rows(self, removed: Collection[int]) -> None:
-        """Deletes the rows of documents that a user removed, and text recognised in pictures, which may be theirs."""
+        """Deletes the rows of documents that a user removed, and all cached OCR text, which may be theirs."""
         if removed:
             self._parser.forget_recognised()
         if self._recorder.has_rows(removed):
@@ -247,7 +248,7 @@ class Indexer:
     def _documents(
         self, job: IndexRoots | Refresh | Reindex | Resume | ReadNext, tally: Tally, cancelled: threading.Event
     ) -> Generator[IndexProgressed, None, tuple[Document, ...]]:
-        """The pending documents of a job."""
+        """Returns the pending documents of a job, after a look where it needs one."""
         if isinstance(job, Reindex):
             return self._again(job.paths, tally)
         if isinstance(job, ReadNext):
@@ -292,7 +293,7 @@ class Indexer:
         return report
 
     def _again(self, paths: Sequence[str], tally: Tally) -> tuple[Document, ...]:
-        """Raises NothingThere where none of the paths has documents; one may have lost them while the job waited."""
+        """Marks documents as pending again and returns them. Raises NothingThere if the paths have none any more."""
         below = chain.from_iterable(self._catalog.documents_below(paths).values())
         documents = {document.document_id: document for document in below}
         if not documents:
@@ -306,7 +307,7 @@ class Indexer:
 
 
 def _must_leave_rest(job: Job, *, cuts_in: bool) -> bool:
-    """Whether more than a moment's work is left for later; a document that a person waits for is read in any case."""
+    """Returns whether the job must leave larger work for later; a document a user waits for is read in any case."""
     return cuts_in and not isinstance(job, ReadNext)
 
 
@@ -322,7 +323,7 @@ def _pending(report: SurveyReport) -> tuple[Document, ...]:
 def _reported(
     looking: Generator[str, None, SurveyReport], cancelled: threading.Event
 ) -> Generator[IndexProgressed, None, SurveyReport]:
-    """A survey as steps of a job. Raises Cancelled."""
+    """Turns a survey into steps of a job. Raises Cancelled."""
     while True:
         try:
             current = next(looking)

@@ -20,42 +20,43 @@ _LIBRARY_SECONDS = 1.0
 
 
 class JobReporter:
-    """Publishes what becomes of jobs. Used on the worker's thread, but for `changed` and `ended`: those from any."""
+    """Publishes the progress and end of jobs. For the index thread, except `changed` and `ended`: for any thread."""
 
     def __init__(
         self, publish: Publish, clock: Clock, has_cut_in: Callable[[], bool], gives_way: Callable[[], bool]
     ) -> None:
-        """`has_cut_in` says whether the job under way has cut in on another, which is the one that people watch.
+        """Takes where to publish, and what to ask.
 
-        `gives_way` says whether jobs are slow because a user waits for an answer.
+        `has_cut_in` returns whether the running job has cut in on another one, which is the job that users watch.
+        `gives_way` returns whether jobs are slow because a user waits for an answer.
         """
         self._publish, self._has_cut_in, self._gives_way = publish, has_cut_in, gives_way
         self._progress = Throttle(_PROGRESS_SECONDS, clock)
         self._changes = Throttle(_LIBRARY_SECONDS, clock)
         self._is_told = False
-        # Where the job that people watch was when they were told last.
+        # The progress that was last published of the job that users watch.
         self._shown: IndexProgressed | None = None
 
     def begun(self, *, cuts_in: bool) -> None:
-        """A job begins, of which nothing has been told."""
+        """Notes that a job begins, about which nothing has been published."""
         self._is_told = self._is_told and cuts_in
         self._shown = self._shown if cuts_in else None
 
     def step(self, job: IndexJob, progress: IndexProgressed) -> None:
-        """Where a job is, if it is time to tell again."""
+        """Publishes the progress of a job, if it is time to."""
         if (progress.documents_total or not job.is_unasked) and self._progress.is_due():
             self.progress(progress)
         if self._changes.is_due():
             self.changed()
 
     def progress(self, progress: IndexProgressed) -> None:
-        """Where a job is, now."""
-        # The counts of a job that cut in would make those of the other jump back and forth.
+        """Publishes the progress of a job now."""
+        # Counts of a job that cut in would make the shown counts jump back and forth.
         if not self._has_cut_in():
             self._show(progress)
 
     def rest(self, progress: IndexProgressed, *, is_paused: bool) -> None:
-        """A pause begins or ends at this place of a job; of one that has cut in, at that of the job people watch."""
+        """Publishes that a pause begins or ends, with the progress of the job that users watch."""
         shown = self._shown if self._has_cut_in() else None
         self._show(replace(shown or progress, is_paused=is_paused))
 
@@ -70,13 +71,13 @@ class JobReporter:
         self._publish(IndexFailed(error))
 
     def problem(self, sentence: str) -> None:
-        """Something that no job is to blame for."""
+        """Publishes a problem that belongs to no job."""
         self._publish(ProblemFound(sentence))
 
     def ended(self, job: IndexJob, finished: IndexFinished) -> None:
-        """A job is over; its asker hears it too."""
+        """Publishes the end of a job, and completes its handle."""
         self.changed()
-        # Who was told that it goes on is told that it is over; nobody needs to hear that nothing had changed.
+        # An end is published if progress was; otherwise, a look that changed nothing is not mentioned.
         is_told = self._is_told and not self._has_cut_in()
         if is_told or not (job.is_unasked and replace(finished, seconds=0.0, unchanged=0) == NOTHING_TO_DO):
             self._publish(finished)
@@ -84,7 +85,7 @@ class JobReporter:
 
 
 def as_told(error: Exception) -> RagdollError:
-    """An error as it is shown to users."""
+    """Returns an error as it is shown to users."""
     if isinstance(error, RagdollError):
         return error
     if is_disk_full(error):

@@ -35,14 +35,14 @@ NO_ROOM = (
     " what was removed stays on the disk for now. Free some space; it is tried again."
 )
 NEVER_BEGUN = replace(NOTHING_TO_DO, was_cancelled=True)
-# A job that ends this soon is not worth interrupting.
+# Before this time other jobs do not cut in: a short job is not worth interrupting.
 _SECONDS_BEFORE_CUTTING_IN = 1.0
 
 
 class JobRunner:
     """Takes jobs from the queue and carries them out, until the queue is stopped.
 
-    Loading the heavy stores and making catalogue and table agree happens before the first job.
+    Before the first job it opens the stores and makes catalogue and table consistent.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class JobRunner:
         self._queue, self._catalog, self._parser, self._open_stores = queue, catalog, parser, open_stores
         self._settings, self._reporter, self._clock = settings, reporter, clock
         self._turns, self._reserve = turns, reserve
-        # Used by the worker: to hurry documents, and to know whether a job stopped because the disk was full.
+        # Read by the worker: to hurry documents, and to know whether a job stopped because the disk was full.
         self.indexer: Indexer | None = None
         self.is_out_of_room = False
         self._is_told_of_room = False
 
     def run(self) -> None:
-        """Runs until the queue is stopped; jobs that still wait then end as never begun."""
+        """Runs until the queue is stopped; jobs still queued then end as never begun."""
         while (task := self._queue.next()) is not None:
             if isinstance(task, Removal):
                 self._carry_out_removal(task)
@@ -92,7 +92,7 @@ class JobRunner:
             self._clean_up(job, finished)
             self._tell_of_room()
         except Exception as error:  # noqa: BLE001 - the thread's edge: reported as IndexFailed, and by the handle
-            # What it has removed stays removed.
+            # A failed job may have removed documents.
             self._pass_removals_on(may_have_removed=True)
             self._end_unfinished(job, error)
         else:
@@ -101,7 +101,7 @@ class JobRunner:
 
     def _end_unfinished(self, job: IndexJob, error: Exception) -> None:
         if isinstance(error, TooMuch):
-            # It turned out to be long, so it waits for the running one to end.
+            # It is too long to cut in, so it waits until the running job ends.
             if not self._queue.wait_again(job):
                 job.ended.set_result(NEVER_BEGUN)
             return
@@ -127,7 +127,7 @@ class JobRunner:
         return self.indexer
 
     def _tell_of_losses(self, stores: Stores) -> None:
-        """Reports a table that was lost, unless it was empty."""
+        """Reports a lost table, unless it was empty."""
         if self._catalog.ids_with_rows():
             if stores.table.set_aside:
                 self._reporter.problem(INDEX_LOST)
@@ -135,14 +135,14 @@ class JobRunner:
                 self._reporter.problem(ROWS_LOST)
 
     def _tell_of_room(self) -> None:
-        """Reports missing room once, until there has been room again."""
+        """Reports a full disk once, and again only after there was room in between."""
         lacks_room = self._opened().lacks_room
         if lacks_room and not self._is_told_of_room:
             self._reporter.problem(NO_ROOM)
         self._is_told_of_room = lacks_room
 
     def _drive(self, job: IndexJob, steps: Generator[IndexProgressed, None, IndexFinished]) -> IndexFinished:
-        """Takes the job's steps; between them, reports progress, waits if paused, and serves removals."""
+        """Runs the job's steps; between them, reports progress, waits while paused, and carries out removals."""
         last: IndexProgressed | None = None
         begun = self._clock()
         while True:
@@ -153,7 +153,7 @@ class JobRunner:
                 break
             self._reporter.step(job, last)
             self._rest(job, last)
-            # Not during its survey, which would not know what another survey enters meanwhile.
+            # Not during a survey: it would not know what another survey enters into the catalogue meanwhile.
             if last.documents_total and self._clock() - begun >= _SECONDS_BEFORE_CUTTING_IN:
                 self._let_cut_in()
         if last is not None and last.documents_total:
@@ -161,7 +161,7 @@ class JobRunner:
         return finished
 
     def _clean_up(self, job: IndexJob, finished: IndexFinished) -> None:
-        """After a cancellation no document stays pending; if the engine is stopping, they wait for the next start."""
+        """After a cancellation leaves no document pending, unless the engine is stopping: the next start continues."""
         with self._queue.locked:
             if not finished.was_cancelled or self._queue.is_stopping:
                 return
@@ -172,9 +172,9 @@ class JobRunner:
             self._catalog.give_up_surveys(self._queue.roots_waiting)
 
     def _pass_removals_on(self, *, may_have_removed: bool) -> None:
-        """Deletes removed documents from the table to which the library moves as well, now or after a later job.
+        """Also deletes removed documents from the table to which the library moves, now or after a later job.
 
-        Nothing is cited from there, so a failure does not fail the job.
+        Nothing is cited from that table, so a failure does not fail the job.
         """
         if self._turns is not None:
             if may_have_removed:
@@ -187,7 +187,7 @@ class JobRunner:
     # --- between two steps ---
 
     def _rest(self, job: IndexJob, progress: IndexProgressed) -> None:
-        """Serves removals at once, and waits while paused."""
+        """Carries out removals at once, and waits while paused."""
         is_told = False
         while True:
             if (removal := self._queue.next_removal()) is not None:
@@ -204,7 +204,7 @@ class JobRunner:
 
     @contextmanager
     def _at_rest(self) -> Iterator[None]:
-        """The embedder is idle too, as long as the block lasts."""
+        """Keeps the embedder idle too, as long as the block lasts."""
         indexer = self._opened()
         indexer.hold(True)
         try:
@@ -213,7 +213,7 @@ class JobRunner:
             indexer.hold(False)
 
     def _let_cut_in(self) -> None:
-        """Runs a queued job that takes a moment, so that it need not wait for the end of a long one."""
+        """Runs a short queued job, so that it need not wait for the end of a long one."""
         job = self._queue.next_to_cut_in()
         if job is not None:
             try:
@@ -224,7 +224,7 @@ class JobRunner:
     def _carry_out_removal(self, removal: Removal) -> None:
         try:
             if self._turns is not None:
-                # Before it begins: also a removal that fails may have removed something.
+                # Before it begins, because a removal that fails may have removed something.
                 self._turns.note_removed()
             removed = removal.carry_out(self._opened())
             if self._turns is not None:
@@ -239,14 +239,14 @@ class JobRunner:
     # --- moves ---
 
     def _move(self, job: IndexJob) -> None:
-        """Moves the library until it has moved, or another job waits: then the move is queued again."""
+        """Continues the move until it is complete or another job waits; then the move is queued again."""
         try:
             is_over = self._turns is None or self._moved(job, self._turns)
         except Cancelled:
             # The next start continues it.
             is_over = True
         except EmbedderUnavailable:
-            # If the model is not there, the library stays with its own, and the state of the embedder says why.
+            # Without the new model the library keeps its own; the state of the embedder says why.
             is_over = True
         except Exception as error:  # noqa: BLE001 - the thread's edge: reported as IndexFailed; what has moved stays so
             self._reporter.failed(self._told(error))
@@ -257,7 +257,7 @@ class JobRunner:
         job.ended.set_result(NOTHING_TO_DO)
 
     def _moved(self, job: IndexJob, turns: MoveTurns) -> bool:
-        """Whether the move is complete; False when another job waits."""
+        """Continues the move; returns whether it is over, False if another job waits."""
 
         def may_go_on(progress: IndexProgressed) -> bool:
             self._reporter.step(job, progress)
@@ -267,12 +267,12 @@ class JobRunner:
         self._opened()
         turn = turns.take(job.cancelled, may_go_on, self._reporter.failed)
         if turn == "moved":
-            # It has the old tables open, which no search uses from now on, even if the new ones do not open.
+            # It has the old tables open, which are not used from now on, even if the new ones do not open.
             self.indexer = None
             turns.switch()
             with self._queue.locked:
                 if self._catalog.ids_to_read() and not self._queue.is_stopping:
-                    # The old model may have been missing.
+                    # Documents may be pending because the old model was missing.
                     self._queue.put(Resume())
         return turn != "interrupted"
 

@@ -15,7 +15,7 @@ from engine.interruptible import result_of
 class IndexRoots:
     """Look at these roots (None: at all), and index what is new or changed.
 
-    `retry` reads again what failed before, as when the user adds a folder a second time. `is_unasked`: no caller
+    `retry`: also read what failed before, because the user added the folder a second time. `is_unasked`: no caller
     waits for it, so it is reported only if it changed something.
     """
 
@@ -46,7 +46,7 @@ class Reindex:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Continue an interrupted run: roots that it had not looked at yet, and pending documents."""
+    """Continue an interrupted run: roots that have not been looked at yet, and pending documents."""
 
     paths: tuple[str, ...] = ()
 
@@ -60,31 +60,31 @@ class ReadNext:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Continue moving the library to the embedding model that the settings name, when there is nothing else to do."""
+    """When nothing else is to do, continue moving the library to the embedding model that the settings name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Delete removed text from the disk as well, when there is nothing else to do."""
+    """When nothing else is to do, delete removed text from the disk as well."""
 
 
 Job = IndexRoots | Refresh | Reindex | Resume | ReadNext | Forget
 
 
 class TooMuch(LibraryError):
-    """A job that cut in on another found more than a moment's work; it is queued again."""
+    """A job that cut in on another one found more than a moment's work; it is queued again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class IndexJob:
-    """The caller's handle of a job; usable from any thread."""
+    """The caller's handle to a job; usable from any thread."""
 
     job: Job | Move
     cancelled: threading.Event = field(default_factory=threading.Event)
     ended: Future[IndexFinished] = field(default_factory=Future)
 
     def wait(self, timeout_seconds: float | None = None) -> IndexFinished:
-        """Waits for the end.
+        """Waits until the job ends.
 
         Raises:
             RagdollError: Why the job failed.
@@ -98,14 +98,14 @@ class IndexJob:
 
     @property
     def is_unasked(self) -> bool:
-        """Whether no user asked for it, so that it is not reported if it changed nothing."""
+        """Whether no user asked for it; then it is not reported if it changed nothing."""
         return isinstance(self.job, Refresh | Resume | Move | Forget) or (
             isinstance(self.job, IndexRoots) and self.job.is_unasked
         )
 
     @property
     def is_unasked_look(self) -> bool:
-        """Whether it looks for changes: the user who cancels does not know of it, and the changes would be lost."""
+        """Whether it is a look that no user asked for; such a look survives a cancel, or changes would be lost."""
         return isinstance(self.job, Refresh) or (isinstance(self.job, IndexRoots) and self.job.is_unasked)
 
     @property

@@ -1,7 +1,7 @@
 """Lately: which documents looks have found gone within the last hour, of themselves.
 
-A large folder is deleted slowly, on a network drive or by a program that syncs: each look sees a few files missing,
-and none of them that it was more than half of the folder.
+A large folder may be deleted slowly, on a network drive or by a sync program: each look sees only a few files missing,
+and none sees that it is more than half of the folder.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _REMEMBERED_SECONDS = 3600.0
 
 
 class LatelyGone:
-    """Paths, by when they were found gone. For the index thread alone; it is empty after a start of the engine."""
+    """Paths with the time at which they were found gone. For the index thread only; empty when the engine starts."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._gone: dict[str, float] = {}
 
     def note(self, went: Iterable[str], came: Iterable[str]) -> None:
-        """The documents that left the library unasked, and those that came into it: what is there again is not gone."""
+        """Notes paths that left the library unasked, and forgets those that have come (back) into it."""
         now = self._clock()
         self._gone = {path: at for path, at in self._gone.items() if now - at < _REMEMBERED_SECONDS}
         self._gone.update(dict.fromkeys(went, now))
@@ -30,10 +30,10 @@ class LatelyGone:
             self._gone.pop(path, None)
 
     def count_below(self, folder: str) -> int:
-        """How many documents of a folder have gone within the hour."""
+        """Counts the documents of a folder that were found gone within the last hour."""
         now = self._clock()
         return sum(now - at < _REMEMBERED_SECONDS and is_below(path, folder) for path, at in self._gone.items())
 
     def forget_below(self, folder: str) -> None:
-        """The user has decided about that folder: what went before says nothing any more."""
+        """Forgets the paths of a folder, because the user has decided about them."""
         self._gone = {path: at for path, at in self._gone.items() if not is_below(path, folder)}

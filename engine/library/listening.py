@@ -1,7 +1,7 @@
 """Listening: what the system tells of changes below one folder, on a thread of its own, by way of watchfiles.
 
-The system's limits on watches, names that are not UTF-8, and drives that go away end it; whoever listens is told
-why, and looks for himself from then on.
+It ends at the system's limit on watches, at names that are not UTF-8, and when a drive goes away. The listener reports
+the reason; from then on the watcher finds changes by looking.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from watchfiles._rust_notify import RustNotify
 
 log = logging.getLogger(__name__)
 
-# How often it is asked whether something happened; each time costs some 20 µs.
+# How often to ask for changes; each time costs some 20 µs.
 _STEP_MS = 100
-# Changes of one burst are handed on together, but not later than this.
+# Changes of one burst are reported together, but not later than this.
 _BURST_MS = 300
 
 LIMIT_REACHED = (
@@ -28,7 +28,7 @@ NOT_WATCHABLE = "This folder cannot be watched; changes here are noticed at the 
 
 
 class Listener(Protocol):
-    """What listening looks like to the watcher."""
+    """A listener as the watcher sees it."""
 
     @property
     def is_listening(self) -> bool: ...
@@ -37,18 +37,18 @@ class Listener(Protocol):
 
 
 class FolderListener:
-    """Listens below `folder` until `stop` is called, or until it cannot any more."""
+    """Listens below `folder` until `stop` is called, or until the system ends it."""
 
     def __init__(
         self, folder: str, is_recursive: bool, heard: Callable[[Collection[str]], None], turned: Callable[[str], None]
     ) -> None:
-        """Begins at once.
+        """Starts listening at once.
 
         Args:
             folder: Where to listen.
-            is_recursive: Also in all folders below.
+            is_recursive: Whether to listen in all folders below as well.
             heard: Called with the paths of each burst, on the listener's thread.
-            turned: Called when it begins to hear ("") and when it ends by itself (with the reason).
+            turned: Called with "" when listening begins, and with the reason when it ends by itself.
         """
         self._folder, self._is_recursive, self._heard, self._turned = folder, is_recursive, heard, turned
         self._is_over = threading.Event()
@@ -68,7 +68,7 @@ class FolderListener:
                 self.is_listening = True
                 self._turned("")
                 self._listen(notify)
-        # The edge of the thread: whatever ends it is told to whoever listens, who looks by himself from then on.
+        # The thread's edge: the watcher gets the reason, and finds changes by looking from then on.
         except Exception as error:
             if not isinstance(error, OSError | RuntimeError | ValueError):
                 log.exception("what was heard of a folder could not be taken in")
@@ -81,12 +81,12 @@ class FolderListener:
         while not self._is_over.is_set():
             changes = notify.watch(_BURST_MS, _STEP_MS, 0, self._is_over)
             if isinstance(changes, set):
-                # What kind of change it was cannot be trusted (a rename is told as two halves): the disk is asked.
+                # The kinds of changes are not reliable (a rename comes as two halves), so only the paths are used.
                 self._heard({path for _, path in changes})
 
 
 def reason_for(error: Exception) -> str:
-    """Why there is nothing to hear, in a sentence."""
+    """Returns why listening ended, as a sentence."""
     text = str(error).lower()
     is_limit = "os error 28" in text or "limit" in text or "too many open files" in text
     return LIMIT_REACHED if is_limit else NOT_WATCHABLE

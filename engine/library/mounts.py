@@ -14,17 +14,17 @@ AWAY = "Its drive is not connected."
 
 
 def is_connected(path: str, drive: str) -> bool:
-    """Whether a drive is there that was seen at `path`, and mounted at `drive`: where a link at the path led then.
+    """Returns whether a drive is connected that was seen at `path`; `drive` is where a link at `path` led then.
 
-    A link may be gone, or lead elsewhere: then its drive is there all the same, and what lay behind it was taken away.
+    If the link is gone or leads elsewhere while the drive is still connected, what was behind the link was removed.
     """
     return is_mount(path) or (drive != path and os.path.ismount(drive))
 
 
 def with_known(look: Scan, mounts: Mapping[str, str], known: Iterable[str]) -> Scan:
-    """The look with what it cannot see: the drives on these `mounts` that are away now, at it, above or below it.
+    """Returns the look with a problem added for each drive of `mounts` that is away, at, above or below its path.
 
-    `known` are the paths of the documents where was looked.
+    `known` are the paths of the documents at the place that was looked at.
     """
     near = [path for path in mounts if is_below(path, look.path) or is_below(look.path, path)]
     if not near:
@@ -35,6 +35,6 @@ def with_known(look: Scan, mounts: Mapping[str, str], known: Iterable[str]) -> S
 
 
 def is_a_folder_now(mount: str, known: Iterable[str], found: Collection[str]) -> bool:
-    """Whether most of the documents on a drive lie in a folder in its place; one stray file says nothing."""
+    """Returns whether a folder in a drive's place holds most of its documents; one stray file does not count."""
     there = [path in found for path in known if is_below(path, mount)]
     return 2 * sum(there) >= len(there)

@@ -14,7 +14,7 @@ from engine.library.root_looks import answers
 from engine.library.scanner import content_hash
 
 Move = tuple[Document, FoundFile]
-# Of more files than these the sizes of all contents that were read are had at once.
+# For more files than this, the sizes of all contents that were read are loaded at once.
 _MUCH = 1000
 
 
@@ -25,17 +25,17 @@ def find_moves(
     known: Iterable[Document],
     missing: Iterable[Document],
 ) -> Generator[str, None, tuple[Move, ...]]:
-    """Pairs files with the documents whose content they have; each document is found at most once.
+    """Pairs files with the documents whose content they have; each document is used at most once.
 
-    A document moved if its file is gone, or if another content lies in its place: two files may have swapped names.
-    Only files of a fitting size are read for it. Yields what is read: places to stop.
+    A document has moved if its file is gone, or if its file has another content now: two files may have swapped names.
+    Only files whose size fits are read. Yields each path before it is read; the job can be stopped there.
 
     Args:
-        catalog: Knows the documents of all roots, also of those that were not looked at.
+        catalog: Has the documents of all roots, also of those that were not looked at.
         new: Files at paths that no document has.
-        changed: Documents, each with the file that lies in its place now.
-        known: The documents where was looked.
-        missing: Those of them whose files were not found.
+        changed: Documents, each with the file that is at its path now.
+        known: The documents at the places that were looked at.
+        missing: Those of `known` whose files were not found.
     """
     new = tuple(new)
     search = _Search(
@@ -57,7 +57,7 @@ def find_moves(
 
 
 class _Search:
-    """What has been found so far."""
+    """The moves found so far, and what was read for them."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class _Search:
         *,
         is_much: bool,
     ) -> None:
-        """`is_much`: there are so many files to look for that it is quicker to have the sizes of all."""
+        """Prepares the search. `is_much`: so many files are looked for that loading all known sizes is quicker."""
         self._catalog, self._known, self._missing = catalog, known, missing
         self._sizes, self._roots = catalog.sizes_read() if is_much else None, catalog.roots()
         self._in_place = {document.document_id: file for document, file in changed}
@@ -93,7 +93,7 @@ class _Search:
             self.moves.append((moved, file))
 
     def _gone_of_size(self, size_bytes: int) -> dict[str, list[Document]]:
-        """The documents of a size that are not where they were, by content; found once, for thousands may share it."""
+        """Returns displaced documents of a size, by content; cached, because thousands of files may have one size."""
         if size_bytes not in self._gone:
             gone = self._gone[size_bytes] = {}
             for document in self._catalog.documents_of_size(size_bytes):
@@ -103,24 +103,24 @@ class _Search:
 
     def _is_gone(self, document: Document) -> bool:
         if any(is_below(document.path, mount) for mount in self._drives_away) and not has_its_name(document.path):
-            # What is found is a copy of it, as far as anybody knows.
+            # Its drive is away, so the file that was found may be a copy.
             return False
         if document.document_id in self._known:
             return document.document_id in self._missing or self.was_displaced(document)
-        # It lies where was not looked now: gone only if that can be told without doubt.
+        # Its place was not looked at now: it counts as gone only if that is certain.
         return not has_its_name(document.path) and any(
             root.covers(document.path) and self._could_be_seen(root) for root in self._roots
         )
 
     def was_displaced(self, document: Document) -> bool:
-        """Whether another content lies in a document's place."""
+        """Returns whether the file at a document's path has another content now."""
         file = self._in_place.get(document.document_id)
         if file is None or not document.content_hash:
             return False
         return file.size_bytes != document.size_bytes or self._hash(file) not in ("", document.content_hash)
 
     def _hash(self, file: FoundFile) -> str:
-        """The content's hash; "" for a file that cannot be read: whoever reads it for indexing will say why."""
+        """Returns the content's hash; "" for a file that cannot be read: indexing it will report why."""
         if file.path not in self._hashes:
             try:
                 self._hashes[file.path] = content_hash(file.path)
@@ -135,7 +135,7 @@ class _Search:
 
 
 def stands(root: Root) -> bool:
-    """Whether a folder is there, on the drive where it was, and holds something."""
+    """Returns whether a root is a folder that is there, on the same drive as before, and not empty."""
     if not answers(root.path):
         return False
     try:
@@ -146,7 +146,7 @@ def stands(root: Root) -> bool:
 
 
 def is_surely_gone(root: Root) -> bool:
-    """Whether a root is not there although its drive is: it was moved or deleted, not disconnected."""
+    """Returns whether a root is missing although its drive is there: it was moved or deleted, not disconnected."""
     if not answers(root.path) or os.path.lexists(root.path):
         return False
     above = os.path.dirname(root.path)
@@ -159,7 +159,7 @@ def is_surely_gone(root: Root) -> bool:
 
 
 def renamed_folder(path: str, place: str) -> tuple[str, str] | None:
-    """The outermost folder that is not where it was, and its new path, where a file lies in it as before."""
+    """Returns the outermost folder that was renamed, and its new path, given a file's old and new path."""
     found = None
     before, after = path.split(os.sep), place.split(os.sep)
     while before[-1:] == after[-1:] and len(before) > 1 and len(after) > 1:
@@ -172,7 +172,7 @@ def renamed_folder(path: str, place: str) -> tuple[str, str] | None:
 
 
 def new_place(root: Root, moves: Iterable[Move]) -> str | None:
-    """Where the whole of a root has gone, if all moves out of it say the same."""
+    """Returns the new path of a root that was moved as a whole; None if the moves out of it do not agree."""
     places = set[str | None]()
     for was, file in moves:
         tail = was.path[len(root.path) :]

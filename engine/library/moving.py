@@ -1,7 +1,7 @@
 """Moving the library to another embedding model: document by document, from the text that is stored already.
 
-No file is read again. The present table answers meanwhile and takes what is new; a document is called moved when its
-rows are durable in the next table, so a kill costs the few that were being embedded.
+No file is read again. The current table answers meanwhile and takes new documents. A document counts as moved once its
+rows are durable in the next table, so a kill loses only the few that were being embedded.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _DOCUMENTS_PER_COMMIT = 64
 
 @dataclass(slots=True, eq=False)
 class AtHand:
-    """The batch that a move is at, and what of it is embedded: whatever else waits interrupts the move, time and again.
+    """The current batch of a move and its vectors so far, kept because other jobs interrupt the move again and again.
 
-    The next mover of the same model goes on with it, so that a huge document gets done in a library that is busy.
+    The next mover of the same model continues with it, so that a huge document gets done in a busy library.
     """
 
     identity: str = ""
@@ -46,7 +46,7 @@ class AtHand:
 
 
 class Mover:
-    """A turn of a move, on the index thread. Steps are places to stop, and whoever takes them may change documents."""
+    """One turn of a move, on the index thread. It may stop at each step, and documents may change between two steps."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Mover:
         clock: Clock = time.monotonic,
         at_hand: AtHand | None = None,
     ) -> None:
-        """`at_hand` is what the turn before left, and takes what this one leaves."""
+        """Prepares a turn. `at_hand` holds what the last turn left, and receives what this one leaves."""
         self._catalog, self._source, self._embedder, self._target = catalog, source, embedder, target
         self._clock = clock
         self._at_hand = at_hand or AtHand()
@@ -69,24 +69,24 @@ class Mover:
         """Moves all documents, and leaves nothing in the next table that is not in the library.
 
         Raises:
-            Cancelled: What is moved stays so.
+            Cancelled: Moved documents stay moved.
             DiskFull: Likewise.
-            RagdollError: Likewise, for the reason in the sentence.
+            RagdollError: Likewise, for another reason.
         """
         pace = self._pace()
         self._agree()
         yield from pace.timed(self._batches(pace, cancelled))
         drop_removed(self._catalog, self._target)
-        # The table of before is dropped next, which makes more room than anything else.
+        # If it fails for want of room: the old table is dropped next, which frees the most.
         tidy_up_if_there_is_room(self._target)
 
     def _agree(self) -> None:
-        """The next table has nothing that was removed, and what it lost since it was written is moved once more."""
+        """Drops removed documents from the next table, and marks documents that it has lost to be moved again."""
         drop_removed(self._catalog, self._target)
         if self._target.went_back_to_ns is None:
             lost = self._catalog.ids_moved() - self._target.document_ids()
         else:
-            # Of others it may have what they were before.
+            # It may have old versions of the others.
             lost = self._catalog.ids_moved()
         if lost:
             log.warning("the next table has lost documents, which are moved once more: %d", len(lost))
@@ -112,13 +112,13 @@ class Mover:
             trim_heap()
 
     def _next_ids(self) -> Sequence[int]:
-        """What was at hand, as far as it is still there; then what the next table does not have."""
+        """Returns the documents at hand that still exist; otherwise the next ones that have not been moved."""
         known = self._catalog.documents_by_id(self._at_hand.document_ids)
         begun = [one for one in self._at_hand.document_ids if one in known and known[one].embedder]
         return begun or self._catalog.ids_to_move(_DOCUMENTS_PER_COMMIT)
 
     def _some_rows(self, document_ids: Sequence[int]) -> dict[int, list[ChunkRow]]:
-        """The rows of the first documents, about a window of them; at least of one."""
+        """Returns the rows of the first documents: about a window of rows, of at least one document."""
         found: dict[int, list[ChunkRow]] = {}
         for document_id in document_ids:
             found[document_id] = self._source.rows_of(document_id)
@@ -127,7 +127,7 @@ class Mover:
         return found
 
     def _embedded(self, rows: Mapping[int, Sequence[ChunkRow]]) -> Iterator[None]:
-        """Puts the vectors of all rows at hand. Stops after each portion: every turn gets at least one done."""
+        """Embeds all rows, and keeps the vectors at hand. Yields after each portion: a turn completes at least one."""
         texts = {self._key(row): indexed_text(row) for of_one in rows.values() for row in of_one}
         vectors = {key: vector for key, vector in self._at_hand.vectors.items() if key in texts}
         unknown = [key for key in texts if key not in vectors]
@@ -148,7 +148,7 @@ class Mover:
         vectors: Mapping[str, Vectors],
         pace: Pace,
     ) -> None:
-        """Writes those documents that are still what they were when their rows were read."""
+        """Writes the documents that have not changed since their rows were read."""
         now = self._catalog.documents_by_id(rows)
         same = [one for one, document in before.items() if one in now and _is_same(document, now[one])]
         if same:
@@ -168,7 +168,7 @@ class Mover:
 
 
 def drop_removed(catalog: Catalog, target: Table) -> None:
-    """Deletes from the table to which the library moves what is not in the library any more."""
+    """Deletes documents that are no longer in the library from the table to which it moves."""
     removed = target.document_ids() - catalog.ids_with_rows()
     if removed:
         target.delete_documents(removed)

@@ -1,8 +1,8 @@
 """Pace: how far an indexing run is, how fast it goes, and when it will end, by what it has done lately.
 
-Users are shown documents, chunks and bytes, none of which ever goes backwards: a run that was killed and goes on
-begins where it was. The rate is that of the last half minute, and the time left moves towards each new estimate
-instead of jumping to it. Time spent waiting counts for nothing.
+Users see documents, chunks and bytes, which never go backwards: a run that was killed continues its counts. The rate is
+that of the last half minute, and the remaining time approaches each new estimate instead of jumping to it. Time spent
+waiting does not count.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from engine.events import IndexProgressed
 
 Clock = Callable[[], float]
 
-# Opening, parsing and writing a file costs something even if it is empty: about what these bytes do.
+# Opening, parsing and writing a file costs as much as about this many bytes, even if it is empty.
 _BYTES_PER_FILE = 2_000
-# Before that, a rate would be a guess.
+# An earlier rate would be a guess.
 _SECONDS_TO_JUDGE = 1.0
 _WINDOW_SECONDS = 30.0
 _SAMPLE_SECONDS = 0.5
-# How fast the time left follows a new estimate.
+# How fast the remaining time follows a new estimate.
 _ETA_SECONDS = 10.0
 
 
 class _Sample(NamedTuple):
-    """Where the run was at a moment of its working time."""
+    """The progress of a run at a moment of its working time."""
 
     seconds: float
     chunks: int
@@ -48,7 +48,7 @@ class Before:
 
 @dataclass(slots=True)
 class Pace:
-    """Owned by the job. Weights are bytes, with some added for each file."""
+    """The progress of one job, which owns it. Weights are bytes, with some added for each file."""
 
     num_documents: int
     num_bytes: int
@@ -73,7 +73,7 @@ class Pace:
         return cls(len(sizes), sum(sizes), before, clock)
 
     def embedded(self, document: Document, num_chunks: int, of_chunks: int) -> None:
-        """The first `num_chunks` of a document's `of_chunks` have their vectors."""
+        """Notes that `num_chunks` of a document's `of_chunks` have their vectors."""
         earlier = self._chunks_counted.get(document.document_id, 0)
         if num_chunks <= earlier:
             return
@@ -82,13 +82,13 @@ class Pace:
         self._bytes_done += document.size_bytes * (num_chunks - earlier) / of_chunks
 
     def done(self, document: Document) -> None:
-        """Nothing is left to do for a document without chunks, or for one whose chunks all have their vectors."""
+        """Notes that a document is done: it has no chunks, or all of them have their vectors."""
         self._documents_done += 1
         if not self._chunks_counted.pop(document.document_id, 0):
             self._bytes_done += document.size_bytes
 
     def timed(self, steps: Iterable[IndexProgressed]) -> Iterator[IndexProgressed]:
-        """Hands steps through; the time that whoever takes them lets pass (a pause) does not count."""
+        """Passes steps on; the time until the caller asks for the next one (a pause) does not count."""
         for step in steps:
             left = self.clock()
             yield step
@@ -96,7 +96,7 @@ class Pace:
 
     @property
     def seconds(self) -> float:
-        """Working time so far."""
+        """The working time so far."""
         return self.clock() - self._started - self._waited_seconds
 
     def progress(self, current: str) -> IndexProgressed:
@@ -120,7 +120,7 @@ class Pace:
         return _Sample(self.seconds, self._chunks_done, weight)
 
     def _window(self, now: _Sample) -> _Sample:
-        """Where the run was half a minute ago."""
+        """Returns the progress half a minute ago."""
         while len(self._samples) > 1 and self._samples[1].seconds <= now.seconds - _WINDOW_SECONDS:
             self._samples.popleft()
         if now.seconds - self._samples[-1].seconds >= _SAMPLE_SECONDS:
@@ -128,7 +128,7 @@ class Pace:
         return self._samples[0]
 
     def _time_left(self, now: _Sample, weight_per_second: float | None) -> float | None:
-        """Seconds; None until a rate was known. While nothing moves, the last estimate holds."""
+        """Returns the remaining seconds; None until a rate is known. While nothing moves, the last estimate holds."""
         left = max(0.0, self.num_bytes + _BYTES_PER_FILE * self.num_documents - now.weight)
         if weight_per_second is None:
             return self._eta[1] if self._eta is not None else None

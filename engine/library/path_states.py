@@ -11,16 +11,16 @@ from engine.protocol import PathState
 
 
 def path_states(catalog: Catalog, paths: Sequence[str], *, is_reading: bool) -> tuple[PathState, ...]:
-    """Of a file, its newest content counts; of a folder, whether anything in it can be found.
+    """Returns the state of each path: of a file, by its newest content; of a folder, by whether anything is found.
 
-    `is_reading`: something is being read, or about to be; else what waits goes on waiting.
+    `is_reading`: documents are being read or about to be; otherwise waiting documents are "resting".
     """
     roots = _Roots(catalog.roots())
     return tuple(_state(catalog, roots, path, is_reading) for path in paths)
 
 
 class _Roots:
-    """What lies at a path: somebody may link thousands of single files, and ask about all of them."""
+    """Roots indexed by path: somebody may link thousands of single files, and ask about all of them."""
 
     def __init__(self, roots: Sequence[Root]) -> None:
         self._by_path = defaultdict[str, list[Root]](list)
@@ -32,7 +32,7 @@ class _Roots:
         return self._by_path.get(path, ())
 
     def may_yet_enter(self, path: str) -> bool:
-        """Whether files at the path or below it may yet be found."""
+        """Returns whether files at the path or below it may still be found."""
         return any(root.covers(path) for root in self._unseen)
 
 
@@ -46,7 +46,7 @@ def _state(catalog: Catalog, roots: _Roots, path: str, is_reading: bool) -> Path
         is_read = document.num_chunks > 0 and not is_waiting
     else:
         is_read = catalog.extent(None, Filters(paths=(path,))).files > 0
-        # Files below it may yet be entered, or read.
+        # Files below it may still be found, or read.
         is_waiting = is_waiting or roots.may_yet_enter(path) or catalog.any_below(path, "pending") is not None
         document = catalog.any_below(path)
     if is_read:

@@ -9,18 +9,18 @@ from engine.core import ParsedDocument, ParsedPage
 
 
 class Places:
-    """Names spans of one page. Spans are asked for by the hundred, so what it takes is prepared once."""
+    """Names spans of one page. There may be hundreds of spans, so the positions of blocks are prepared once."""
 
     def __init__(self, document: ParsedDocument, page: ParsedPage) -> None:
         self._page = page
         self._name = page.place or (f"page {page.number}" if page.number is not None else "")
         self._line_word = page.line_word or document.line_word
         self._starts = [block.start for block in page.blocks]
-        # The block and the character that were counted to last, and the line.
+        # Where the last count of lines ended: block, character, line.
         self._counted = (-1, 0, 0)
 
     def place(self, start: int, end: int) -> str:
-        """Where `page.text[start:end]` stands; "" where the format has no places."""
+        """Returns where `page.text[start:end]` is; "" where the format has no places."""
         return ", ".join(filter(None, (self._name, self._lines(start, end))))
 
     def _lines(self, start: int, end: int) -> str:
@@ -31,7 +31,7 @@ class Places:
         return f"{self._line_word} {first}" if first == last else f"{self._line_word}s {first}–{last}"
 
     def _first_line(self, start: int, end: int) -> int:
-        """The first line in a span; a heading that is no part of the sheet itself may stand before it."""
+        """Returns the first line in a span; before it may be a heading that is not part of the sheet itself."""
         if line := self._line(start):
             return line
         blocks = self._page.blocks
@@ -39,15 +39,15 @@ class Places:
         return next((block.line for block in takewhile(lambda block: block.start < end, below) if block.line), 0)
 
     def _line(self, position: int) -> int:
-        """The line that a character stands on: some way into the block that begins last before it, 0 if unknown."""
+        """Returns the line of a character, counted from the beginning of its block; 0 if unknown."""
         index = bisect_right(self._starts, position) - 1
         if index < 0 or not self._page.blocks[index].line:
             return 0
         if self._line_word != "line" or self._page.has_line_blocks:
-            # A cell, a row or a record is one, however many lines it is shown on.
+            # A cell, a row or a record counts as one, however many lines it is shown on.
             return self._page.blocks[index].line
-        # Spans come from front to back and overlap: of a block that is the whole of a file each line is counted a few
-        # times, from wherever was counted to.
+        # Spans come from front to back and overlap, so counting continues from the last place; otherwise each span
+        # in a block as large as the file would be counted from the beginning.
         block, place, line = self._counted
         if block != index:
             place, line = self._starts[index], self._page.blocks[index].line

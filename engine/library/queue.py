@@ -22,20 +22,20 @@ from engine.library.jobs import IndexJob, IndexRoots, Job, Move, Refresh
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Removal:
-    """A removal from the library, to be carried out soon."""
+    """A removal from the library that waits to be carried out."""
 
     carry_out: Callable[[Indexer], int]
     removed: Future[int] = field(default_factory=Future)
 
 
 class JobQueue:
-    """The queue, under one lock; `locked` holds it for work that must happen together with adding something."""
+    """The queue, under one lock; callers hold `locked` for work that must happen together with adding a job."""
 
     def __init__(self) -> None:
         self.locked = threading.Condition()
         self._jobs: deque[IndexJob] = deque()
         self._removals: deque[Removal] = deque()
-        # The job that moves is the last; those before it wait for it, each having been cut in on.
+        # The last job is the one that progresses; it has cut in on the one before it, which waits.
         self._running: list[IndexJob] = []
         self._too_long: weakref.WeakSet[IndexJob] = weakref.WeakSet()
         self._is_paused = self._is_stopping = False
@@ -43,7 +43,7 @@ class JobQueue:
     # --- from any thread ---
 
     def put(self, wish: Job | Move, *, is_next: bool = False) -> IndexJob:
-        """Raises LibraryError when the worker is being stopped."""
+        """Queues a job. Raises LibraryError when the worker is being stopped."""
         job = IndexJob(wish)
         with self.locked:
             self._refuse_when_stopping()
@@ -52,7 +52,7 @@ class JobQueue:
         return job
 
     def put_once(self, wish: Job) -> IndexJob:
-        """The queued job for the same request, or a new one."""
+        """Returns the queued job for the same request, or queues a new one."""
         with self.locked:
             return next((job for job in self._jobs if job.job == wish), None) or self.put(wish)
 
@@ -60,14 +60,14 @@ class JobQueue:
         """Merges this look into a queued one, or queues it."""
         with self.locked:
             for place, job in enumerate(self._jobs):
-                # One that was too long to cut in would cut in again as another job.
+                # A merged job would be a new one, which would try again to cut in although it is too long.
                 if isinstance(job.job, Refresh) and job not in self._too_long:
                     self._jobs[place] = replace(job, job=job.job | wish)
                     return job
             return self.put(wish)
 
     def remove(self, carry_out: Callable[[Indexer], int]) -> int:
-        """Carries out a removal between two steps, and waits for it. Raises as the removal does."""
+        """Has a removal carried out between two steps, and waits for it. Raises as the removal does."""
         removal = Removal(carry_out)
         with self.locked:
             self._refuse_when_stopping()
@@ -76,7 +76,7 @@ class JobQueue:
         return removal.removed.result()
 
     def put_first(self, paths: Sequence[str]) -> None:
-        """Jobs that look at a root of one of the paths come before the others."""
+        """Moves jobs that look at a root at or above one of the paths before the others."""
         with self.locked:
             above = frozenset(chain.from_iterable(map(upwards, paths)))
             self._jobs = deque(sorted(self._jobs, key=lambda job: above.isdisjoint(job.paths)))
@@ -88,9 +88,9 @@ class JobQueue:
             self.locked.notify_all()
 
     def forget_pause(self) -> bool:
-        """Ends a pause that a job ignored because it was about to end, unless more waits; whether there was one.
+        """Ends a pause that came too late for the last job, unless more jobs wait; returns whether there was one.
 
-        Otherwise it would pause later jobs, for which no user asked for a pause.
+        Otherwise it would pause later jobs, which the user did not mean.
         """
         with self.locked:
             is_over = self._is_paused and bool(self._running) and not self._jobs
@@ -100,7 +100,7 @@ class JobQueue:
     def cancel(self) -> list[IndexJob]:
         """Cancels running jobs; returns the queued ones, which are removed from the queue.
 
-        Moves stay queued, and so do looks that no user asked for: noticed changes would be forgotten.
+        Moves stay queued, and so do looks that no user asked for: their changes would be forgotten.
         """
         with self.locked:
             self._is_paused = False
@@ -110,14 +110,14 @@ class JobQueue:
         return waiting
 
     def look_again(self, job: IndexJob) -> None:
-        """Queues a look again that no user asked for, and that was cancelled before it had seen all."""
+        """Queues a look again if no user asked for it; it was cancelled before it was complete."""
         if isinstance(job.job, Refresh):
             self.put_or_join(job.job)
         elif isinstance(job.job, IndexRoots) and job.is_unasked_look:
             self.put_once(job.job)
 
     def put_move(self) -> IndexJob:
-        """Queues a move, in place of one that may be running."""
+        """Queues a move, and cancels one that is running."""
         with self.locked:
             self._cancel([job for job in self._running if job.is_move])
             return self.put(Move())
@@ -134,7 +134,7 @@ class JobQueue:
 
     @property
     def has_only_moves(self) -> bool:
-        """Whether only moves run or wait; an ended job does not count, even before the thread asks for the next."""
+        """Whether only moves run or wait; an ended job does not count, even if the thread still holds it."""
         return all(job.is_move or job.ended.done() for job in (*self._running, *self._jobs))
 
     @property
@@ -147,7 +147,7 @@ class JobQueue:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a user waits for the next step of what runs: it is to end or to pause, or something is removed."""
+        """Whether a user waits for the running job's next step: it is to end or pause, or a removal waits."""
         is_to_stop = self._is_paused or any(job.cancelled.is_set() for job in tuple(self._running))
         return bool(self._removals) or is_to_stop
 
@@ -157,12 +157,12 @@ class JobQueue:
 
     @property
     def has_cut_in(self) -> bool:
-        """Whether the job that moves has cut in on another."""
+        """Whether the current job has cut in on another one."""
         return len(self._running) > 1
 
     @property
     def roots_running(self) -> list[str]:
-        """The roots that a running job surveys."""
+        """The roots that running jobs survey."""
         return [path for job in self._running for path in job.paths]
 
     @property
@@ -185,7 +185,7 @@ class JobQueue:
                 return None
             if self._removals:
                 return self._removals.popleft()
-            # A move waits for all else.
+            # A move waits for all other jobs.
             job = min(self._jobs, key=lambda job: job.is_move)
             return self._begun(job)
 
@@ -194,16 +194,16 @@ class JobQueue:
             return self._removals.popleft() if self._removals else None
 
     def is_held(self, job: IndexJob) -> bool:
-        """Whether a running job is paused."""
+        """Returns whether a running job is paused."""
         return self._is_paused and not self._is_stopping and not job.cancelled.is_set()
 
     def rest(self, job: IndexJob, at_rest: AbstractContextManager[None]) -> None:
-        """Waits until the job may continue or a removal is queued, in the context `at_rest`."""
+        """Waits in the context `at_rest` until the job may continue or a removal is queued."""
         with self.locked, at_rest:
             self.locked.wait_for(lambda: self._removals or not self.is_held(job))
 
     def next_to_cut_in(self) -> IndexJob | None:
-        """A job that may cut in on the running one; the caller must report its end to `has_ended`."""
+        """Takes a job that may cut in on the running one; the caller must report its end to `has_ended`."""
         with self.locked:
             if len(self._running) != 1 or self._is_paused or self._running[0].cancelled.is_set():
                 return None
@@ -215,9 +215,9 @@ class JobQueue:
             self._running.remove(job)
 
     def wait_again(self, job: IndexJob) -> bool:
-        """Queues a job again: a move behind all others, one that was too long to cut in before all others.
+        """Queues a job again: a move behind all others, a job that was too long to cut in before all others.
 
-        False when there will be none, because the worker is to stop.
+        Returns False if the worker is being stopped.
         """
         with self.locked:
             if self._is_stopping:
@@ -230,7 +230,7 @@ class JobQueue:
             return True
 
     def empty(self) -> tuple[list[IndexJob], list[Removal]]:
-        """The jobs that are still queued when the worker has stopped."""
+        """Empties the queue after the worker has stopped, and returns what was left."""
         with self.locked:
             left = [*self._jobs], [*self._removals]
             self._jobs.clear()

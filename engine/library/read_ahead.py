@@ -12,14 +12,14 @@ from engine.core import Document
 from engine.errors import LibraryError, RagdollError
 from engine.library.reading import Outcome, Ready
 
-# Read and not yet embedded: a few seconds of work for the embedder, a few megabytes of text.
+# Bounds of what is read but not embedded: a few seconds of work for the embedder, a few megabytes of text.
 MAX_CHUNKS_AHEAD = 1024
 MAX_DOCUMENTS_AHEAD = 512
-# Looking up what is known of a document costs 10 ms, whether it is one or thirty: worth taking together, unless
-# a user waits.
+# Looking up stored vectors costs 10 ms for one document or for thirty, so documents are taken together, unless a
+# user waits.
 GATHERED_CHUNKS = 128
 GATHERED_DOCUMENTS = 32
-# Each time it is noted what is read next, that costs a transaction.
+# Noting what is read next costs a transaction each time.
 _DOCUMENTS_PER_NOTE = 32
 
 
@@ -37,8 +37,8 @@ class ReadAhead:
     ) -> None:
         """Takes what to read and how.
 
-        `enough` is set at the end: then `read` had better raise Cancelled soon. `changed` is notified whenever there
-        is something to take; its lock is the queue's. `note` receives documents before they are read.
+        `enough` is set at the end; `read` should raise Cancelled soon after. `changed` is notified whenever there is
+        something to take; its lock is also the queue's. `note` receives documents before they are read.
         """
         self._waiting = deque(documents)
         self._read, self._note = read, note
@@ -63,7 +63,7 @@ class ReadAhead:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Gives up the files that are just being read."""
+        """Ends the threads; the files that are being read are given up."""
         self._enough.set()
         with self._changed:
             self._is_closed = True
@@ -72,7 +72,7 @@ class ReadAhead:
             thread.join()
 
     def hurry(self, document_ids: Collection[int]) -> None:
-        """These documents, as far as they are still to be read or taken, come before all others."""
+        """Moves these documents before all others, as far as they are still to be read or taken."""
         with self._changed:
             self._urgent.update(document_ids)
             first = [document for document in self._waiting if document.document_id in document_ids]
@@ -83,23 +83,23 @@ class ReadAhead:
 
     @property
     def has_news(self) -> bool:
-        """Whether `take` would not have to wait; to be asked under the lock of `changed`."""
+        """Whether `take` would not have to wait; the caller holds the lock of `changed`."""
         return bool(self._outcomes) or self._is_over
 
     @property
     def has_gathered(self) -> bool:
-        """Whether so much can be taken that it need not wait for more; to be asked under the lock of `changed`."""
+        """Whether enough can be taken at once not to wait for more; the caller holds the lock of `changed`."""
         return self._is_over or self._num_chunks >= GATHERED_CHUNKS or len(self._outcomes) >= GATHERED_DOCUMENTS
 
     @property
     def has_urgent(self) -> bool:
-        """Whether what is taken next is in a hurry; to be asked under the lock of `changed`."""
+        """Whether the next outcome is urgent; the caller holds the lock of `changed`."""
         return bool(self._outcomes) and self._is_urgent(self._outcomes[0])
 
     def take(self, max_chunks: int, timeout_seconds: float) -> list[Outcome] | None:
-        """What has been read, at least one outcome and no more than fills `max_chunks`; None when all was taken.
+        """Takes outcomes: at least one, otherwise no more than fill `max_chunks`; None when all were taken.
 
-        An empty list means that nothing got ready within the timeout.
+        An empty list means that nothing was ready within the timeout.
 
         Raises:
             RagdollError: Reading stopped for a reason that concerns all files.
@@ -131,7 +131,7 @@ class ReadAhead:
     def _has_room(self) -> bool:
         num_chunks, num_documents = self._num_chunks, len(self._outcomes)
         if self._waiting and self._waiting[0].document_id in self._urgent:
-            # These have a bound of their own: what is in no hurry does not hold them up.
+            # Urgent documents have a bound of their own, so that others do not hold them up.
             urgent = [outcome for outcome in self._outcomes if self._is_urgent(outcome)]
             num_chunks, num_documents = sum(map(_num_chunks, urgent)), len(urgent)
         return num_chunks < MAX_CHUNKS_AHEAD and num_documents < MAX_DOCUMENTS_AHEAD
@@ -162,7 +162,7 @@ class ReadAhead:
                 return document
             together = [document, *islice(self._waiting, _DOCUMENTS_PER_NOTE - 1)]
             self._noted.update(one.document_id for one in together)
-        # Without the lock: it is a transaction, and the embedder's thread wants the lock as well.
+        # Without the lock: it is a transaction, and the embedding threads use the lock as well.
         self._note(together)
         return document
 

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Read and cut into chunks; `keys` are the content keys of these. `file` is as it was before it was read."""
+    """Read and cut into chunks; `keys` are their content keys. `file` is its state before it was read."""
 
     document: Document
     file: FoundFile
@@ -40,7 +40,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Only its time changed: what is stored is what it says."""
+    """Unchanged content: the stored rows are still correct."""
 
     document: Document
     file: FoundFile
@@ -48,7 +48,7 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Skipped or failed, for the error's reason; `file` is None where not even its size could be had."""
+    """Skipped or failed for the error's reason; `file` is None if not even its size could be read."""
 
     document: Document
     error: DocumentUnreadable
@@ -58,14 +58,14 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """It was there when the folder was looked at, and is not any more."""
+    """Gone since its folder was looked at."""
 
     document: Document
 
 
 @dataclass(frozen=True, slots=True)
 class OutOfReach:
-    """Its drive failed, or something else that is not the file's own fault; the next look tries it again."""
+    """Not readable now through no fault of the file, as when its drive failed; the next look tries again."""
 
     document: Document
     reason: str
@@ -73,26 +73,26 @@ class OutOfReach:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """Its parser gave up; it is tried once more when all else is done, alone and with more time."""
+    """Given up by the parser; it is tried once more after all others, alone and with more time."""
 
     document: Document
 
 
 Outcome = Ready | Same | Unreadable | Vanished | OutOfReach | Postponed
 
-# What the system says of one file: that it is not for us, or not to be found under such a name, or (None, 0: it is we
-# who say it) no file at all. All else is said of a drive, a server, or the machine.
+# Errors that concern one file: no permission, a bad name, or no regular file (None and 0 are our own errors). All
+# others concern a drive, a server or the machine.
 _OF_THE_FILE = frozenset(
     {None, 0, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG, errno.EISDIR, errno.ENXIO, errno.EFBIG}
 )
 
-# Shares of the time that a file may take: one that hangs must not hold up the others for long, and gets all of it
-# when it is tried again at the end.
+# Shares of the time that a file may take: a file that hangs must not hold up the others for long, so it gets all of
+# its time only when it is tried again at the end.
 FIRST_PATIENCE, LAST_PATIENCE = 0.25, 1.0
 
 
 class FileReader:
-    """Reads documents by way of the parser; usable from several threads."""
+    """Reads documents through the parser; usable from several threads."""
 
     def __init__(
         self,
@@ -104,17 +104,17 @@ class FileReader:
         *,
         is_last_try: bool = True,
     ) -> None:
-        """`is_last_try`: whom the parser gives up on has failed, after more time; else it is only postponed."""
+        """Takes what to read with. `is_last_try`: a file that the parser gives up on has failed, instead of waiting."""
         self._parser, self._settings, self._embedder, self._cancelled = parser, settings, embedder, cancelled
         self._passwords_of = passwords_of
         self._is_last_try = is_last_try
 
     def __call__(self, document: Document) -> Outcome:
-        """What became of the document's file.
+        """Reads a document's file and returns the outcome.
 
         Raises:
-            Cancelled: Nobody waits for it any more.
-            RagdollError: Something that concerns all files, as a full disk.
+            Cancelled: Reading was cancelled.
+            RagdollError: A failure that concerns all files, as a full disk.
         """
         file: FoundFile | None = None
         digest = ""
@@ -129,14 +129,14 @@ class FileReader:
                 return Postponed(document)
             return self._unless_lost(document, error) or Unreadable(document, well_formed_error(error), file, digest)
         except DiskFull as error:
-            # Where it would be unpacked; others may have room there, and where the library lies there may be some.
+            # The folder for unpacking is full. Smaller files may still fit, and the library's own disk may have room.
             return OutOfReach(document, str(error))
         except OSError as error:
             return _lost(document, error) or Unreadable(document, _told(error), file, digest)
         return Ready(document, file, digest, read, content_keys(read, self._embedder.identity))
 
     def _unless_lost(self, document: Document, error: DocumentUnreadable) -> Vanished | OutOfReach | None:
-        """Looks whether the file can still be read: what a parser makes of a failing drive looks like damage."""
+        """Returns an outcome if the file cannot be read any more: to a parser, a failing drive looks like damage."""
         try:
             file = look_at(document.path)
             if error.state == "failed":
@@ -146,7 +146,7 @@ class FileReader:
         return None
 
     def _hash(self, file: FoundFile) -> str:
-        # What is too large is not read to the end only to be refused.
+        # A file that is too large is refused anyway, so it is not read here.
         return content_hash(file.path) if file.size_bytes <= self._settings.max_file_bytes else ""
 
     def _read(self, document: Document) -> ReadDocument:
@@ -166,7 +166,7 @@ class FileReader:
             )
         except (RagdollError, OSError):
             raise
-        except Exception as error:  # One file that meets a fault of ours must not stop the others.
+        except Exception as error:  # A bug that one file triggers must not stop the others.
             if self._cancelled.is_set():
                 raise Cancelled("Reading was cancelled.") from error
             log.exception("reading %r met a fault of ours", document.path)
@@ -177,7 +177,7 @@ class FileReader:
 
 
 def _lost(document: Document, error: OSError) -> Vanished | OutOfReach | None:
-    """What became of a document that is not within reach; None where the error is the file's own."""
+    """Returns the outcome of a document that is out of reach; None if the error concerns only this file."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return Vanished(document)
     if is_disk_full(error):

@@ -1,8 +1,8 @@
 """Recording: outcomes become rows in the table and states in the catalogue, in an order that survives a kill.
 
-A document's rows become durable in one commit, and only then the catalogue calls it indexed; before they replace
-others, no content is known of it. Its rows are gone before it is called skipped or failed; those of a file that is as
-it was stay, whatever becomes of reading it again. `reconcile` mends what a kill left in between.
+A document's rows become durable in one commit; only then the catalogue marks it as indexed. Before rows are replaced,
+its known content is cleared. Rows are deleted before a document is marked as skipped or failed; if the file is
+unchanged, they stay even if reading it again fails. `reconcile` repairs what a kill left in between.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.partitions.rows import Vectors
 log = logging.getLogger(__name__)
 
 CRASHED = "The engine ended unexpectedly while this file alone was being read, twice in a row."
-# How long a file may have waited between its last change and being read.
+# The longest time that a file is expected to wait between its last change and being read.
 _LONGEST_WAIT_NS = 24 * 3600 * 10**9
 TRY_AGAIN = "It is set aside until it changes or you add it again."
 KEPT_AS_READ = "Reading it again failed, so what was read of it before is kept."
@@ -40,7 +40,7 @@ Steps = Generator[IndexProgressed, None, None]
 
 @dataclass(slots=True)
 class Work:
-    """The counts and the position of a running job; `left` are the documents that it has not finished."""
+    """The counts and the progress of a running job; `left` are the documents that it has not finished."""
 
     tally: Tally
     pace: Pace
@@ -54,7 +54,7 @@ class Work:
             self.current = outcomes[0].document.path
 
     def at(self, ready: Ready, num_chunks: int) -> None:
-        """Notes how many vectors of a document are done."""
+        """Notes how many chunks of a document have their vector."""
         self.current = ready.document.path
         self.pace.embedded(ready.document, num_chunks, len(ready.keys))
 
@@ -67,7 +67,7 @@ class Work:
         self.pace.done(document)
 
     def progress(self) -> IndexProgressed:
-        """The progress of the job. Raises Cancelled when it was cancelled."""
+        """Returns the job's progress. Raises Cancelled if it was cancelled."""
         if self.cancelled.is_set():
             raise Cancelled("Indexing was cancelled.")
         return self.pace.progress(self.current)
@@ -81,22 +81,22 @@ class Recorder:
         self._stored = self._table.document_ids()
 
     def has_rows(self, document_ids: Iterable[int]) -> bool:
-        """Whether any of these have rows."""
+        """Returns whether any of these documents have rows."""
         return not self._stored.isdisjoint(document_ids)
 
     def reconcile(self) -> None:
-        """Makes catalogue and table agree after a kill: no orphaned row, no document without its rows.
+        """Makes catalogue and table consistent after a kill: no orphaned row, no document without its rows.
 
-        Rows of a pending document stay: they are a whole document (its last version, or the one that was about to
-        be called indexed), and lend their vectors when it is read again.
+        Rows of a pending document stay: they are a whole document (its last version, or one that was about to be
+        marked as indexed), and their vectors are reused when it is read again.
         """
         self._take_over_what_was_set_aside()
         self._set_aside(self._catalog.judge_crashes())
         if self._table.went_back_to_ns is not None:
-            # Their rows may be those of the previous version, which cannot be told from them.
+            # Their rows may be of a previous version, and nothing in them tells.
             since_ns = self._table.went_back_to_ns - _LONGEST_WAIT_NS
             doubted = self._catalog.ids_with_rows_since(since_ns)
-            # Files that cannot be read now, or ever again: their old rows are better than nothing.
+            # For files that cannot be read now, or ever again, old rows are better than none.
             kept = self._absent(doubted) & self._stored
             self._catalog.mark_pending(kept, forget_content=True)
             self._catalog.mark_lost(doubted - kept)
@@ -105,12 +105,12 @@ class Recorder:
         self.agree(may_be_hurried=True)
 
     def agree(self, *, may_be_hurried: bool = False) -> None:
-        """The same for what a full disk left behind, such as rows that could not be deleted.
+        """Deletes orphaned rows and marks documents without rows as lost, as after a full disk.
 
-        `may_be_hurried`: the user may have removed documents that still have rows, and waits for their deletion.
+        `may_be_hurried`: a user may have removed documents that still have rows, so their text must be deleted soon.
         """
         orphans, lost = self._unknown(), self._catalog.ids_with_rows() - self._stored
-        # Rows of a lost catalogue lend their vectors until its folders have been read again.
+        # The vectors of a lost catalogue's rows are reused until its folders have been read again.
         orphans -= self._catalog.strangers_among(orphans)
         if orphans or lost:
             log.info("reconciled: rows of %d documents dropped, %d documents to read again", len(orphans), len(lost))
@@ -120,9 +120,9 @@ class Recorder:
         self._catalog.mark_lost(lost)
 
     def _take_over_what_was_set_aside(self) -> None:
-        """Takes over the readable documents of a damaged table, so that they need not be read again.
+        """Takes over the readable documents of a damaged table, so that their files need not be read again.
 
-        Files that are out of reach, or gone but kept by the user, could not be read again anyway.
+        Some could not be read again: their files are out of reach, or gone while the user keeps the document.
         """
         lost = self._catalog.ids_with_rows() - self._stored
         if not lost:
@@ -139,7 +139,7 @@ class Recorder:
         return {one.document_id for one in documents.values() if one.state == "offline"}
 
     def let_strangers_go(self) -> None:
-        """Drops the rows of a lost catalogue, once folders have been added and all of their files have been read."""
+        """Drops the rows of a lost catalogue, once folders have been added and all their files have been read."""
         if self._catalog.is_beginning and self._is_all_read():
             self._catalog.end_beginning()
             self.agree()
@@ -150,7 +150,7 @@ class Recorder:
         return are_seen and not self._catalog.ids_to_read()
 
     def _unknown(self) -> set[int]:
-        """The ids that have rows but belong to no document."""
+        """Returns the ids that have rows but belong to no document."""
         return self._stored - self._catalog.ids_with_rows() - self._catalog.ids_to_read()
 
     def _set_aside(self, convicted: Collection[int]) -> None:
@@ -171,7 +171,7 @@ class Recorder:
                     self._catalog.mark_unreadable(document_id, ParserGaveUp(CRASHED, TRY_AGAIN))
 
     def _has_all_of(self, document: Document) -> bool:
-        """Whether a document has rows, according to the catalogue and to the table."""
+        """Returns whether a document has rows, according to both catalogue and table."""
         return bool(document.embedder) and document.document_id in self._stored
 
     def settle(self, outcomes: Sequence[Outcome], work: Work) -> list[Ready]:
@@ -187,7 +187,7 @@ class Recorder:
                     self._keep(outcome, work.tally)
                 else:
                     self._note(outcome, work.tally)
-            # Reading them did not crash the engine; a crash while embedding cannot be blamed on single documents.
+            # Reading them did not crash the engine; a crash while embedding is not the fault of single documents.
             self._catalog.clear_begun(outcome.document.document_id for outcome in current)
         ready = [outcome for outcome in current if isinstance(outcome, Ready)]
         work.postponed += [outcome.document for outcome in current if isinstance(outcome, Postponed)]
@@ -198,9 +198,9 @@ class Recorder:
         return ready
 
     def _failures_to_keep_through(self, outcomes: Sequence[Unreadable]) -> set[int]:
-        """The ids of documents that were read before and whose files are unchanged: their stored rows are correct.
+        """Returns the ids of failed documents whose files are unchanged since they were read: their rows are correct.
 
-        They were read again on request, for example for their scans, and the parser gave up or lacks the password.
+        They were read again on request, for example for their scans, and the parser gave up or lacked the password.
         """
         documents = self._catalog.documents_by_id(outcome.document.document_id for outcome in outcomes)
         return {
@@ -226,7 +226,7 @@ class Recorder:
             self._catalog.mark_unreadable(document_id, outcome.error, outcome.file, outcome.content_hash)
             tally.unreadable(outcome)
         elif isinstance(outcome, Vanished):
-            # Offline, not removed: the whole drive may be gone. The next look at the folder decides.
+            # Offline and not removed, because the whole drive may be gone. The next look at the folder decides.
             self._catalog.mark_offline([document_id], VANISHED)
             tally.out_of_reach(outcome.document, VANISHED)
         elif isinstance(outcome, OutOfReach):
@@ -234,7 +234,7 @@ class Recorder:
             tally.out_of_reach(outcome.document, outcome.reason)
 
     def vectors_known(self, batch: Sequence[Ready]) -> dict[str, Vectors]:
-        """The vectors of the batch that are stored already, by content key."""
+        """Returns the stored vectors for chunks of the batch, by content key."""
         keys = {key for ready in batch for key in ready.keys}
         return self._table.vectors_by_content_key(keys) if keys else {}
 
@@ -253,7 +253,7 @@ class Recorder:
         tidy_up_in_passing(self._table)
 
     def _shards(self, documents: Sequence[Ready]) -> list[int]:
-        """The shard of each document: by arrival, and a document is never spread over two."""
+        """Returns the shard of each document, by order of arrival; a document is never spread over two."""
         arrived, shards = self._catalog.num_chunks_arrived(), list[int]()
         for ready in documents:
             shards.append(arrived // CHUNKS_PER_SHARD)
@@ -287,7 +287,7 @@ class Recorder:
                 )
 
     def delete_rows(self, document_ids: Iterable[int]) -> None:
-        """Deletes rows; the table itself checks that none is left."""
+        """Deletes the rows of documents; the table itself checks that none is left."""
         stored = self._stored.intersection(document_ids)
         if stored:
             self._table.delete_documents(stored)
@@ -295,7 +295,7 @@ class Recorder:
 
 
 def _says_nothing_new(document: Document, outcome: Unreadable) -> bool:
-    """Whether reading failed for the same content that was read before; pure."""
+    """Returns whether reading failed for the same content that was read before."""
     is_failure = outcome.error.state == "failed" or outcome.error.need == "password"
     if outcome.file is None or not is_failure:
         return False
@@ -304,22 +304,22 @@ def _says_nothing_new(document: Document, outcome: Unreadable) -> bool:
 
 
 def _may_be_as_it_was(document: Document) -> bool:
-    """Whether the file seems unchanged since it was read; one that is out of reach may be."""
+    """Returns whether the file may be unchanged since it was read; a file out of reach may be."""
     try:
         return is_as_noted(document, look_at(document.path))
     except OSError as error:
-        # An error without a number is ours: something else is at the path.
+        # An error without a number is our own: something else than a file is at the path.
         return bool(error.errno)
 
 
 def tidy_up_in_passing(table: Table) -> None:
-    """Tidies up during a run. If there is no room for that, there may still be for what the run writes."""
+    """Compacts the table during a run. If there is no room for that, the run may still have room to write."""
     if table.is_optimize_due(more_comes=True):
         tidy_up_if_there_is_room(table)
 
 
 def tidy_up_if_there_is_room(table: Table) -> None:
-    """Ignores missing room: everything is found anyway, and a full disk is reported where a write fails."""
+    """Compacts the table, or leaves it: everything is found anyway, and a write that fails reports a full disk."""
     try:
         table.optimize()
     except DiskFull as error:

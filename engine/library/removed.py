@@ -1,6 +1,6 @@
 """Removed: what the user removed from the library stays removed, also under another name.
 
-Paths alone would forget it as soon as somebody renames it: then it would be read and cited again without a word.
+By path alone, a removed file that is renamed would silently be read and cited again.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from engine.library.identities import MOUNT, Identity, has_its_name, identity_at
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """What was removed at a path lies elsewhere; `is_gone` where surely nothing that was removed is left there."""
+    """What was removed at the path `was` is elsewhere now; `is_gone`: surely nothing removed is left at `was`."""
 
     was: str
     is_gone: bool
 
 
 class Removed:
-    """For one look: is asked about whatever is met, and notes what it learns of what was removed.
+    """What the user removed, during one look: tells for each entry whether it was removed, and learns new names.
 
-    `renamed` is found at these places under another name; `here` is what lies at the paths now, where that is news.
+    `renamed` has the new paths of removed things; `here` has new identities of what is at removed paths now.
     """
 
     def __init__(
@@ -34,10 +34,10 @@ class Removed:
         *,
         sees_all: bool = True,
     ) -> None:
-        """Takes the paths, each with the identity of what lay there ("" where nobody knows).
+        """Takes the removed paths, each with the identity of what was there ("" if unknown).
 
-        `is_wanted` says whether what lies at a path is in the library all the same; `sees_all`, whether the look goes
-        through whole roots, so that it also meets what was replaced at such a path, wherever that lies now.
+        `is_wanted` returns whether a path is in the library all the same. `sees_all`: the look covers whole roots, so
+        it also meets what was at a removed path before, wherever that is now.
         """
         self._noted, self._is_wanted, self._sees_all = noted or {}, is_wanted, sees_all
         self._by_inode: dict[int, list[tuple[str, Identity]]] = {}
@@ -51,20 +51,20 @@ class Removed:
         return path in self._noted
 
     def note(self, path: str) -> None:
-        """One of the paths is met: what lies there now is known again when it gets another name."""
+        """Notes the identity of what is at a removed path now, so that it is recognised under another name."""
         noted = self._noted[path]
         if noted == MOUNT:
             return
         with suppress(OSError):
             now = identity_at(path)
             before, is_at = Identity.read(noted), Identity.read(now)
-            # What lay there before may lie elsewhere, where a look at single places does not come by.
+            # What was there before may be elsewhere now, where a look at single places does not see it.
             is_replaced = before is not None and (is_at is None or before.inode != is_at.inode)
             if now != noted and (self._sees_all or not is_replaced):
                 self.here[path] = now
 
     def takes(self, path: str, found: os.stat_result) -> bool:
-        """Whether what lies at `path`, and is `found`, was removed: at this path, or under the name it had then."""
+        """Returns whether what is at `path` was removed, there or at an earlier path; `found` is its status."""
         if path in self._noted:
             self.note(path)
             return True
@@ -73,14 +73,14 @@ class Removed:
         identity = Identity.of(path, found)
         for was, noted in self._by_inode[found.st_ino]:
             if identity.is_of(noted) and not _lies_at(was, identity) and not self._is_wanted(path):
-                # Under another number it may be the same drive, or a copy of one that is away and will be back.
+                # With another device number, it may be a copy on another drive, while the original is only away.
                 is_gone = noted.device == identity.device and not has_its_name(was)
                 self.renamed[path] = Renamed(was, is_gone)
                 return True
         return False
 
     def takes_above(self, root: str, path: str) -> bool:
-        """Whether what lies at `path`, or a folder above it below `root`, was removed."""
+        """Returns whether what is at `path`, or a folder between it and `root`, was removed."""
         while path != root and path != os.path.dirname(path):
             if path in self._noted:
                 self.note(path)
@@ -94,11 +94,11 @@ class Removed:
 
 
 def _lies_at(path: str, identity: Identity) -> bool:
-    """Whether that is what lies at a path: a file may have several names."""
+    """Returns whether the identified thing is at `path`: a file may have several names."""
     if not has_its_name(path):
         return False
     try:
         return identity.is_of(Identity.read(identity_at(path)))
     except OSError:
-        # Nobody can tell.
+        # It cannot be told, so nothing is concluded from it.
         return True

@@ -1,7 +1,7 @@
 """Reserve: a file that occupies room on the library's disk, to be released when the disk is full.
 
-Removing documents and tidying up free room, but need some to begin with; SQLite and LanceDB both write before they
-drop anything. What brings in more does not get at it.
+Removals and compaction free room, but need some first: SQLite and LanceDB write before they drop anything. Work that
+adds to the library must not use the reserve.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ T = TypeVar("T")
 
 
 class Reserve:
-    """`hold` makes the file where there is room enough, `lent` runs what may need it."""
+    """The reserve of one library: `hold` makes the file if there is room enough, `lent` runs work that may need it."""
 
     def __init__(self, folder: Path, num_bytes: Callable[[], int]) -> None:
-        """`num_bytes` says how many are to be held in `folder` now; 0 holds nothing."""
+        """Takes the folder, and how many bytes to hold there now; 0 holds nothing."""
         self._file, self._num_bytes = folder / NAME, num_bytes
 
     def hold(self) -> bool:
-        """Makes the file if it is not there and leaves as much free again; whether it is there."""
+        """Makes the file if as much again stays free; returns whether it is there."""
         num_bytes = self._num_bytes()
         if self._held_bytes() == num_bytes:
             return True
-        # Whoever was killed while making it left a shorter one, and by now another size may be wanted.
+        # A kill while making it left a shorter file, or the wanted size has changed.
         self.give_up()
         if self.free_bytes() < 2 * num_bytes:
             return False
@@ -44,7 +44,7 @@ class Reserve:
         return True
 
     def give_up(self) -> bool:
-        """Makes room; whether there was anything to give up."""
+        """Deletes the file; returns whether there was one."""
         try:
             self._file.unlink()
         except OSError:
@@ -52,7 +52,7 @@ class Reserve:
         return True
 
     def lent(self, work: Callable[[], T]) -> T:
-        """Does something that is all or nothing; if the disk is full, once more with the reserve's room."""
+        """Runs work that is all or nothing; if the disk is full, runs it again with the reserve's room."""
         try:
             return work()
         except Exception as error:
@@ -61,7 +61,7 @@ class Reserve:
         return work()
 
     def has_room(self) -> bool:
-        """Whether it is worth going on with what stopped for want of room."""
+        """Returns whether work that a full disk stopped can be continued."""
         return self.hold() and self.free_bytes() >= self._num_bytes()
 
     def free_bytes(self) -> int:
@@ -78,5 +78,5 @@ class Reserve:
 
     def _fill(self, num_bytes: int) -> None:
         with self._file.open("xb") as stream:
-            # Not only made long: a file with holes holds nothing.
+            # Not `truncate`: a sparse file occupies nothing.
             os.posix_fallocate(stream.fileno(), 0, num_bytes)

@@ -7,30 +7,30 @@ import stat
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-# A drive that has fallen asleep takes longer, and is waited for once.
+# A sleeping drive takes longer, and is waited for once.
 PATIENCE_SECONDS = 2.0
-# And longer by whoever reads what lies there next; but hardly, beside one that does not answer.
+# A look that is about to read there waits longer; but only briefly for a root next to one that does not answer.
 LONG_PATIENCE_SECONDS, SHORT_PATIENCE_SECONDS = 15.0, 0.25
 
 Look = Callable[[str], Hashable]
 
 
 class RootLooks:
-    """For one thread that asks again and again."""
+    """Looks at roots for one thread that does so again and again; a root that hangs is left out until it answers."""
 
     def __init__(self, look: Look | None = None, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        """`look` tells what lies at a path, `identity_of` by itself; it may take for ever."""
+        """Takes how to look at a path (by default `identity_of`), which may hang."""
         self._look, self._patience_seconds = look or identity_of, patience_seconds
         self._known: dict[str, Hashable] = {}
         self._silent: dict[str, _Round] = {}
 
     @property
     def silent(self) -> frozenset[str]:
-        """Paths of which the last look has not come back: whoever touched them would wait as well."""
+        """Paths whose last look has not returned: touching them would hang as well."""
         return frozenset(self._silent)
 
     def at(self, paths: Iterable[str]) -> Mapping[str, Hashable]:
-        """What lies at each path; of those that do not answer what is known of them, None where that is nothing."""
+        """Looks at each path; for those that do not answer returns the last result, None if there is none."""
         self._silent = {path: look for path, look in self._silent.items() if not look.is_over.is_set()}
         wanted = tuple(paths)
         waiting = [path for path in wanted if path not in self._silent]
@@ -45,7 +45,7 @@ class RootLooks:
 
 
 class _Round:
-    """Looks at one path after the other on a thread that nobody has to wait for."""
+    """Looks at paths one after another, on a thread of its own that callers may abandon."""
 
     def __init__(self, look: Look, paths: Iterable[str]) -> None:
         self.found: dict[str, Hashable] = {}
@@ -56,7 +56,7 @@ class _Round:
         threading.Thread(target=self._run, name="looking at roots", daemon=True).start()
 
     def give_up(self) -> str:
-        """Ends it with the look that it is at; the path of that. What it finds any more nobody hears of."""
+        """Has it end after the current look, and returns that look's path; later results are dropped."""
         with self._lock:
             self._is_given_up = True
             return self._at or self._paths[0]
@@ -79,14 +79,14 @@ class _Round:
         try:
             return self._look(path)
         except (OSError, ValueError):
-            # No name of a file: nothing can lie there.
+            # For ValueError: this is no valid path, so nothing is there.
             return None
 
 
 def seen_in_time(paths: Sequence[str], look: Look) -> Mapping[str, Hashable]:
-    """What `look` tells of the paths, None where nothing lies; without what does not answer, and what comes after that.
+    """Looks at paths, up to the first that does not answer in time; None stands for a path where nothing is.
 
-    For once in a while: it may leave a thread behind.
+    Not for frequent use: it may leave a thread behind.
     """
     if not paths:
         return {}
@@ -96,12 +96,12 @@ def seen_in_time(paths: Sequence[str], look: Look) -> Mapping[str, Hashable]:
     return dict(seen.found)
 
 
-# Looks that have not come back, by their paths: nobody waits for the same one twice. The index thread's alone.
+# Looks that have not returned, by path, so that none is waited for twice. For the index thread only.
 _UNANSWERED: dict[str, _Round] = {}
 
 
 def answers(path: str) -> bool:
-    """Whether a root answers at all, there or not: whoever touches one that does not cannot be stopped any more."""
+    """Returns whether a root answers, be it there or not: a thread that touches one that does not cannot be stopped."""
     for other in [other for other, look in _UNANSWERED.items() if look.is_over.is_set()]:
         del _UNANSWERED[other]
     folder = os.path.dirname(path)
@@ -116,7 +116,7 @@ def answers(path: str) -> bool:
 
 
 def identity_of(path: str) -> Hashable:
-    """Changes when another folder, file or drive takes a root's place; None while there is none."""
+    """Returns a value that differs when another folder, file or drive is in a root's place; None if nothing is."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,6 +1,6 @@
 """Runs: pending documents on their way through the stages, in the order in which they are wanted.
 
-A run may cut in on another, which rests meanwhile. What was prioritised goes first; files on which the parser gave
+A run may cut in on another one, which rests meanwhile. Prioritised documents go first; files on which the parser gave
 up, and those suspected of crashing the engine, are read at the end, each alone.
 """
 
@@ -23,7 +23,7 @@ from engine.library.tally import Tally
 
 
 class Runs:
-    """The runs in progress, of which the innermost is active. `hurry` may be called on any thread."""
+    """The runs in progress; the innermost one is active. `hurry` may be called from any thread."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Runs:
             flow.hold(is_held)
 
     def hurry(self, document_ids: frozenset[int]) -> None:
-        """Moves those of the documents that are in progress before all others."""
+        """Moves these documents before all others, as far as they are in progress."""
         for flow in tuple(self._flows):
             flow.hurry(document_ids)
 

@@ -1,8 +1,7 @@
 """Scanner: which files lie below a folder now. It looks and tells; what follows from it is decided elsewhere.
 
-Names are whatever bytes the file system has (surrogate escapes in `str`). Links are followed once all real
-folders have been seen: each folder is entered once, so circles end, and a file is found under its own name
-rather than a link's.
+Names may be any bytes (surrogate escapes in `str`). Links are followed after all real folders have been seen, and each
+folder is entered once: so cycles end, and a file is found under its own name rather than a link's.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from engine.library.removed import Removed
 from engine.library.root_looks import answers
 
 _READ_BYTES = 1 << 20
-# One less than the farthest day that is asked for (scopes.py).
+# One less than the latest time that filters use (scopes.py).
 _MOST_NS = 2**63 - 2
 
 
 @dataclass(frozen=True, slots=True)
 class ScanProblem:
-    """Something that is no file to index; `hides_files` where nobody can tell what lies below it."""
+    """Something that is no file to index; `hides_files`: what is below it cannot be seen."""
 
     path: str
     reason: str
@@ -36,10 +35,10 @@ class ScanProblem:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What lies at and below `path`. `absence` says why nothing can be known of it ("" when it is there).
+    """What is at and below `path`. `absence` is why that cannot be known ("" when it is there).
 
-    `has_links`: links were met, so what a file is called here may depend on what else the root holds. `mounts` are the
-    folders at and below it, but for a root's own, on which another drive is mounted, and the links that lead to one.
+    `has_links`: links were found, so the name of a file may depend on what else the root holds. `mounts` are folders on
+    which another drive is mounted (other than the root itself), and links that lead to one.
     """
 
     path: str
@@ -53,11 +52,11 @@ class Scan:
 
 
 def scan(path: str, removed: Removed | None = None) -> Generator[str, None, Scan]:
-    """Looks at a folder, or at one file, which is always taken. Yields each folder it enters: places to stop.
+    """Looks at a folder, or at one file, which is always taken. Yields each folder it enters; it can be stopped there.
 
-    Left out is what the rules of `ignoring` say, and what was `removed`.
+    Leaves out what the rules of `ignoring` exclude, and what was `removed`.
     """
-    # Here it can be stopped, and lets others by: of many that do not answer each is waited for.
+    # A place to stop and to let other work run, because each of many roots that do not answer is waited for.
     yield path
     if not answers(path):
         return Scan(path, absence="It does not answer; perhaps its drive or its server is not connected.")
@@ -80,7 +79,7 @@ def scan(path: str, removed: Removed | None = None) -> Generator[str, None, Scan
 
 
 def _has_gone(path: str, device: int) -> bool:
-    """Whether a folder is no more where it was looked at, or another drive is in its place."""
+    """Returns whether a folder has gone since it was looked at, or another drive is in its place."""
     try:
         return os.stat(path).st_dev != device
     except OSError:
@@ -90,7 +89,7 @@ def _has_gone(path: str, device: int) -> bool:
 def scan_below(root: str, path: str, removed: Removed | None = None) -> Generator[str, None, Scan]:
     """Looks at one file or folder below a root, as a look at the whole root would see it.
 
-    Nothing is found where nothing is, or where it is left out. Links are noted (`Scan.has_links`), not followed.
+    Finds nothing where nothing is, or where it is left out. Links are noted (`Scan.has_links`), not followed.
     """
     removed = removed or Removed()
     walk = _Walk(removed)
@@ -115,7 +114,7 @@ def scan_below(root: str, path: str, removed: Removed | None = None) -> Generato
 
 
 def is_left_out(root: str, path: str, is_folder: bool, excluded: frozenset[str]) -> bool:
-    """Whether something below a root is no document because of the rules, or of what the user removed."""
+    """Returns whether something below a root is excluded by the rules, or because the user removed it."""
     at = path
     while at != root and at != os.path.dirname(at):
         if at in excluded:
@@ -126,7 +125,7 @@ def is_left_out(root: str, path: str, is_folder: bool, excluded: frozenset[str])
 
 @dataclass(slots=True)
 class _Walk:
-    """One look around; holds what it has seen so far."""
+    """One walk through folders, with what it has seen so far."""
 
     removed: Removed
     files: list[FoundFile] = field(default_factory=list)
@@ -141,7 +140,7 @@ class _Walk:
         return Scan(path, files, problems, is_folder, device, has_links=self._has_links, mounts=mounts)
 
     def folder(self, path: str, found: os.stat_result, rules: IgnoreRules) -> Generator[str, None, None]:
-        """Takes all files below a folder and keeps its links for later. No recursion: folders may be nested deeply.
+        """Takes all files below a folder and keeps its links for later; not recursive, for folders nested deeply.
 
         `rules` are those of the folders above.
         """
@@ -157,13 +156,13 @@ class _Walk:
             waiting.extend((path, here, inner_device) for path, inner_device in reversed(devices.items()))
 
     def links(self) -> Generator[str, None, None]:
-        """Follows the links that lead to something not seen yet; more may turn up on the way."""
+        """Follows links that lead to something not seen yet; more links may turn up on the way."""
         while self._links:
             path, rules = self._links.popleft()
             try:
                 found = os.stat(path)
             except OSError:
-                # Its drive may be away: what lay behind it is out of reach, not gone.
+                # Its drive may be away: then what was behind it is out of reach, not gone.
                 self.problems.append(ScanProblem(path, "This link leads nowhere.", hides_files=True))
                 continue
             if (found.st_dev, found.st_ino) in self._seen:
@@ -178,7 +177,7 @@ class _Walk:
                 self.take(path, found)
 
     def take(self, path: str, found: os.stat_result) -> None:
-        """Takes a regular file; anything else is a problem, because reading it could wait for ever."""
+        """Takes a regular file; anything else is a problem, because reading it could hang."""
         if stat.S_ISREG(found.st_mode):
             self._seen.add((found.st_dev, found.st_ino))
             self.files.append(found_file(path, found))
@@ -198,13 +197,13 @@ class _Walk:
             return []
 
     def _note_vanished(self, path: str) -> None:
-        """A folder that was there a moment ago: deleted, renamed or on a drive that went, which the next look tells."""
+        """Notes a folder that has just vanished; the next look tells if it was deleted, renamed or disconnected."""
         problem = ScanProblem(path, "This folder went away while it was looked at.", hides_files=True)
         if problem not in self.problems[-1:]:
             self.problems.append(problem)
 
     def _look(self, entry: os.DirEntry[str], rules: IgnoreRules) -> os.stat_result | None:
-        """Deals with anything but a folder; what this is where it is a folder to enter, and else None."""
+        """Handles an entry; returns its status if it is a folder to enter, otherwise None."""
         if entry.path in self.removed:
             self.removed.note(entry.path)
             return None
@@ -237,19 +236,19 @@ class _Walk:
 
 
 def _told_of(entry: os.DirEntry[str]) -> os.stat_result:
-    """What it is, itself and not what a link leads to. Raises OSError."""
+    """Returns the status of an entry, not of a link's target. Raises OSError."""
     found = entry.stat(follow_symlinks=False)
-    # Windows lists what is in a folder without inodes and drives: all would be taken for one thing.
+    # On Windows, entries have no inode and no device: all would seem to be the same thing.
     return found if found.st_ino else os.lstat(entry.path)
 
 
 def found_file(path: str, found: os.stat_result) -> FoundFile:
-    # A date after 2262 or before 1677, which file systems take, has no room in the catalogue.
+    # File systems allow dates after 2262 or before 1677, which do not fit into the catalogue.
     return FoundFile(path, found.st_size, max(-_MOST_NS, min(found.st_mtime_ns, _MOST_NS)))
 
 
 def look_at(path: str) -> FoundFile:
-    """The file at `path` as it is now.
+    """Returns the file at `path` as it is now.
 
     Raises:
         FileNotFoundError: It is gone.
@@ -262,8 +261,8 @@ def look_at(path: str) -> FoundFile:
 
 
 def content_hash(path: str) -> str:
-    """blake2b of the file's content, 32 hex characters. Raises OSError."""
-    # O_NONBLOCK: should a pipe have taken the file's place, opening it must not wait for a writer.
+    """Hashes the file's content (blake2b, 32 hex characters). Raises OSError."""
+    # O_NONBLOCK: if a pipe has taken the file's place, opening it must not wait for a writer.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as stream:
         digest = blake2b(digest_size=16)
         while block := stream.read(_READ_BYTES):

@@ -32,7 +32,7 @@ class Parser(Protocol):
     def can_ocr(self, languages: Sequence[str]) -> bool: ...
 
     def forget_recognised(self) -> None:
-        """Drops the text that is kept of pictures, whatever files these are in."""
+        """Drops all cached OCR text, whatever files it is from."""
 
 
 class Embedder(Protocol):
@@ -50,22 +50,22 @@ class Embedder(Protocol):
 
 
 class Table(Protocol):
-    """Keeps rows (`engine.partitions.table.ChunkTable`). Each call is all or nothing, and durable when it returns."""
+    """Stores rows (`engine.partitions.table.ChunkTable`). Each call is all or nothing, and durable when it returns."""
 
     @property
     def set_aside(self) -> tuple[Path, ...]:
-        """Where the table is that could not be opened, so that this one was made."""
+        """The paths of tables that could not be opened and were replaced by this one."""
 
     @property
     def went_back_to_ns(self) -> int | None:
-        """Of when its rows are, where later ones were found to be lost when it was opened, now or before."""
+        """The time of the newest rows if later ones were lost, as found when the table was opened; else None."""
 
     @property
     def lacks_room(self) -> bool:
-        """Whether there was no room for tidying up when it was tried last."""
+        """Whether the last compaction failed for want of room."""
 
     def forget_loss(self) -> None:
-        """It need not tell of that any more."""
+        """Clears `went_back_to_ns`."""
 
     def put_documents(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None: ...
 
@@ -86,16 +86,16 @@ class Table(Protocol):
     def forget_soon(self) -> None: ...
 
     def forget_removed(self) -> bool:
-        """Returns whether a person waited for it, and it is done."""
+        """Rewrites files without removed rows; returns whether a user waited for that, and it is done."""
 
     def rows_set_aside(self, wanted: Mapping[int, int]) -> Iterable[dict[int, list[ChunkRow]]]:
-        """Whole documents that can be read of tables that were set aside; `wanted` says how many rows each has."""
+        """Yields whole documents that can be read from replaced tables; `wanted` has the number of rows of each."""
 
     def drop_set_aside(self) -> None: ...
 
 
 class Stores(Protocol):
-    """The heavy pair; making it takes seconds."""
+    """The embedder and the table; opening them takes seconds."""
 
     @property
     def embedder(self) -> Embedder: ...
@@ -105,14 +105,14 @@ class Stores(Protocol):
 
 
 class Moving(Protocol):
-    """Opens what the library is to be moved to, and makes it the one that answers (`engine.stores.StoresOpener`)."""
+    """Opens the stores to which the library moves, and switches to them (`engine.stores.StoresOpener`)."""
 
     def next(self) -> Stores | None: ...
 
     def switch(self) -> None: ...
 
     def failed(self, error: EmbedderUnavailable) -> None:
-        """The library stays where it is, for this reason, until `next` is asked again."""
+        """Keeps the library at its model, for this reason, until `next` is called again."""
 
     def drop_removed(self) -> None:
-        """Deletes from the table that is being filled, open or not, what is not in the library any more."""
+        """Deletes documents that are no longer in the library from the table being filled, open or not."""

@@ -1,8 +1,8 @@
 """Cuts text that is too long for one chunk at the best place: at sentence ends, then words, then characters.
 
-All costs are upper bounds in tokens. They add up because each piece is measured together with the white space
-before it, and what else stands before it (a comment in Markdown, say) apart: for every tokenizer that never needs
-more tokens for `a + b` than for `a` and `b` alone, a run of pieces costs at most the sum of its pieces and gaps.
+All costs are upper bounds in tokens. They add up because each piece is measured together with the white space before
+it, and any other text before it (a comment in Markdown, say) separately: for every tokenizer that never needs more
+tokens for `a + b` than for `a` and `b` alone, a run of pieces costs at most the sum of its pieces and gaps.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _SEAMS: dict[BlockKind, tuple[re.Pattern[str], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`text[start:end]`, which a chunk holds whole.
+    """A span of text that is never divided between chunks: `text[start:end]`.
 
-    `cost` is that of `text[lead:end]`, where only white space lies between `lead` and `start`. `gap_cost` is that
-    of the text between the piece before and `lead`; it counts when both share a chunk.
+    `cost` is that of `text[lead:end]`, with only white space between `lead` and `start`. `gap_cost` is that of the text
+    between the previous piece and `lead`; it counts when both are in one chunk.
     """
 
     start: int
@@ -54,7 +54,7 @@ class Piece:
 
 
 def measured(text: str, block: Block, previous_end: int, cost: Cost) -> Piece:
-    """The block as a piece that follows one which ends at `previous_end`."""
+    """Returns the block as a piece that follows one ending at `previous_end`."""
     gap = text[previous_end : block.start]
     if gap.strip():
         price = cost(text[block.start : block.end])
@@ -63,7 +63,7 @@ def measured(text: str, block: Block, previous_end: int, cost: Cost) -> Piece:
 
 
 def meter(count_tokens: Callable[[str], int], max_tokens: int) -> Cost:
-    """A cost that no text escapes by being one endless token, and that counts nothing longer than it needs to."""
+    """Returns a cost that also limits characters per token, and does not tokenize texts that are too long anyway."""
 
     def cost(text: str) -> int:
         floor = -(-len(text) // MAX_CHARACTERS_PER_TOKEN)
@@ -73,15 +73,15 @@ def meter(count_tokens: Callable[[str], int], max_tokens: int) -> Cost:
 
 
 def split(text: str, piece: Piece, limit: int, cost: Cost) -> Iterator[Piece]:
-    """The piece in smaller ones of at most `limit` tokens, in order, without a gap but white space."""
+    """Splits the piece into smaller ones of at most `limit` tokens, in order, with only white space between them."""
     seams = _SEAMS.get(piece.kind, (_SENTENCE_END,))
     return _split(text, piece, limit, cost, seams)
 
 
 def overlap(text: str, pieces: list[Piece], limit: int, cost: Cost) -> Piece | None:
-    """The last words of a run of pieces, whole sentences or pieces where such fit; None where nothing does."""
+    """Returns the end of a run of pieces: whole sentences or pieces if they fit, else words, else None."""
     start, end = pieces[0].start, pieces[-1].end
-    # By the run's own density, so that the first candidate tends to be the right one.
+    # Estimated by the run's tokens per character, so that the first candidate is usually the right one.
     reach = int(limit * (end - start) / max(1, sum(piece.cost for piece in pieces)))
     window = max(start + 1, end - reach * 5 // 4)
     seams = {piece.start for piece in pieces if piece.start >= window}
@@ -123,7 +123,7 @@ def _parts(text: str, piece: Piece, cost: Cost, seam: re.Pattern[str]) -> Iterat
 
 
 def _cut(text: str, piece: Piece, limit: int, cost: Cost) -> Iterator[Piece]:
-    """The piece cut between words into about equal parts, and those again where they are still too long."""
+    """Cuts the piece between words into about equal parts, and cuts those again that are still too long."""
     if piece.cost <= limit or piece.end - piece.start < 2:
         yield piece
         return
@@ -139,13 +139,13 @@ def _cut(text: str, piece: Piece, limit: int, cost: Cost) -> Iterator[Piece]:
 
 
 def _next_sign(text: str, start: int, end: int) -> int:
-    """The first position from `start` on that is no white space."""
+    """Returns the first position from `start` on that is not white space."""
     sign = _SIGN.search(text, start, end)
     return sign.start() if sign else end
 
 
 def _near(text: str, piece: Piece, number: int, num_parts: int) -> int:
-    """Where part `number` of the piece ends: at the white space nearest to its even share, else right there."""
+    """Returns where part `number` of the piece ends: at the white space nearest to its even share, else right there."""
     length = piece.end - piece.start
     target = piece.start + length * number // num_parts
     if number == num_parts:
@@ -156,7 +156,7 @@ def _near(text: str, piece: Piece, number: int, num_parts: int) -> int:
     spaces = [position for position in (before, after.start() if after else -1) if position > piece.start]
     if spaces:
         return min(spaces, key=lambda position: abs(position - target)) + 1
-    # Not between a letter and its accent; but what has dozens of them is no letter.
+    # Not between a letter and its accents; but something with dozens of accents is no letter.
     least = max(piece.start + 1, target - _MOST_ACCENTS)
     place = target
     while place > least and _continues(text[place]):

@@ -1,7 +1,7 @@
 """Survey: looks at roots, or at single places below them, and brings the catalogue up to what lies there.
 
-All of it happens in one transaction, before anything is read. A file found at a new path with the content of a
-document that vanished is that document: its id stays, and nothing is embedded again.
+All changes are made in one transaction, before anything is read. A file at a new path with the content of a vanished
+document is that document: its id stays, and nothing is embedded again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.library.scanner import Scan, ScanProblem, scan
 
 @dataclass(frozen=True, slots=True)
 class SurveyReport:
-    """The documents where was looked as they stand now; ids of those that left; what was no file to index."""
+    """The documents at the places looked at as they are now; ids of removed ones; what was no file to index."""
 
     documents: tuple[Document, ...] = ()
     removed: frozenset[int] = frozenset()
@@ -39,13 +39,13 @@ class SurveyReport:
 def survey(
     catalog: Catalog, roots: Sequence[Root], lately: LatelyGone, *, retry: bool
 ) -> Generator[str, None, SurveyReport]:
-    """Looks at all files below `roots`. Yields what it looks at: places to stop, at which nothing has changed yet.
+    """Looks at all files below `roots`. Yields what it looks at; it can be stopped there, before anything changed.
 
     Args:
         catalog: Brought up to date at the end, all at once.
         roots: Where to look.
-        lately: What looks have found gone before, and takes what this one does.
-        retry: Also read again what failed or was never read, as when the user asks for a folder a second time.
+        lately: What recent looks have found gone; receives what this one finds.
+        retry: Also mark what failed or was never read as pending, as when the user adds a folder a second time.
     """
     removed = _removed(catalog, sees_all=True)
     scans: dict[str, Scan] = {}
@@ -64,8 +64,8 @@ def survey(
 def survey_places(catalog: Catalog, paths: Sequence[str], lately: LatelyGone) -> Generator[str, None, SurveyReport]:
     """Looks at files and folders below roots, because something happened there. Yields as `survey`.
 
-    Where one place alone does not tell the truth (the root is out of reach, or links lead to and fro), the whole
-    root is looked at.
+    Where a look at one place is not reliable (the root is out of reach, or links are involved), the whole root is
+    looked at.
     """
     removed = _removed(catalog, sees_all=False)
     looks: Looks = yield from look_at_places(catalog, paths, removed)
@@ -80,7 +80,7 @@ def survey_places(catalog: Catalog, paths: Sequence[str], lately: LatelyGone) ->
 
 
 def _removed(catalog: Catalog, *, sees_all: bool) -> Removed:
-    """What was removed until now. It follows to no place that the user has added since, or where documents are."""
+    """Returns what was removed so far; places that the user has added since, or that hold documents, are exempt."""
 
     def is_wanted(path: str) -> bool:
         above = [root for root in catalog.roots() if is_below(path, root.path)]
@@ -101,7 +101,7 @@ def _enter(
 
 
 def _follow(catalog: Catalog, removed: Removed) -> None:
-    """What was removed from the library stays out of it under the name that it has now."""
+    """Notes removed things under their new names, so that they stay out of the library."""
     for place, renamed in removed.renamed.items():
         catalog.move_exclusion(renamed.was, place, leaves=renamed.is_gone)
     if removed.here:
@@ -111,11 +111,11 @@ def _follow(catalog: Catalog, removed: Removed) -> None:
 def _record(
     catalog: Catalog, finding: Finding, moves: Sequence[Move], lately: LatelyGone, retry: bool
 ) -> tuple[frozenset[int], tuple[str, ...]]:
-    """Writes all that was found into the catalogue; returns the ids that left it, and which paths left it unasked."""
+    """Writes the findings into the catalogue; returns the ids that left it, and the paths that left it unasked."""
     _move_exclusions(catalog, moves)
     _note_mounts(catalog, finding)
     wanted = _wanted(catalog)
-    # Removals are served while we look.
+    # Documents may have been removed during the look.
     known = catalog.paths_of(was.document_id for was, _ in moves)
     made = [(was, file) for was, file in moves if was.document_id in known and wanted(file.path)]
     moved_paths, moved_ids = _record_moves(catalog, made, replaced := _replaced(finding, made))
@@ -126,7 +126,7 @@ def _record(
     for root, reason in finding.absent:
         catalog.mark_offline(_ids(_undecided(below_absent[root.path])), reason)
         catalog.mark_absent(root, reason)
-    # What was found below another root is within reach, though a root below or above it may not be.
+    # A file found below one root is within reach, even if another root above or below it is not.
     here = [*finding.unchanged, *(document for document, _ in finding.changed)]
     catalog.mark_present(
         [*_ids(document for document in here if document.state == "offline" or finding.absent), *moved_ids]
@@ -144,12 +144,12 @@ def _record(
 
 
 def _move_exclusions(catalog: Catalog, moves: Sequence[Move]) -> None:
-    """What was removed from the library stays out of it when a folder above it gets another name."""
+    """Moves exclusions along with a renamed folder, so that what was removed stays out of the library."""
     excluded = sorted(catalog.exclusions()) if moves else []
     renamed = {renamed_folder(was.path, file.path) for was, file in moves} - {None} if excluded else set()
     for path in excluded:
         places = {place + path[len(folder) :] for folder, place in filter(None, renamed) if is_below(path, folder)}
-        # At another place with a file of that name there may be another file.
+        # If several places fit, the file may be at any of them, so nothing is moved.
         there = [place for place in places if os.path.lexists(place) and not catalog.documents_under(place)]
         if len(there) == 1:
             catalog.move_exclusion(path, there[0])
@@ -159,7 +159,7 @@ def _note_mounts(catalog: Catalog, finding: Finding) -> None:
     known, here = catalog.mounts(), _paths_here(finding)
     drives = {path: os.path.realpath(path) for path in finding.mounts}
     new = {path: drive for path, drive in drives.items() if known.get(path) != drive}
-    # A closed vault may hold many documents: nothing is asked of them unless some lie there all the same.
+    # An encrypted folder that is closed may have many documents: they are loaded only if some files are found there.
     doubtful = [path for path in known if not is_mount(path) and any(is_below(one, path) for one in here)]
     below = catalog.documents_below(doubtful)
     over = [path for path, on_it in below.items() if on_it and is_a_folder_now(path, (one.path for one in on_it), here)]
@@ -168,7 +168,7 @@ def _note_mounts(catalog: Catalog, finding: Finding) -> None:
 
 
 def _paths_here(finding: Finding) -> set[str]:
-    """Where files of documents lie that were known before."""
+    """Returns the paths of known documents whose files were found."""
     return {one.path for one in finding.unchanged} | {one.path for one, _ in finding.changed}
 
 
@@ -197,7 +197,7 @@ def _record_missing(catalog: Catalog, finding: Finding, verdict: MissingVerdict,
 
 
 def _wanted(catalog: Catalog) -> Callable[[str], bool]:
-    """Whether a path still belongs to the library: it, or a folder above it, may have been removed while we looked."""
+    """Returns a test of whether a path is still in the library: it may have been removed during the look."""
     roots, excluded = catalog.roots(), catalog.exclusions()
     # Somebody may link thousands of single files.
     linked, folders = {root.path for root in roots}, [root for root in roots if root.is_folder]
@@ -213,7 +213,7 @@ def _wanted(catalog: Catalog) -> Callable[[str], bool]:
 
 
 def _replaced(finding: Finding, moves: Iterable[Move]) -> frozenset[int]:
-    """Documents in whose place another one lies now, and whose own content is nowhere to be found."""
+    """Returns the documents whose path another document has taken, and whose own content was not found."""
     moved = {was.document_id: file.path for was, file in moves}
     paths = set(moved.values())
     return frozenset(one.document_id for one, file in finding.changed if file.path in paths) - moved.keys()
@@ -222,12 +222,12 @@ def _replaced(finding: Finding, moves: Iterable[Move]) -> frozenset[int]:
 def _record_moves(catalog: Catalog, moves: Sequence[Move], replaced: frozenset[int]) -> tuple[set[str], set[int]]:
     paths, ids = set[str](), set[int]()
     catalog.remove_documents(replaced)
-    # Names may have gone round in a circle.
+    # Files may have exchanged their names in a circle.
     catalog.vacate(document.document_id for document, _ in moves)
     for document, file in moves:
         catalog.relocate(document.document_id, file)
         if not document.embedder or _ending(document.path) != _ending(file.path):
-            # It could not be read under its old name, or was read as what that said; the new one may tell more.
+            # The ending decides how a file is read, so it is read again under a new ending, or if it failed before.
             catalog.mark_pending([document.document_id], forget_content=bool(document.embedder))
         paths.add(file.path)
         ids.add(document.document_id)
@@ -239,7 +239,7 @@ def _ending(path: str) -> str:
 
 
 def _relink(catalog: Catalog, finding: Finding, moves: Sequence[Move]) -> None:
-    """A root that was renamed as a whole, and added under its new name, is the same root: its collection keeps it."""
+    """Points a root that was renamed as a whole to its new path, so that it stays in its collection."""
     present = {root.root_id for root in finding.present_roots}
     for root in catalog.roots() if moves else ():
         out = [(was, file) for was, file in moves if root.root_id not in present and root.covers(was.path)]
@@ -250,7 +250,7 @@ def _relink(catalog: Catalog, finding: Finding, moves: Sequence[Move]) -> None:
 
 
 def _undecided(documents: Iterable[Document]) -> list[Document]:
-    """Without those that went missing before their root did: the user's decision holds, or is still to come."""
+    """Drops documents that went missing before their root did: the user has decided about them, or still will."""
     return [document for document in documents if document.reason not in (GONE_AT_ONCE, KEPT)]
 
 

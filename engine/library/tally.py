@@ -15,7 +15,7 @@ Problem = tuple[str, str]
 
 @dataclass(slots=True)
 class Tally:
-    """Owned by the job; `finished` may be asked for at any moment."""
+    """The counts of one job, which owns it; `finished` may be called at any time."""
 
     indexed: int = 0
     unchanged: int = 0
@@ -26,9 +26,9 @@ class Tally:
     in_part: list[Problem] = field(default_factory=list)
 
     def surveyed(self, report: SurveyReport, *, is_asked: bool = True) -> None:
-        """What needs no reading: documents as they were, those found bad before, and what is no document.
+        """Counts what needs no reading: unchanged documents, those that failed before, and what is no document.
 
-        Where nobody asked, problems that were known already are not told again.
+        If nobody asked, problems that were known already are not reported again.
         """
         self.removed += len(report.removed)
         if not is_asked:

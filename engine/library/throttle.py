@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Throttle:
-    """Says yes at most once in `interval_seconds`; owned by one thread."""
+    """Is due at most once in `interval_seconds`; owned by one thread."""
 
     interval_seconds: float
     clock: Callable[[], float] = time.monotonic

@@ -1,7 +1,7 @@
 """Turns: a move to another embedding model goes on whenever nothing else waits, and takes no removed document along.
 
-The table that is being filled holds text of documents. It may be closed for long, because its model has gone with a
-drive, say; what is removed from the library leaves it all the same.
+The table that is being filled holds text of documents. It may stay closed for long, for example because its model is on
+a drive that is away; documents that are removed from the library are deleted from it all the same.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from engine.library.moving import AtHand, Mover
 from engine.library.pace import Clock
 from engine.library.seams import Moving, Stores
 
-# Takes where a move is; whether it may go on, for nothing else waits.
+# Takes the progress of a move; returns whether it may continue because nothing else waits.
 MayGoOn = Callable[[IndexProgressed], bool]
-# Something else waits; there is nothing more to be done, or it cannot be; the other table is the one that answers.
+# Something else waits; nothing is left to do, or nothing can be done; the library has moved to the next table.
 Turn = Literal["interrupted", "over", "moved"]
 
 
@@ -30,20 +30,20 @@ class MoveTurns:
     def __init__(self, catalog: Catalog, moving: Moving, open_stores: Callable[[], Stores], clock: Clock) -> None:
         self._catalog, self._moving, self._open_stores, self._clock = catalog, moving, open_stores, clock
         self._at_hand = AtHand()
-        # Why the move stopped last; told once, however often it is tried again.
+        # Why the move stopped last; reported once, however often it is tried again.
         self._fault = ""
-        # A kill may have come between a removal and its passing on.
+        # A kill may have come before a removal was passed on to the next table.
         self._may_have_removed = True
 
     def take(
         self, cancelled: threading.Event, may_go_on: MayGoOn, failed: Callable[[EmbedderUnavailable], None]
     ) -> Turn:
-        """Moves until the library has moved, or may not go on. Once it is moved, `switch` is to be called.
+        """Continues the move until it is complete or may not continue. After "moved" the caller must call `switch`.
 
         Args:
-            cancelled: Ends it.
-            may_go_on: Asked after each step.
-            failed: Told once that the other model does not load; then the library stays where it is.
+            cancelled: Ends the move when set.
+            may_go_on: Called after each step.
+            failed: Called once if the other model does not load; then the library keeps its model.
 
         Raises:
             EmbedderUnavailable: There is no such model.
@@ -59,7 +59,7 @@ class MoveTurns:
                 if not all(may_go_on(progress) for progress in steps):
                     return "interrupted"
         except EmbedderUnavailable as error:
-            # It is there, but does not load: the state of the embedder says why.
+            # The model is there, but does not load: the state of the embedder says why.
             self._moving.failed(error)
             if str(error) != self._fault:
                 failed(error)
@@ -69,15 +69,15 @@ class MoveTurns:
         return "moved" if self._catalog.complete_move() else "over"
 
     def switch(self) -> None:
-        """Opens what answers now. Raises LibraryError; the next job tries again."""
+        """Opens the stores to which the library has moved. Raises LibraryError; the next job tries again."""
         self._moving.switch()
 
     def note_removed(self) -> None:
-        """Documents have lost their rows."""
+        """Notes that documents were removed."""
         self._may_have_removed = True
 
     def drop_removed(self) -> None:
-        """Deletes from the table that is being filled what is not in the library any more, if there can be any.
+        """Deletes documents that are no longer in the library from the table being filled, if there may be any.
 
         Raises:
             LibraryError: Rows are left; it is tried again after the next job.

@@ -8,7 +8,7 @@ from engine.errors import BadRequest
 
 
 def absolute(path: str) -> str:
-    """A path as it was typed, as the library knows it. Raises BadRequest for an empty one, which names no folder."""
+    """Turns a typed path into the form that the library uses. Raises BadRequest if it is empty."""
     if not path:
         raise BadRequest("A path is empty.")
     return os.path.abspath(os.path.expanduser(path))

@@ -1,9 +1,9 @@
 """Watcher: keeps the library in step with its folders while the engine runs, at almost no cost while idle.
 
-It listens below all linked folders, waits until what changed is still, and asks for a look at just these places.
-What cannot be heard (limits of the system, network drives, what happened while the engine was off) is found by
-looking: at every root when listening begins or ends, when the root itself goes or comes back, and from time to
-time. The disk is never touched here beyond a `stat`; looking is the index worker's work.
+It listens below all linked folders, waits until changes have settled, and asks for a look at exactly these places.
+Changes that are not reported (limits of the system, network drives, the engine was off) are found by looking: at every
+root when listening begins or ends, when the root itself goes or comes back, and from time to time. This module only
+calls `stat`; the index worker looks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.library.root_looks import RootLooks
 
 log = logging.getLogger(__name__)
 
-# How often to check whether roots are where they were, and whether there are new ones.
+# How often to check whether roots are still there, and whether there are new ones.
 TEND_SECONDS = 1.0
 _RETRY_SECONDS = 2.0
 _MAX_RETRY_SECONDS = 1800.0
@@ -41,7 +41,7 @@ Listen = Callable[[str, bool, Callable[[Collection[str]], None], Callable[[str],
 
 @dataclass(slots=True)
 class _Place:
-    """A folder to listen in: a root, or the folder in which a linked file lies."""
+    """A folder to listen in: a root, or the folder of a linked file."""
 
     is_recursive: bool
     listener: Listener | None = None
@@ -62,9 +62,9 @@ class Watcher:
         listen: Listen = FolderListener,
         every_second: Callable[[], object] = lambda: None,
     ) -> None:
-        """Takes what is linked now, and what to do: look at some places, or at all roots.
+        """Takes the linked roots and the settings, and what to call to look at some places or at all roots.
 
-        `every_second` is called as often as roots are tended to, for what else is to be tried again.
+        `every_second` is called every second or so, for other things that are tried regularly.
         """
         self._every_second = every_second
         self._roots, self._settings, self._refresh, self._rescan = roots, settings, refresh, rescan
@@ -91,7 +91,7 @@ class Watcher:
             self._is_stopping = True
             self._changed.notify_all()
         if self._thread.is_alive():
-            # A folder of a share that does not answer may hold it; it ends with the process.
+            # It may hang at a share that does not answer; then it ends with the process.
             self._thread.join(_STOP_SECONDS)
 
     def wake(self) -> None:
@@ -101,7 +101,7 @@ class Watcher:
             self._changed.notify_all()
 
     def is_watched(self, root: Root) -> bool:
-        """Whether changes at or below a root are noticed as they happen; otherwise at the next look."""
+        """Returns whether changes at or below a root are noticed as they happen; otherwise at the next look."""
         with self._changed:
             return any(
                 place.listener is not None and place.listener.is_listening
@@ -116,7 +116,7 @@ class Watcher:
             try:
                 self._step()
             except Exception:
-                # The thread must go on: whatever fails for one folder, the others stay in step.
+                # The thread must go on: a failure at one folder must not stop watching the others.
                 log.exception("the watcher met a fault of ours")
                 self._tend_at = self._clock() + TEND_SECONDS
             self._sleep()
@@ -154,14 +154,14 @@ class Watcher:
     # --- roots and listeners ---
 
     def _tend(self, now: float) -> None:
-        """Listens where roots are, and notices roots that went or came back."""
-        # A shorter time between looks holds at once.
+        """Starts and ends listeners, and notices roots that went away or came back."""
+        # A shorter interval takes effect at once.
         self._rescan_at = min(self._rescan_at, now + self._rescan_seconds())
         roots = tuple(self._roots())
         fresh = {root.path for root in roots} - {root.path for root in self._known_roots}
         was_silent = self._root_looks.silent
         identities = self._root_looks.at(dict.fromkeys(root.path for root in roots))
-        # The index thread may have given it up meanwhile.
+        # Roots that answer again: the index thread may have given up on them meanwhile.
         again = [path for path in identities if path in was_silent - self._root_looks.silent]
         if roots != self._known_roots:
             silent = self._root_looks.silent
@@ -172,13 +172,13 @@ class Watcher:
         self._identities = identities
         wanted = places_for(roots, identities) if self._settings().watch else {}
         for folder, place in [*self._places.items()]:
-            # A folder in which a file was linked may be linked itself, and the other way round.
+            # A folder of linked files may now be linked itself, or the other way round.
             is_as_wanted = wanted.get(folder) == place.is_recursive
             if not is_as_wanted or any(is_below(path, folder) for path in turned):
                 self._leave(folder)
         for folder, is_recursive in wanted.items():
             self._attend(folder, is_recursive, now)
-        # Where listening begins, a look follows; all else that is new here gets one now.
+        # A listener that begins asks for a look; other new roots get one now.
         unheard = [path for path in fresh if not any(is_below(path, folder) for folder in wanted)]
         self._look_at(list(dict.fromkeys((*turned, *again, *unheard))))
 
@@ -188,7 +188,7 @@ class Watcher:
         if place.listener is not None or now < place.retry_at:
             return
         place.retry_at = now + place.retry_seconds
-        with self._changed:  # until it is noted here, it cannot say that it has ended
+        with self._changed:  # so that the listener cannot report its end before it is stored here
             place.listener = self._listen(
                 folder, is_recursive, self._heard, lambda problem: self._turned(folder, place, problem)
             )
@@ -200,7 +200,7 @@ class Watcher:
             place.listener.stop()
 
     def _turned(self, folder: str, place: _Place, problem: str) -> None:
-        """Listening began or ended (on its thread): what happened before, or in between, is found by looking."""
+        """Notes that a listener began or ended (on its thread), and asks for a look: changes may have been missed."""
         with self._changed:
             if problem:
                 log.info("%s: %s", folder, problem)
@@ -210,7 +210,7 @@ class Watcher:
         self._look_at(root.path for root in self._known_roots if is_below(root.path, folder))
 
     def _next_retry(self, place: _Place) -> float:
-        # What had been heard for a while before it broke off is tried again soon.
+        # A listener that lasted for a while before it ended is tried again soon.
         has_lasted = self._clock() - place.retry_at > _LASTING_SECONDS
         return _RETRY_SECONDS if has_lasted else min(2 * place.retry_seconds, _MAX_RETRY_SECONDS)
 
@@ -239,9 +239,9 @@ class Watcher:
 
 
 def places_for(roots: Iterable[Root], identities: Mapping[str, Hashable]) -> dict[str, bool]:
-    """The folders to listen in, each with whether also in those below; none lies below a recursive one.
+    """Returns the folders to listen in, each with whether it is recursive; none is below a recursive one.
 
-    Linked files are heard in the folder that they lie in, folders that are not there not at all.
+    A linked file is watched through its folder. Folders that are not there are left out.
     """
     here = [root for root in roots if identities.get(root.path) is not None]
     folders = {root.path for root in here if root.is_folder}
@@ -252,7 +252,7 @@ def places_for(roots: Iterable[Root], identities: Mapping[str, Hashable]) -> dic
 
 
 def own_name(folder: str, real_roots: dict[str, str]) -> str:
-    """A folder's name below its root. The system tells of it by any link that leads there."""
+    """Returns a folder's path below its root: the system may report it by the path of a link that leads there."""
     real = os.path.realpath(folder)
     if real == folder:
         return folder
@@ -267,7 +267,7 @@ def _lies_in(root: Root, folder: str) -> bool:
 
 
 def place_of(path: str, roots: Iterable[Root]) -> tuple[str, ...]:
-    """What to look at because of a change at `path`; nothing where no root takes it in."""
+    """Returns what to look at because of a change at `path`; nothing if no root includes it."""
     covering = [root for root in roots if is_below(path, root.path)]
     if os.path.basename(path) == IGNORE_FILE:
         return (os.path.dirname(path),) if covering else ()
@@ -277,7 +277,7 @@ def place_of(path: str, roots: Iterable[Root]) -> tuple[str, ...]:
 
 
 def state_of(path: str) -> tuple[Hashable, bool]:
-    """What tells whether something goes on at a path, and whether it is a folder; (None, False) where nothing is."""
+    """Returns a state that differs when a path has changed, and whether it is a folder; (None, False) if it is gone."""
     try:
         found = os.lstat(path)
     except OSError:

@@ -16,12 +16,12 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def well_formed(text: str) -> str:
-    """The text with U+FFFD for each half of a character: as long as before, so that places in it stay true."""
+    """Replaces each lone surrogate with U+FFFD; the length stays, so that positions in the text stay valid."""
     return _HALF.sub(_REPLACEMENT, text)
 
 
 def well_formed_document(read: ReadDocument) -> ReadDocument:
-    """What was read, its words for people made well-formed."""
+    """Returns the document with all its texts made well-formed."""
     return replace(
         read,
         title=well_formed(read.title),
@@ -31,12 +31,12 @@ def well_formed_document(read: ReadDocument) -> ReadDocument:
 
 
 def well_formed_error(error: DocumentUnreadable) -> DocumentUnreadable:
-    """The refusal, its words made well-formed."""
+    """Returns the error with its sentences made well-formed."""
     return type(error)(well_formed(error.sentence), well_formed(error.way_out))
 
 
 def _well_formed_chunk(chunk: Chunk) -> Chunk:
-    # Nearly all are: they are returned as they are.
+    # Nearly all chunks are well-formed already.
     if not _HALF.search(chunk.text + chunk.heading + chunk.place):
         return chunk
     return replace(

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from engine.library.seams import Embedder
 
-# Chunks of like length waste no padding: sorted in so many, 1 % of what is computed is padding, in 64 it is 3.7, in 4
-# it is 20 …
+# Batches of chunks of similar length waste little on padding. Sorted in windows of this size, 1 % of what is computed
+# is padding; in windows of 64 it is 3.7 %, of 4 it is 20 %.
 WINDOW_CHUNKS = 512
-# … and between so many there is a place to stop, every second or two; twice as many are under way (embedding.py).
+# Embedding can stop after this many, every second or two; two portions are embedded at once (embedding.py).
 PORTION_CHUNKS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A document by the number of its chunks that have no vector yet; `is_urgent` when a user waits for it."""
+    """The number of a document's chunks that have no vector yet; `is_urgent`: a user waits for it."""
 
     num_chunks: int
     is_urgent: bool = False
@@ -27,10 +27,10 @@ class Waiting:
 
 
 def shares(waiting: Sequence[Waiting]) -> list[int]:
-    """How many chunks the next window takes of each document, these being in the order in which they came.
+    """Returns how many chunks the next window takes of each document, in the order in which they came.
 
-    Urgent documents have the window to themselves, and a short one. Otherwise small ones go before large ones, but
-    the first large one always gets a portion, so that neither waits for the other's end.
+    Urgent documents get a short window to themselves. Otherwise small ones go before large ones, but the first large
+    one always gets a portion, so that neither waits until the other is done.
     """
     urgent = [index for index, one in enumerate(waiting) if one.is_urgent]
     if urgent:
@@ -44,7 +44,7 @@ def shares(waiting: Sequence[Waiting]) -> list[int]:
 
 
 def _filled(waiting: Sequence[Waiting], order: Sequence[int], taken: Sequence[int], size: int) -> list[int]:
-    """Goes on taking, in `order`, until `size` are taken in all."""
+    """Takes more in `order`, until `size` are taken in all."""
     filled = list(taken)
     for index in order:
         room = size - sum(filled)
@@ -53,6 +53,6 @@ def _filled(waiting: Sequence[Waiting], order: Sequence[int], taken: Sequence[in
 
 
 def longest_first(texts: Mapping[str, str], embedder: Embedder) -> list[str]:
-    """The keys of texts by their length in tokens: what is cut into portions then wastes little padding."""
+    """Sorts the keys of texts by length in tokens, so that portions of them waste little padding."""
     lengths = dict(zip(texts, embedder.lengths(list(texts.values())), strict=True))
     return sorted(texts, key=lambda key: lengths[key], reverse=True)

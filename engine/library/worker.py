@@ -32,7 +32,7 @@ from engine.protocol import PathState
 
 __all__ = ["CANCELLED", "IndexJob", "IndexWorker"]
 
-# A job that met a full disk although there seemed to be room is retried after this, twice as long each time.
+# A job that met a full disk although there seemed to be room is retried after this time, doubled each time.
 LEAST_PATIENCE_SECONDS, MOST_PATIENCE_SECONDS = 10.0, 640.0
 
 
@@ -54,10 +54,10 @@ class IndexWorker:
     ) -> None:
         """Prepares the thread.
 
-        `moving` opens what the library is moved to when another embedding model is wanted; `reserve` is what may be
-        used of a disk that is full; `giving_way` says whether jobs are slow because a user waits for an answer, and
-        what that takes of the time counts for nothing in their rates; `can_spare`, whether there is power to spare
-        for what no user waits for.
+        `moving` opens the stores to which the library moves when another embedding model is wanted. `reserve` is room
+        that may be used on a full disk. `giving_way` tells whether jobs are slow because a user waits for an answer;
+        that time does not count in their rates. `can_spare` returns whether there is power to spare for work that no
+        user waits for.
         """
         self._catalog, self._reserve, self._queue, self._clock = catalog, reserve, JobQueue(), clock
         self._can_spare = can_spare
@@ -73,7 +73,7 @@ class IndexWorker:
         self._thread = threading.Thread(target=self._runner.run, name="index", daemon=True)
 
     def start(self, resume: bool = True) -> None:
-        """Starts the thread. `resume`: repair what a kill left, and continue interrupted work without a request."""
+        """Starts the thread. `resume`: also repair what a kill left, and continue interrupted work."""
         if resume:
             self._queue.put(self._left_undone())
             self._queue.put(Move())
@@ -97,11 +97,11 @@ class IndexWorker:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a user waits for the running job's next step, to end, to pause or to have something removed."""
+        """Whether a user waits for the running job's next step: it is to end or pause, or a removal waits."""
         return self._queue.is_awaited
 
     def path_states(self, paths: Sequence[str]) -> tuple[PathState, ...]:
-        """The state of each path for questions about it."""
+        """Returns the state of each path for questions about it."""
         with self._queue.locked:
             is_reading = not self._queue.has_only_moves
         return path_states(self._catalog, [os.path.abspath(path) for path in paths], is_reading=is_reading)
@@ -121,7 +121,7 @@ class IndexWorker:
                 raise NothingThere(
                     f"There is nothing at {shown_path(path)}.", "Check the spelling, or connect the drive."
                 )
-        # Before the lock is taken: a share that hangs takes minutes.
+        # Before the lock is taken, because a share may hang for minutes.
         looked_at = [(path, os.path.isdir(path), os.stat(path).st_dev) for path in absolute]
         with self._queue.locked:
             with self._catalog.transaction():
@@ -146,7 +146,7 @@ class IndexWorker:
         return self._queue.put(Reindex(absolute))
 
     def unlock(self, paths: Sequence[str], password: str, *, remember: bool) -> IndexJob:
-        """Queues reading, with the password, documents at or below the paths that need one; `remember` keeps it.
+        """Queues reading locked documents at or below the paths with a password; `remember` stores it.
 
         Raises:
             BadRequest: The password is empty.
@@ -167,15 +167,15 @@ class IndexWorker:
             return self._queue.put(Reindex(tuple(document.path for document in locked)))
 
     def rescan(self, *, is_unasked: bool = False) -> IndexJob:
-        """Queues a look at all roots for what is new, changed or gone, unless one is queued already."""
+        """Queues a look at all roots for new, changed and missing files, unless one is queued already."""
         return self._queue.put_once(IndexRoots(None, is_unasked=is_unasked))
 
     def refresh(self, paths: Sequence[str]) -> IndexJob:
-        """Queues a look at files and folders where something happened; it is merged with one that is queued already."""
+        """Queues a look at files and folders where something changed; it is merged with one that is queued already."""
         return self._queue.put_or_join(Refresh(tuple(paths)))
 
     def settle_gone(self, folder: str, *, remove: bool) -> int:
-        """Removes the documents of a folder that went missing at once, or keeps them; returns how many were removed.
+        """Removes or keeps the many missing documents of a folder, as the user decided; returns how many were removed.
 
         Raises:
             NothingThere: No document of the folder waits for a decision.
@@ -222,8 +222,8 @@ class IndexWorker:
     def go_on_if_there_is_room(self) -> None:
         """After a full disk, continues once there is room again; to be called regularly.
 
-        The reserve is filled again as soon as there is room for it, also where only a removal needed it. What ends at
-        a full disk once more, because it needs more than there is, is retried after longer and longer pauses.
+        The reserve is filled again as soon as there is room, also if only a removal needed it. A job that meets a full
+        disk again, because it needs more than is free, is retried after longer and longer pauses.
         """
         has_room = self._reserve is not None and self._reserve.has_room()
         is_time = self._clock() >= self._goes_on_at
@@ -235,13 +235,13 @@ class IndexWorker:
             self._goes_on_at = self._clock() + self._patience_s
             self._runner.is_out_of_room = False
             self._queue.put(self._left_undone())
-            # Changes from this time were not taken in.
+            # Changes that were made while the disk was full were not indexed.
             self.rescan(is_unasked=True)
             if self._catalog.next_table() is not None:
                 self._queue.put(Move())
 
     def forget_when_idle(self) -> None:
-        """Deletes removed text from the disk while nothing else is to be done; to be called regularly."""
+        """Queues deleting removed text from the disk while nothing else is to do; to be called regularly."""
         indexer = self._runner.indexer
         with self._queue.locked:
             has_time = self._queue.is_idle and not (self._queue.is_paused or self._queue.is_stopping)
@@ -255,7 +255,7 @@ class IndexWorker:
         """
         with self._queue.locked:
             waiting = self._queue.cancel()
-            # The survey of the running job is given up at its end: it may be about to enter files.
+            # The running job gives up its own survey when it ends: it may be about to enter files.
             self._catalog.give_up_surveys(keep=self._queue.roots_running)
         for job in waiting:
             self._reporter.ended(job, NEVER_BEGUN)
@@ -264,7 +264,7 @@ class IndexWorker:
         """Has pending documents at or below these paths read next, also while others are read.
 
         Returns:
-            The job that reads them; None if the running job does, or a root is still to be looked at.
+            The job that reads them; None if the running job does, or if a root must be looked at first.
 
         Raises:
             NothingThere: One of the paths has no documents of the library; then nothing is changed.
@@ -285,10 +285,10 @@ class IndexWorker:
             return self._queue.put(ReadNext(others), is_next=True) if others else None
 
     def consider_move(self) -> IndexJob:
-        """Queues moving the library to the embedding model that the settings name, for when nothing else waits.
+        """Queues moving the library to the embedding model that the settings name, to run when nothing else waits.
 
-        To be called when they name another, or the present one again. It ends if there is nothing to move, or no
-        such model; the state of the embedder says why.
+        To be called when the settings name another model, or the current one again. The job ends at once if there is
+        nothing to move, or no such model; the state of the embedder says why.
         """
         return self._queue.put_move()
 
@@ -301,7 +301,7 @@ class IndexWorker:
 
 
 def not_added(missing: Sequence[str]) -> str:
-    """A sentence about paths that do not exist, while others were added."""
+    """Returns a sentence about paths that do not exist, while others were added."""
     others = len(missing) - 1
     more = {0: "", 1: " and one other"}.get(others, f" and {others:,} others")
     return f"Not added, because nothing is there: {shown_path(missing[0])}{more}."

@@ -30,24 +30,24 @@ class Package:
         self._types = self._content_types()
 
     def part(self, content_type: str, fallback: str) -> etree._Element | None:
-        """The root of the first part whose content type ends so, or of the one named `fallback`; None without it."""
+        """Returns the root of the first part whose content type ends so, or of `fallback`; None without either."""
         return self.xml(self.name_of(content_type, fallback))
 
     def name_of(self, content_type: str, fallback: str) -> str:
-        """The name of the part that `part` gives, there or not."""
+        """Returns the name of the part that `part` would read, whether it exists or not."""
         return self._types.get(content_type, fallback)
 
     def main(self, fallback: str) -> str:
-        """The name of the part that the package is about."""
+        """Returns the name of the package's main part."""
         return next(iter(self.related("", "officeDocument").values()), fallback)
 
     def title(self) -> str:
-        """The title in the package's properties, "" where nobody gave one."""
+        """Returns the title in the package's properties, "" if there is none."""
         title = child(self.part("core-properties+xml", "docProps/core.xml"), "title")
         return sane_title(title.text or "") if title is not None else ""
 
     def related(self, part: str, kind: str = "") -> dict[str, str]:
-        """Names of the parts that a part refers to, by relationship id; `kind` is how the relationship's type ends."""
+        """Returns names of the parts that a part refers to, by relationship id; `kind` is the end of their type."""
         if (part, kind) not in self._related:
             self._related[part, kind] = self._read_related(part, kind)
         return self._related[part, kind]
@@ -65,12 +65,12 @@ class Package:
         return list(self._names.values())
 
     def num_bytes(self, name: str) -> int:
-        """How long a part is when unpacked, 0 where there is none."""
+        """Returns the unpacked size of a part, 0 if there is none."""
         member = self._member(name)
         return self.archive.getinfo(member).file_size if member else 0
 
     def fingerprint(self, name: str) -> tuple[int, int] | None:
-        """The same for parts that are the same, and told without unpacking them; None where there is no such part."""
+        """Returns a value that is equal for equal parts, without unpacking them; None if there is no such part."""
         member = self._member(name)
         if not member:
             return None
@@ -107,7 +107,7 @@ class Package:
 
 @contextmanager
 def opened(path: Path, limits: Limits, what: str) -> Iterator[Package]:
-    """The archive, and every way in which it can be broken as one sentence.
+    """Opens the archive, and turns every kind of damage into one sentence.
 
     Raises:
         DocumentTooLarge: It would unpack to more than the limit.

@@ -1,7 +1,7 @@
 """Archives (ZIP, tar, gzip, bzip2, xz) as one document: what lies in them is read by its own family, in their order.
 
-Nothing is unpacked into a folder, so a member's path is a name and no more. Sizes are judged before and while
-anything is unpacked; what cannot be read is left out and told of.
+Nothing is unpacked into a folder, so a member's path is only a name. Sizes are checked before and during unpacking;
+members that cannot be read are left out and reported.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _LeftOut:
 
 
 def parse(path: Path, limits: Limits, name: str = "") -> ParsedDocument:
-    """As any family's; `name` is what the file is called where that is not the path's end."""
+    """Parses as in any family; `name` is the file's name if that is not the end of the path."""
     pages: list[ParsedPage] = []
     left_out: list[_LeftOut] = []
     num_members = 0
@@ -72,7 +72,7 @@ def parse(path: Path, limits: Limits, name: str = "") -> ParsedDocument:
                     left_out.append(_LeftOut(member.name, nested.as_error(document)))
                 pages += nested.placed(document, member.name)
         except (*_DAMAGE, OSError) as error:
-            # What was read before its end was lost is worth having.
+            # Members that were read before the damage are kept.
             if not pages or _is_the_systems(error):
                 raise
             damage = DocumentUnreadable("It is damaged from here on.")
@@ -89,7 +89,7 @@ def parse(path: Path, limits: Limits, name: str = "") -> ParsedDocument:
 
 
 def _refusal(left_out: list[_LeftOut]) -> DocumentUnreadable:
-    """Why there is nothing to read in the archive; rather what the user can help than what they cannot."""
+    """Returns why nothing in the archive can be read; a reason that the user can remove comes first."""
     errors = [entry.error for entry in left_out]
     if len(errors) == 1:
         return errors[0]
@@ -112,16 +112,16 @@ def _remark(left_out: list[_LeftOut], num_members: int) -> tuple[str, Need]:
     return f"{len(left_out)} of the {num_members} files in it could not be read in full. {named}{more}", needs
 
 
-# --- what lies in an archive ---
+# --- the members of an archive ---
 
 
 def _members(path: Path, name: str, limits: Limits) -> Iterator[_Member]:
-    """The files in it that may hold text; `name` is its own.
+    """Yields the files in an archive that may hold text; `name` is the archive's name.
 
     Raises:
         DocumentTooLarge: There are too many, or they would unpack to too much.
     """
-    # Asked by its beginning: a tar archive that ends with a ZIP archive is one to the other question as well.
+    # By its beginning, not by `is_zipfile`, which also accepts a tar archive that ends with a ZIP archive.
     if _begins_as_zip(path):
         yield from _zip_members(path, limits)
     elif tarfile.is_tarfile(path):
@@ -157,7 +157,7 @@ def _unzipped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limits: Limits) 
             try:
                 return archive.read(entry, password.encode())
             except (RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-                # A wrong password is noticed at once, or one time in 256 by what comes out.
+                # A wrong password is noticed at once, or, one time in 256, by the damaged content.
                 if isinstance(error, NotImplementedError):
                     raise
         raise needs_password("A file in the archive", limits)
@@ -181,7 +181,7 @@ def _tar_members(path: Path, limits: Limits) -> Iterator[_Member]:
 
 
 def _check_end(archive: tarfile.TarFile) -> None:
-    """A head that makes no sense is an end like any other to Python, whatever follows it.
+    """Checks that the archive really ends here: to `tarfile`, a damaged header is an end like any other.
 
     Raises:
         tarfile.ReadError: There is more.
@@ -207,12 +207,12 @@ def _untarred(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
 
 
 def _is_the_systems(error: Exception) -> bool:
-    """Whether the drive failed, or is full, and nothing is said of what lies on it: unpacking tells no number."""
+    """Returns whether the system failed, not the archive: only system errors have an errno."""
     return isinstance(error, OSError) and error.errno is not None
 
 
 def _unpacked(path: Path, limits: Limits) -> bytes:
-    """The one file in a gzip, bzip2 or xz archive, whose size nobody knows before."""
+    """Unpacks the one file in a gzip, bzip2 or xz archive, whose size is not known before."""
     packed_bytes = path.stat().st_size
     for opened in _PACKED:
         try:
@@ -234,12 +234,12 @@ def _check_count(count: int) -> None:
 
 
 def _is_foreign(name: str) -> bool:
-    """Whether it is what a system puts beside people's files."""
+    """Returns whether it is a file that an operating system puts beside the user's files."""
     return any(part in _FOREIGN or part.startswith("._") for part in PurePosixPath(name).parts)
 
 
 def _name_in_zip(entry: zipfile.ZipInfo) -> str:
-    """The name as it was meant: without a mark for UTF-8, Python takes it for a code page of 1981."""
+    """Returns a member's name in its likely encoding: without the UTF-8 flag, Python always decodes it as cp437."""
     if entry.flag_bits & 0x800:
         return _shown(entry.filename)
     try:

@@ -1,6 +1,6 @@
 """Character sets by the names that mails and pages give them, taken as browsers take them (WHATWG's Encoding Standard).
 
-Who says "gb2312" or "shift_jis" mostly writes the larger set that Windows has under that name.
+Texts declared as "gb2312" or "shift_jis" are mostly in the larger set that Windows has under that name.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _MEANT = {
     "gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs", "euc_kr": "cp949", "shift_jis": "cp932",
     "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
 }  # fmt: skip
-# The official set has nothing there but signs for programs; other letters differ as well.
+# ISO 8859-2 has only control characters there, so the text is in cp1250, which differs in some letters as well.
 _WINDOWS_ONLY = re.compile(rb"[\x80-\x9f]")
 _SHIFT = re.compile(rb"\x1b(\$[@B]|\([BIJ])")
 _PAIR = re.compile(rb"[\x21-\x7e]{2}")
 
 
 def codecs_of(declared: str, data: bytes) -> tuple[str, ...]:
-    """Python's codecs for a character set that `data` is declared to be in, the likeliest first; none for no name."""
+    """Returns Python's codecs for the declared character set of `data`, the likeliest first; none if it is unknown."""
     label = declared.strip("\"' ").lower()
     try:
         name = codecs.lookup(_LABELS.get(label, label)).name
@@ -36,7 +36,7 @@ def codecs_of(declared: str, data: bytes) -> tuple[str, ...]:
 
 
 def decoded(data: bytes, codec: str, errors: str = "strict") -> str:
-    """As `bytes.decode`, and of ISO-2022-JP also the signs that Windows adds."""
+    """Decodes as `bytes.decode`; in ISO-2022-JP also the signs that Windows adds."""
     if codec != "iso2022_jp":
         return data.decode(codec, errors)
     try:
@@ -46,7 +46,7 @@ def decoded(data: bytes, codec: str, errors: str = "strict") -> str:
 
 
 def _japanese(data: bytes, errors: str) -> str:
-    """Its double-byte parts as Windows' Japanese, which has them elsewhere."""
+    """Decodes ISO-2022-JP with its double-byte parts as cp932, which has more signs, at other positions."""
     first, *rest = _SHIFT.split(data)
     texts = [first.decode("ascii", errors)]
     for shift, part in zip(rest[::2], rest[1::2], strict=True):

@@ -1,7 +1,7 @@
 """The parser process: reads one file after the other for its engine, within limits, and may die of any of them.
 
-Started as `python -m engine.library.parsers.child ENGINE_PID MEMORY_BYTES` by `pool`. Commands come as frames on
-stdin, answers go to what was stdout; whatever native code prints lands in stderr. At the end of stdin it ends.
+The pool starts it as `python -m engine.library.parsers.child ENGINE_PID MEMORY_BYTES`. Commands come as frames on
+stdin, answers go to the original stdout; anything that native code prints goes to stderr. It ends when stdin ends.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from engine.library.parsers.limits import Limits, check_chunks
 from engine.library.parsers.tesseract import Tesseract
 
 Answer = tuple[Head, bytes]
-# Says at once that a long part of the work begins.
+# Reports at once that a long part of the work begins.
 Tell = Callable[[Head], None]
 
 # Small enough that the engine decodes a frame without anyone noticing.
 _CHUNKS_PER_FRAME = 128
 _OOM_SCORE = 800
 _NICE = 5
-# While files are read: what is read waits for the embedder, whose threads all wait for the one that lost its turn.
+# While files are read: the embedder matters more, and all its threads wait for one that loses the processor.
 _NICE_WHEN_READING = 15
 _PR_SET_PDEATHSIG = 1
-# Pages nested deeper than any author means; above it a file counts as broken.
+# Deeper than any author nests; a file beyond it counts as broken.
 _RECURSION_LIMIT = 20_000
 _OUT_OF_MEMORY = ParserGaveUp("Reading the file took more memory than it may have.")
 
@@ -54,14 +54,14 @@ def main() -> None:
 
 
 def _take_stdout() -> BinaryIO:
-    """Our own way out, before any library can print into it."""
+    """Keeps stdout for the answers, before any library can print to it."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return answers
 
 
 def _lay_low(engine_pid: int) -> None:
-    """Yields to everyone, is the first to go when memory is short, and never outlives its engine."""
+    """Lowers the priority, becomes the first victim when memory is short, and has the process die with its engine."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -74,7 +74,7 @@ def _lay_low(engine_pid: int) -> None:
 
 
 def _stand_back(nice: int) -> None:
-    """Lets others go first; there is no way forward again."""
+    """Lowers the priority; a process cannot raise it again."""
     if sys.platform != "win32":
         os.setpriority(os.PRIO_PROCESS, 0, max(nice, os.getpriority(os.PRIO_PROCESS, 0)))
 
@@ -101,7 +101,7 @@ def _serve(commands: BinaryIO, answers: BinaryIO, memory_bytes: int) -> None:
 
 
 def _answered(command: Head, tell: Tell) -> Iterator[Answer]:
-    """The answer to a command in parts; every failure but a want of memory is an answer too."""
+    """Yields the parts of the answer to a command; every failure except a lack of memory is an answer too."""
     try:
         yield from _COMMANDS[command["do"]](command, tell)
     except (DocumentUnreadable, EmbedderUnavailable) as error:
@@ -118,7 +118,7 @@ def _answered(command: Head, tell: Tell) -> Iterator[Answer]:
 
 def _read(command: Head, tell: Tell) -> Iterator[Answer]:
     _stand_back(_NICE_WHEN_READING)
-    # First: that it cannot be had is no fault of the file.
+    # First, because a missing tokenizer is no fault of the file.
     count = _counter(command["tokenizer"])
     document = families.parse(Path(command["path"]), _limits(command, tell))
     chunks = chunk(document, count, command["max_tokens"], command["overlap_tokens"])
@@ -153,7 +153,7 @@ _COMMANDS: dict[str, Callable[[Head, Tell], Iterator[Answer]]] = {"read": _read,
 
 @functools.lru_cache(maxsize=2)
 def _counter(tokenizer_file: str | None) -> Callable[[str], int]:
-    """How the embedder counts tokens, without its special ones; by rule of thumb where it has no tokenizer file."""
+    """Returns how to count tokens as the embedder does, without special ones; without a tokenizer, an estimate."""
     if tokenizer_file is None:
         return estimate_tokens
     try:
@@ -161,7 +161,7 @@ def _counter(tokenizer_file: str | None) -> Callable[[str], int]:
     except MemoryError:
         raise
     except Exception as error:
-        # It tells all that may be wrong by this one type.
+        # The library raises plain `Exception` for everything.
         raise EmbedderUnavailable(
             f"The tokenizer.json of the embedding model cannot be read: {error}.",
             "Connect the drive on which the model is, or choose another one in the settings.",
@@ -170,7 +170,7 @@ def _counter(tokenizer_file: str | None) -> Callable[[str], int]:
 
 
 def _no_room() -> DiskFull:
-    """What is packed is laid out in a file of its own to be read."""
+    """Returns the error for a full disk: packed files are unpacked into temporary files to be read."""
     return DiskFull(
         f"There was no room in {tempfile.gettempdir()} to unpack it.", "Free some space there and try again."
     )
@@ -185,14 +185,14 @@ def _error(error: RagdollError) -> dict[str, Any]:
 
 
 def _is_worn(memory_bytes: int) -> bool:
-    """Whether a past file has left so large a heap that the next one would find less room than it is due."""
+    """Returns whether a past file has left so large a heap that the next one would have too little memory."""
     if sys.platform == "win32":
         return False
     return _peak_bytes() > memory_bytes // 2
 
 
 def _peak_bytes() -> int:
-    """The most memory that this process has held."""
+    """Returns the most memory that this process has held."""
     status = Path("/proc/self/status")
     if status.exists():
         # Not ru_maxrss: Linux carries it over exec, so a child of a big engine would begin with the engine's peak.

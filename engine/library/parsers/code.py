@@ -26,7 +26,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def definitions(text: str) -> Iterator[Block]:
-    """The blocks of a source text."""
+    """Yields the blocks of a source text."""
     start = 0
     for cut in (*_margins(text), len(text)):
         block = trimmed(text, start, cut)
@@ -36,7 +36,7 @@ def definitions(text: str) -> Iterator[Block]:
 
 
 def _margins(text: str) -> Iterator[int]:
-    """Where a line begins at the left margin after a blank one."""
+    """Yields the positions where a line begins at the left margin after a blank one."""
     for gap in _GAP.finditer(text):
         if gap.end() < len(text) and text[gap.end() - 1] == "\n" and text[gap.end()] not in _CLOSING:
             yield gap.end()

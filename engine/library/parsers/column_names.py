@@ -48,7 +48,7 @@ _NAMES_WITHOUT_SPACES = """
 
     |이름|성명|부서|직위|직책|주소|전화번호|날짜|금액|수량|가격|연령|성별|비고
 """
-# These stand in cells as well ("Anna,Manager", "Bob,German"): of a header that has no others, all names are such.
+# These are also usual in cells ("Anna,Manager", "Bob,German"), so they tell a header only if all its names are known.
 _NAMES_AND_WORDS = """
     ad|animal|assignee|book|boss|capital|cargo|chef|continent|course|data|deadline|diet|director|dish|due|element
     |employee|example|family|food|genre|habitat|hobby|ingredient|instruction|job|manager|meaning|movie|nation|office
@@ -68,7 +68,7 @@ def _pattern(words: str) -> str:
     return "|".join(word for word in re.split(r"[|\s]+", words) if word)
 
 
-# How programs write names comes first.
+# First the ways in which programs write names.
 _NAME = re.compile(rf"\w_\w|[a-z][A-Z]|\b(?i:{_pattern(_NAMES)})s?\b|{_pattern(_NAMES_WITHOUT_SPACES)}")
 _NAME_OR_WORD = re.compile(
     rf"{_NAME.pattern}|\b(?i:{_pattern(_NAMES_AND_WORDS)})s?\b|[中英日法德俄韩韓][文语語]|日本語|(?:한국|영|일본|중국)어"
@@ -76,7 +76,7 @@ _NAME_OR_WORD = re.compile(
 
 
 def are_usual(names: Sequence[str], below: Sequence[str]) -> bool:
-    """Whether a table's first row, above such a row, is what columns are usually called."""
+    """Returns whether a table's first row, above a row such as `below`, has usual names of columns."""
     if 2 * sum(bool(_NAME.search(name)) for name in names) >= len(names):
         return True
     return _may_all_be_names(names) and not _may_all_be_names([cell for cell in below if cell.strip()])

@@ -18,14 +18,14 @@ Names = tuple[str, ...]
 
 
 class Compound:
-    """The streams of a compound file, by their path in it; storages may be looked at as files of their own."""
+    """The streams of a compound file, by their path in it; a storage can be used like a file of its own."""
 
     def __init__(self, file: Any, root: Names = ()) -> None:
         self._file = file
         self._root = root
 
     def data(self, *names: str) -> bytes | None:
-        """A stream, None where there is none."""
+        """Returns the content of a stream, None if there is none."""
         path = [*self._root, *names]
         if not self._file.exists(path) or self._file.get_type(path) != olefile.STGTY_STREAM:
             return None
@@ -34,7 +34,7 @@ class Compound:
             return data
 
     def title(self) -> str:
-        """The title in the file's properties, "" where nobody gave one."""
+        """Returns the title in the file's properties, "" if there is none."""
         if not self._file.exists("\x05SummaryInformation"):
             return ""
         about = self._file.get_metadata()
@@ -45,7 +45,7 @@ class Compound:
         return sane_title(decode(title, declared)) if isinstance(title, bytes) and title else ""
 
     def storages(self) -> list[str]:
-        """The names of the storages right below this one, in order."""
+        """Returns the names of the storages directly below this one, sorted."""
         depth = len(self._root)
         below = (path for path in self._file.listdir(streams=False, storages=True) if len(path) == depth + 1)
         return sorted(path[-1] for path in below if tuple(path[:depth]) == self._root)
@@ -56,13 +56,13 @@ class Compound:
 
 @contextmanager
 def opened(path: Path, what: str) -> Iterator[Compound]:
-    """The file; `what` names its kind in the sentence about damage.
+    """Opens the file; `what` names its kind in the sentence about damage.
 
     Raises:
         DocumentUnreadable: It is damaged.
     """
     try:
-        # A stream, because names that are not UTF-8 are no matter of olefile's.
+        # A stream, because olefile cannot open names that are not UTF-8.
         with open(path, "rb") as stream, olefile.OleFileIO(stream) as file:
             yield Compound(file)
     except (OleFileError, IndexError, ValueError) as error:

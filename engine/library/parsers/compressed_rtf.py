@@ -18,7 +18,7 @@ _DICTIONARY = (
 
 
 def unpacked(data: bytes, max_bytes: int) -> bytes:
-    """The RTF, at most `max_bytes` of it; b"" for what is no compressed RTF."""
+    """Returns the RTF, at most `max_bytes` of it; b"" if `data` is no compressed RTF."""
     if len(data) < _HEADER.size:
         return b""
     _, raw_bytes, kind, _ = _HEADER.unpack_from(data)
@@ -29,7 +29,7 @@ def unpacked(data: bytes, max_bytes: int) -> bytes:
 
 
 def _expanded(data: bytes, max_bytes: int) -> bytes:
-    """What the packed bytes stand for."""
+    """Expands the packed bytes."""
     window = bytearray(_DICTIONARY.ljust(_WINDOW_BYTES, b"\0"))
     write = len(_DICTIONARY)
     said = bytearray()
@@ -45,7 +45,7 @@ def _expanded(data: bytes, max_bytes: int) -> bytes:
 
 
 def _tokens(data: bytes) -> Iterator[bytes | tuple[int, int]]:
-    """Each byte that stands for itself, each reference as offset and length; eight of them after a byte of flags."""
+    """Yields literal bytes, and references as offset and length; a byte of flags precedes every eight of them."""
     position = _HEADER.size
     while position < len(data):
         flags = data[position]
@@ -60,7 +60,7 @@ def _tokens(data: bytes) -> Iterator[bytes | tuple[int, int]]:
 
 
 def _run(window: bytearray, offset: int, length: int, write: int) -> bytes:
-    """`length` bytes of the window from `offset` on; a run may reach into what it says itself. b"" marks the end."""
+    """Returns `length` bytes of the window from `offset` on; a run may overlap its own output. b"" marks the end."""
     distance = (write - offset) % _WINDOW_BYTES
     source = bytes(window[(offset + index) % _WINDOW_BYTES] for index in range(min(length, distance)))
     return (source * (-(-length // max(1, len(source)))))[:length]

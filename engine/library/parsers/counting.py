@@ -1,7 +1,7 @@
 """Counting: how many tokens the embedder makes of a text, each word tokenized once and then counted from memory.
 
-The chunker asks for every paragraph and for many a part of one. A tokenizer that splits at white space before all
-else makes the same tokens of a word wherever it stands, so those of a text are the sum of its words'.
+The chunker counts every paragraph and many parts of paragraphs. A tokenizer that first splits at white space makes the
+same tokens of a word wherever it occurs, so the count of a text is the sum of its words' counts.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-# White space that BERT's normaliser takes for that; others it drops as control characters, or knows under other names.
+# What BERT's normaliser treats as white space; it drops or maps other such characters.
 _WORD = re.compile(r"[^ \t\n\r]+")
 _MAX_WORDS_KEPT = 100_000
-# Longer ones (base64, scripts without spaces) hardly come twice.
+# Longer words (base64, scripts without spaces) hardly ever repeat.
 _MAX_CHARACTERS_KEPT = 100
 
 
 def counter(tokenizer: Tokenizer) -> Callable[[str], int]:
-    """Counts tokens without special ones, by words where the tokenizer allows it."""
+    """Returns a function that counts tokens without special ones, by words if the tokenizer allows it."""
     tokenizer.no_truncation()
     tokenizer.no_padding()
     if is_by_words(tokenizer):
         return WordCounter(tokenizer)
-    # The batch form leaves out the offsets, which nobody asked for.
+    # The fast batch call skips offsets, which are not needed.
     return lambda text: len(tokenizer.encode_batch_fast([text], add_special_tokens=False)[0])
 
 
 def is_by_words(tokenizer: Tokenizer) -> bool:
-    """Whether a text's tokens are those of its words, one after the other."""
+    """Returns whether a text's tokens are those of its words, one after the other."""
     added = tokenizer.get_added_tokens_decoder().values()
     return (
         isinstance(tokenizer.model, WordPiece)
@@ -44,7 +44,7 @@ def is_by_words(tokenizer: Tokenizer) -> bool:
 
 
 class WordCounter:
-    """Counts by words. What it remembers is bounded; used by one thread."""
+    """Counts tokens by words. Its memory is bounded; for one thread."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer

@@ -1,6 +1,6 @@
 """JSON, JSON lines and YAML: data for programs, flattened to rows that keep their paths.
 
-What only looks like one of them, or is a dialect of it, is read as the text that it is.
+A file that only looks like one of them, or is a dialect, is read as text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def parse_json(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def parse_json_lines(path: Path, limits: Limits) -> ParsedDocument:
-    """A record a line; a line that is none stays as it is."""
+    """Parses one record per line; a line that is no JSON stays as it is."""
     text = decode(path.read_bytes())
     nodes = (_record(block, text) for block in records(text))
     return ParsedDocument("json", "", (replace(flattening.page(nodes), has_line_blocks=True),), "line")
@@ -54,14 +54,14 @@ def parse_yaml(path: Path, limits: Limits) -> ParsedDocument:
     except (yaml.YAMLError, ValueError, RecursionError):
         return by_lines("yaml", text, code.definitions(text))
     if all(root.is_leaf for root in roots):
-        # A sentence is YAML as well.
+        # A plain sentence is valid YAML as well.
         return by_lines("yaml", text, code.definitions(text))
     _remark(roots, comments)
     return ParsedDocument("yaml", "", (flattening.page([*roots, Node(remarks=[*comments])]),), "line")
 
 
 def _comments(text: str) -> Iterator[Node]:
-    """What comments say: those of adjacent lines together, and none that only rule a line."""
+    """Yields the comments: those of adjacent lines together, without lines of signs only."""
     found: list[Node] = []
     line, reached = 1, 0
     for comment in _comment_signs(text):
@@ -75,7 +75,7 @@ def _comments(text: str) -> Iterator[Node]:
 
 
 def _comment_signs(text: str) -> Iterator[re.Match[str]]:
-    """The comments, which stand between what is said."""
+    """Yields the comments, which are between the scalars: a `#` inside of one is none."""
     if not _COMMENT.search(text):
         return
     at = 0
@@ -93,7 +93,7 @@ def _joined(lines: Sequence[Node]) -> Iterator[Node]:
 
 
 def _remark(nodes: Iterable[Node], comments: deque[Node]) -> None:
-    """Gives each comment to the value on its line, or else to the one that follows; what is left stands at the end."""
+    """Attaches each comment to the value on its line, or else to the next one; the rest stays in `comments`."""
     for node in nodes:
         while comments and comments[0].line <= node.line:
             node.remarks.append(comments.popleft())
@@ -125,12 +125,12 @@ def _node(name: str, value: Any) -> Node:
 
 
 def _yaml_node(name: str, node: Any, values: Iterator[int]) -> Node:
-    """The node and all below it; `values` counts them, because a few references make billions."""
+    """Converts the node and all below it; `values` counts them, because a few references can make billions."""
     line = node.start_mark.line + 1
     if isinstance(node, yaml.ScalarNode) or not node.value:
         flattening.check_values(next(values))
     if isinstance(node, yaml.MappingNode):
-        # A key that is a list or an object is no name, and said in full it may be as large as a bomb.
+        # A key that is a list or an object is no name; written out, it could be huge.
         pairs = [(str(key.value) if isinstance(key, yaml.ScalarNode) else "", value) for key, value in node.value]
         return Node(name, children=[_yaml_node(key, value, values) for key, value in pairs], line=line)
     if isinstance(node, yaml.SequenceNode):

@@ -17,7 +17,7 @@ _MARK = re.compile(r"[\r\x07\x0c]")
 _CELL_END = "\x07"
 _COMMENT_MARK = "\x05"
 _FIELD_BEGIN, _FIELD_SEPARATOR, _FIELD_END = "\x13", "\x14", "\x15"
-# What stands for a picture, a note's number, a drawing, a remark; and hyphens that only break words.
+# Placeholders of pictures, note numbers, drawings and comments, and hyphens that only break words, are dropped.
 _SIGNS = {**dict.fromkeys(map(ord, "\x00\x01\x02\x03\x04\x05\x08\x1f")), 0x0B: "\n", 0x0E: "\n", 0x1E: "-"}
 
 
@@ -47,7 +47,7 @@ class _Writer:
     def __init__(self, structure: Structure) -> None:
         self.paragraphs = Paragraphs()
         self._structure = structure
-        # Of each field that is open: whether its code or its result is being read.
+        # For each open field: whether its code or its result is being read.
         self._fields: list[str] = []
 
     def write(self, start: int, end: int) -> None:
@@ -59,7 +59,7 @@ class _Writer:
             self.paragraphs.end(self._visible(text[start:end]), self._structure.paragraph(end - 1).style)
 
     def comment(self, start: int, end: int) -> None:
-        """Writes the comments in a span. Who said them is kept elsewhere, as two letters or so."""
+        """Writes the comments in a span, without authors: the file keeps only their initials, elsewhere."""
         for text in self._structure.text[start:end].split(_COMMENT_MARK):
             said = remarks.comment("", self._visible(_MARK.sub(" ", text)))
             if said:
@@ -75,7 +75,7 @@ class _Writer:
             self.paragraphs.end(text, paragraph.style)
 
     def _visible(self, text: str) -> str:
-        """Without the code of fields, of which one may begin in one paragraph and end in another."""
+        """Returns the text without the code of fields; a field may begin in one paragraph and end in another."""
         if self._fields or _FIELD_BEGIN in text:
             text = "".join(sign for sign in text if self._is_shown(sign))
         return text.translate(_SIGNS).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,7 +1,7 @@
 """What an old Word file says of its text: where its pieces lie, and which style each paragraph has ([MS-DOC]).
 
-The text is a sequence of characters in pieces that may lie anywhere in the file, as one byte each or two. What a
-paragraph is like is kept by the position in the file of the mark that ends it.
+The text is a sequence of pieces that may be anywhere in the file, with one or two bytes per character. A paragraph's
+properties are stored by the file position of the mark that ends it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OPERAND_BYTES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """What the mark at a paragraph's end says; a row of a table ends with a mark of its own."""
+    """The properties at a paragraph's end mark; a row of a table ends with a mark of its own."""
 
     style: Style = Style()  # noqa: RUF009 - frozen
     is_row_end: bool = False
@@ -53,18 +53,18 @@ class _Piece:
 
 
 class Structure:
-    """The text of a file and what is known of its paragraphs.
+    """The text of a file and the properties of its paragraphs.
 
     Args:
         main: The stream "WordDocument".
-        table: The stream with the tables, as `table_name` calls it.
+        table: The stream named by `table_name`.
     """
 
     def __init__(self, main: bytes, table: bytes) -> None:
         self._main, self._table = main, table
         self._pieces = list(self._read_pieces())
         self._starts = [start for start, _ in self._pieces]
-        # One character for each position: signs beyond the first plane stay two halves.
+        # One character per position: characters beyond the basic plane stay two surrogates.
         self.text = "".join(self._piece_text(piece) for _, piece in self._pieces)
         self._styles = list(self._read_styles())
         runs = sorted(self._read_runs(), key=lambda run: run[0])
@@ -72,18 +72,18 @@ class Structure:
         self._runs = [paragraph for _, paragraph in runs]
 
     def shown(self) -> list[tuple[int, int]]:
-        """Which spans of the text people see: the body with its footnotes, then endnotes and text boxes."""
+        """Returns the spans of visible text: the body with its footnotes, then endnotes and text boxes."""
         body, footnotes, headers, _, comments, endnotes, boxes = _numbers(self._main, _COUNTS_AT, 7)
         rest = body + footnotes + headers + comments
         return [(0, body + footnotes), (rest, rest + endnotes + boxes)]
 
     def comments(self) -> tuple[int, int]:
-        """The span of the text in which comments stand, one after another, each behind a mark."""
+        """Returns the span of the comments, which follow one another, each after a mark."""
         body, footnotes, headers, _, comments = _numbers(self._main, _COUNTS_AT, 5)
         return body + footnotes + headers, body + footnotes + headers + comments
 
     def paragraph(self, position: int) -> Paragraph:
-        """What the mark at that position of the text says."""
+        """Returns the paragraph whose end mark is at that position of the text."""
         index = bisect_right(self._starts, position) - 1
         if index < 0:
             return Paragraph()
@@ -92,7 +92,7 @@ class Structure:
         return self._runs[run] if run >= 0 else Paragraph()
 
     def _read_pieces(self) -> Iterator[tuple[int, _Piece]]:
-        """Each piece with where it begins in the text."""
+        """Yields each piece with its position in the text."""
         start, length = _numbers(self._main, _PIECES_AT, 2)
         table = self._table[start : start + length]
         at = 0
@@ -117,7 +117,7 @@ class Structure:
         return "".join(map(chr, units)).ljust(piece.length, "\0")
 
     def _read_runs(self) -> Iterator[tuple[int, Paragraph]]:
-        """Where in the file each paragraph begins, and what it is like."""
+        """Yields the file position at which each paragraph begins, with its properties."""
         start, length = _numbers(self._main, _PROPERTIES_AT, 2)
         count = max(0, (length - 4) // 8)
         for number in _numbers(self._table, start + 4 * (count + 1), count):
@@ -133,7 +133,7 @@ class Structure:
             yield positions[index], self._paragraph(page, at) if at else Paragraph(self._style(0))
 
     def _paragraph(self, page: bytes, at: int) -> Paragraph:
-        """What is kept at `at` in a page of properties: a style, and what differs from it."""
+        """Reads an entry of a page of properties: a style, and differences from it."""
         length = page[at] * 2 - 1
         if page[at] == 0:
             at, length = at + 1, page[at + 1] * 2
@@ -151,7 +151,7 @@ class Structure:
         return number < len(self._styles) and self._styles[number][0] in _CONTENTS
 
     def _read_styles(self) -> Iterator[tuple[int, Style]]:
-        """The built-in number of each style, and what it makes of a paragraph; a style inherits from its base."""
+        """Yields each style's built-in number and its effect on paragraphs; a style inherits from its base."""
         start, length = _numbers(self._main, _STYLES_AT, 2)
         table = self._table[start : start + length]
         if len(table) < 8:
@@ -171,7 +171,7 @@ class Structure:
 
 
 def table_name(main: bytes) -> str:
-    """The name of the stream with the tables.
+    """Returns the name of the stream with the tables.
 
     Raises:
         DocumentUnsupported: The file is older than Word 97.
@@ -189,10 +189,10 @@ def is_encrypted(main: bytes) -> bool:
 
 
 def _numbers(data: bytes, at: int, count: int) -> tuple[int, ...]:
-    """32-bit numbers.
+    """Reads 32-bit numbers.
 
     Raises:
-        DocumentUnreadable: They would lie outside of the data.
+        DocumentUnreadable: They would be outside of the data.
     """
     if count < 0 or at + 4 * count > len(data):
         raise DocumentUnreadable("The Word document is damaged: it ends too early.")
@@ -200,7 +200,7 @@ def _numbers(data: bytes, at: int, count: int) -> tuple[int, ...]:
 
 
 def _inherited(styles: list[tuple[int, int]], number: int) -> tuple[int, Style]:
-    """The first style among a style's ancestors, and itself, that means something to us."""
+    """Returns the first style with a known meaning among a style and its ancestors."""
     seen: set[int] = set()
     while number < len(styles) and number not in seen:
         seen.add(number)

@@ -1,11 +1,11 @@
 """Word documents: headings, paragraphs, list items and tables in reading order, with what is anchored in them.
 
-Text boxes, charts, notes, comments, the words that stand for pictures and those in them follow the paragraph or table
-they are in; what stands in the margins of pages comes first.
+Text boxes, charts, notes, comments, and the descriptions and recognised text of pictures follow the paragraph or table
+they are in; headers and footers come first.
 
 Read from the XML itself rather than through python-docx, which loads every picture into memory, skips content
-controls, text boxes and notes, and refuses strict Office Open XML. Elements are told apart by their local names,
-which the strict and the transitional form share. Deleted text of tracked changes is left out.
+controls, text boxes and notes, and refuses strict Office Open XML. Elements are matched by their local names, which
+the strict and the transitional form share. Deleted text of tracked changes is left out.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from engine.library.parsers.markup import MAX_HEADING_CHARACTERS, ListingBuilder
 _REMOVED = {"del", "moveFrom", "delText", "instrText", "pPr", "rPr", "Fallback"}
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 _NOTE_REFERENCES = {"footnoteReference", "endnoteReference", "commentReference"}
-# Of VML, in which Word drew before 2007.
+# Shapes of VML, which Word used before 2007.
 _OLD_SHAPES = {"shape", "rect", "roundrect", "oval", "group"}
-# What names a picture's part, today and before 2007.
+# Elements that name a picture's part, today and before 2007.
 _PICTURES = {"blip", "imagedata"}
 
 
@@ -73,11 +73,11 @@ class _Walk:
         self._has_title = False
 
     def margins(self) -> None:
-        """What is printed at the top and the bottom of pages, once: at the end it would belong to the last heading."""
+        """Writes headers and footers, once, at the beginning: at the end they would belong to the last heading."""
         parts = (part for kind in ("header", "footer") for part in self._package.related(self._part, kind).values())
         texts = (" ".join(_cell_text(root).split()) for part in parts if (root := self._package.xml(part)) is not None)
         for text in dict.fromkeys(texts):
-            # A number of the page is none of the document.
+            # Without letters it is only a page number.
             if any(map(str.isalpha, text)):
                 self.builder.add("paragraph", text)
 
@@ -100,7 +100,7 @@ class _Walk:
         self._beside(inline)
 
     def _beside(self, inline: _Inline) -> None:
-        """What is anchored in a text, but for its text boxes."""
+        """Writes what is anchored in a text, except its text boxes."""
         for graphic in inline.graphics:
             self.builder.end_code()
             write_graphics(self.builder, self._package, self._part, graphic)
@@ -115,7 +115,7 @@ class _Walk:
                 self._note(note)
 
     def _picture(self, picture: str | etree._Element) -> None:
-        """What a picture's author says that it shows, or what is written in it."""
+        """Writes a picture's description, or the text recognised in it."""
         if isinstance(picture, str):
             self.builder.add("paragraph", picture)
             return
@@ -160,7 +160,7 @@ class _Walk:
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """A note or a comment, and the part it stands in, which has pictures and charts of its own."""
+    """A note or a comment, and the part it is in, which has pictures and charts of its own."""
 
     content: etree._Element
     part: str
@@ -173,7 +173,7 @@ class _Inline:
         self.texts: list[str] = []
         self.boxes: list[etree._Element] = []
         self.graphics: list[etree._Element] = []
-        # What pictures show, in words, and each picture itself behind its words.
+        # Descriptions of pictures, each before the picture itself.
         self.pictures: list[str | etree._Element] = []
         self.notes: list[tuple[str, str]] = []
 
@@ -214,10 +214,10 @@ def _notes(package: Package) -> dict[tuple[str, str], _Note]:
 
 
 def _shown(package: Package, part: str, body: etree._Element) -> Iterator[str]:
-    """The pictures of the text by their parts' names, as often as they are shown."""
+    """Yields the part names of the text's pictures, as often as they are shown."""
     related = package.related(part, "image")
     for picture in descendants(body, *_PICTURES):
-        # It stands for what is shown already.
+        # A fallback shows the same once more.
         if not any(local(around) == "Fallback" for around in picture.iterancestors()):
             yield related.get(_picture_id(picture), "")
 
@@ -227,7 +227,7 @@ def _picture_id(picture: etree._Element) -> str:
 
 
 def _rows(table: etree._Element) -> Iterator[etree._Element]:
-    """The rows of a table, but not those of tables inside its cells."""
+    """Yields the rows of a table, but not those of tables inside its cells."""
     yield from _nested(table, "tr")
 
 

@@ -1,6 +1,6 @@
 """Word's automatic numbers, which stand nowhere in its text: counted, and written where Word shows them.
 
-A contract says "as laid down in 1.2", and what 1.2 is nobody finds without them.
+A contract may refer to "section 1.2"; without the numbers nobody finds that section.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _LAST_LEVEL = 8
 _UNSHOWN = ("none", "bullet")
 _ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"),
           (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
-# Beyond, nobody numbers by letters.
+# Larger values are not written as letters.
 _MAX_LETTERS = 26 * 9
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """How one level of a list is numbered: "%1.%2" and the like, each number in its level's form.
+    """How one level of a list is numbered: a pattern such as "%1.%2", each number in its level's form.
 
-    It starts again after each of the first `num_above` levels.
+    Its numbers restart after an item of one of the first `num_above` levels.
     """
 
     pattern: str
@@ -41,7 +41,7 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """A list of the document: several may count on in one `count`; `starts` are where this one starts again."""
+    """A list of the document: several lists may share one `count`; `starts` are the numbers at which it restarts."""
 
     count: str
     levels: Mapping[int, _Level]
@@ -49,13 +49,13 @@ class _List:
 
 
 def write_numbers(package: Package, text: etree._Element | None, styles: Mapping[str, Style]) -> None:
-    """Puts its number before each numbered paragraph of a text."""
+    """Inserts its number before each numbered paragraph of a text."""
     lists = _lists(package.part("numbering+xml", "word/numbering.xml"))
     counts: dict[str, dict[int, int]] = {}
     begun: set[tuple[str, int]] = set()
     for paragraph in descendants(text, "p") if lists else ():
         number_id, level = _place(paragraph, styles, lists)
-        # What an alternative falls back to is the same once more.
+        # A fallback repeats the paragraphs of its alternative.
         if number_id not in lists or next(paragraph.iterancestors("{*}Fallback"), None) is not None:
             continue
         numbering = lists[number_id]
@@ -72,7 +72,7 @@ def write_numbers(package: Package, text: etree._Element | None, styles: Mapping
 
 
 def _place(paragraph: etree._Element, styles: Mapping[str, Style], lists: Mapping[str, _List]) -> tuple[str, int]:
-    """The list that a paragraph is in, by itself or by its style, and its level there; "" for none or a deleted one."""
+    """Returns a paragraph's list, its own or its style's, and its level there; "" for none, or if it is deleted."""
     properties = child(paragraph, "pPr")
     if child(properties, "rPr", "del") is not None:
         return "", 0
@@ -87,7 +87,7 @@ def _place(paragraph: etree._Element, styles: Mapping[str, Style], lists: Mappin
 
 
 def _advance(count: dict[int, int], level: int, numbering: _List) -> None:
-    """The next number of a level; those above it have begun, those below it start again where they are said to."""
+    """Counts one level up; begins the levels above it if need be, and restarts those below it as they define."""
     for above in range(level):
         count.setdefault(above, _start(above, numbering))
     count[level] = count[level] + 1 if level in count else _start(level, numbering)
@@ -114,7 +114,7 @@ def _shown(count: Mapping[int, int], level: int, levels: Mapping[int, _Level]) -
 
 
 def _number(value: int, form: str) -> str:
-    """A number in one of Word's forms; those that we do not know are read in digits."""
+    """Writes a number in one of Word's forms; unknown forms become digits."""
     if form.endswith("Letter") and 0 < value <= _MAX_LETTERS:
         letters = chr(ord("a") + (value - 1) % 26) * ((value - 1) // 26 + 1)
         return letters.upper() if form.startswith("upper") else letters
@@ -132,7 +132,7 @@ def _roman(value: int) -> str:
 
 
 def _lists(root: etree._Element | None) -> dict[str, _List]:
-    """The lists by their number."""
+    """Returns the lists by their number."""
     abstract = {attribute(one, "abstractNumId"): one for one in children(root, "abstractNum")}
     by_style = {attribute(child(one, "styleLink")): number for number, one in abstract.items()}
     lists: dict[str, _List] = {}

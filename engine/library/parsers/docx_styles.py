@@ -10,7 +10,7 @@ from lxml import etree
 from engine.library.parsers.archive import Package
 from engine.library.parsers.elements import attribute, child, children, whole_number
 
-# Word's own styles keep their English names in every language; the other forms are what publishers call theirs.
+# Word's own styles have English names in every language; the other forms are used by publishers.
 _HEADING_STYLE = re.compile(r"head(?:ing)?[ _-]?([1-9a-i])")
 _TITLE_STYLE = re.compile(r"(?:(?:book|part|chapter|appendix|section|frontmatter)[ _-]?)?title")
 _CODE_STYLE = re.compile(
@@ -22,9 +22,9 @@ _BODY_TEXT_LEVEL = 9
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What a paragraph style says about structure, with what it inherits. `level` 0 is body text.
+    """What a paragraph style says about structure, including what it inherits. `level` 0 is body text.
 
-    `number_id` is the list that its paragraphs are numbered in, at `number_level`.
+    `number_id` is the list in which its paragraphs are numbered, at `number_level`.
     """
 
     name: str = ""
@@ -43,19 +43,19 @@ class Style:
 
     @property
     def is_contents(self) -> bool:
-        """Of a line in a table of contents or an index, which only repeats what stands elsewhere."""
+        """Whether it is for lines of a table of contents or an index, which only repeat other text."""
         return _CONTENTS_STYLE.match(self.name) is not None
 
 
 def styles_of(package: Package) -> dict[str, Style]:
-    """The document's styles by id."""
+    """Returns the document's styles by id."""
     root = package.part("styles+xml", "word/styles.xml")
     by_id = {attribute(element, "styleId"): element for element in children(root, "style")}
     return {style_id: _style(style_id, by_id) for style_id in by_id}
 
 
 def _style(style_id: str, by_id: dict[str, etree._Element]) -> Style:
-    """A style after following its ancestors, which a broken file may have linked in a circle."""
+    """Returns a style with what it inherits; a broken file may link styles in a circle."""
     name, level, is_list, number_id, number_level = "", 0, False, "", ""
     seen: set[str] = set()
     while style_id in by_id and style_id not in seen:
@@ -74,18 +74,18 @@ def _style(style_id: str, by_id: dict[str, etree._Element]) -> Style:
 
 
 def _rank(sign: str) -> int:
-    """The level that "heading 2" or "head b" names."""
+    """Returns the level in "heading 2" or "head b"."""
     return int(sign) if sign.isdigit() else ord(sign) - ord("a") + 1
 
 
 def level_of(properties: etree._Element | None) -> int:
-    """The outline level that paragraph properties set, 1 for the top; 0 where they set none."""
+    """Returns the outline level that paragraph properties set, 1 for the top; 0 if they set none."""
     level = whole_number(attribute(child(properties, "outlineLvl")), _BODY_TEXT_LEVEL)
     return level + 1 if level < _BODY_TEXT_LEVEL else 0
 
 
 def is_item(properties: etree._Element | None, style: Style) -> bool:
-    """Whether a paragraph with these properties is an item of a list."""
+    """Returns whether a paragraph with these properties is an item of a list."""
     numbering = child(properties, "numPr")
     if numbering is None:
         return style.is_list

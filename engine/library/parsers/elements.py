@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-# Python refuses to read a number of thousands of them.
+# Python refuses to parse numbers of thousands of digits.
 _MAX_DIGITS = 9
 
 
 def elements(container: etree._Element | None) -> Iterator[etree._Element]:
-    """The child elements, without comments and processing instructions."""
+    """Yields the child elements, without comments and processing instructions."""
     if container is not None:
         yield from (element for element in container if isinstance(element.tag, str))
 
@@ -21,14 +21,14 @@ def children(container: etree._Element | None, name: str) -> Iterator[etree._Ele
 
 
 def child(container: etree._Element | None, *path: str) -> etree._Element | None:
-    """The first child of that name, or what a path of names leads to; None where there is no such way."""
+    """Returns the first child of that name, or follows a path of names; None if there is no such element."""
     for name in path:
         container = next(children(container, name), None)
     return container
 
 
 def descendants(container: etree._Element | None, *names: str) -> Iterator[etree._Element]:
-    """All elements of these names below the container, in document order."""
+    """Yields all elements of these names below the container, in document order."""
     if container is not None:
         yield from (element for element in container.iter("{*}*") if local(element) in names)
 
@@ -39,18 +39,18 @@ def local(element: etree._Element) -> str:
 
 
 def attribute(element: etree._Element | None, name: str = "val") -> str:
-    """An attribute by its local name, "" where it is missing."""
+    """Returns an attribute by its local name, "" if it is missing."""
     if element is None:
         return ""
     return next((str(text) for key, text in element.attrib.items() if str(key).rpartition("}")[2] == name), "")
 
 
 def whole_number(said: str, otherwise: int) -> int:
-    """The number that an attribute says, cut off where no such number is that long; `otherwise` if it says none."""
+    """Returns the number in an attribute, at most nine digits of it; `otherwise` if it is no number."""
     said = said.strip()
     return int(said[:_MAX_DIGITS]) if said.isdecimal() else otherwise
 
 
 def relation(element: etree._Element) -> str:
-    """The id of the relationship that an element names (`r:id`); it may have an `id` of its own as well."""
+    """Returns the relationship id that an element names (`r:id`); it may also have an `id` of its own."""
     return next((str(text) for key, text in element.attrib.items() if str(key).endswith("}id")), "")

@@ -1,7 +1,7 @@
 """Pictures that stand in documents: what is written in them, read by OCR, follows the place where they are shown.
 
-Each is read once, and none that is shown again and again, as logos are. A document whose text is whole lacks nothing
-without OCR; only one that is made of pictures needs it.
+Each is read once; pictures that are shown many times, as logos are, are not read. Only a document that consists of
+pictures needs OCR; any other is complete without it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_BYTES = 64 * MIB
 
 
 class EmbeddedPictures:
-    """Those of one package; `shown` are the names of their parts, as often as they are shown."""
+    """The pictures of one package; `shown` are the names of their parts, as often as they are shown."""
 
     def __init__(self, package: Package, limits: Limits, shown: Iterable[str]) -> None:
         self._package, self._limits = package, limits
@@ -31,7 +31,7 @@ class EmbeddedPictures:
         self._num_read = self._num_given_up = 0
 
     def blocks(self, name: str) -> tuple[tuple[BlockKind, str], ...]:
-        """The paragraphs written in the picture of this name; none where it was read before, or is none."""
+        """Returns the paragraphs written in a picture; none if it was read before, or is no picture."""
         fingerprint = self._package.fingerprint(name)
         if fingerprint is None or fingerprint in self._seen:
             return ()
@@ -44,12 +44,12 @@ class EmbeddedPictures:
         return self._read(name) if pictures.has_pillow() else ()
 
     def told(self, document: ParsedDocument) -> ParsedDocument:
-        """The document with what is to be said of its pictures.
+        """Returns the document with a remark on its pictures, if there is something to say.
 
         Raises:
-            DocumentNeedsOcr: It holds nothing but pictures, and nobody can read them.
-            DocumentEmpty: Nor do they hold text.
-            DocumentUnreadable: OCR gave up on them.
+            DocumentNeedsOcr: It consists of pictures, and OCR is not set up.
+            DocumentEmpty: It consists of pictures in which OCR found no text.
+            DocumentUnreadable: It consists of pictures on which OCR gave up.
         """
         if any(page.blocks for page in document.pages):
             return replace(document, remark=ocr.given_up_on(self._num_given_up))
@@ -63,7 +63,7 @@ class EmbeddedPictures:
 
     @cached_property
     def _num_shown(self) -> Counter[tuple[int, int]]:
-        """Counted once there is a picture to be read."""
+        """How often each picture is shown; counted when the first one is to be read."""
         return Counter(filter(None, map(self._package.fingerprint, self._shown)))
 
     def _read(self, name: str) -> tuple[tuple[BlockKind, str], ...]:
@@ -84,7 +84,7 @@ class EmbeddedPictures:
         return pictures.has_pillow() and pictures.may_hold_text(self._data(name))
 
     def _data(self, name: str) -> bytes:
-        """The picture's file; b"" where it is damaged or too large, which is no fault of the document."""
+        """Returns the picture's file; b"" if it is damaged or too large, which must not fail the document."""
         if self._package.num_bytes(name) > _MAX_BYTES:
             return b""
         try:

@@ -18,12 +18,12 @@ _BYTE_ORDER_MARKS = (
 )
 _JAPANESE_SHIFTS = (b"\x1b$B", b"\x1b$@")
 _CONTROLS = bytes(set(range(1, 32)) - {*b"\t\n\r\f\b\x1b"}) + b"\x7f"
-# A program that was killed leaves zeros in its log, one or a run of them; binary data has them everywhere.
+# A killed program may leave a zero, or a run of them, in its log; binary data has zeros everywhere.
 _ZEROS = re.compile(rb"\0+")
 _TEXT_WITH_A_ZERO, _BYTES_A_ZERO = 512, 8192
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _NEWLINE = re.compile(r"\r\n?|\x0b|\x85|\u2028")
-# What files without a mark are written in, the most usual first; unlimited guessing ends in Mac Latin 2 and EBCDIC.
+# Encodings of files without a byte-order mark, the most usual first; without this list, guesses include EBCDIC.
 _USUAL = (
     "cp1252", "cp1250", "cp1251", "koi8_r", "cp1253", "gb18030", "cp932", "cp949", "big5", "euc_jp",
     "iso2022_jp", "cp1254", "cp1255", "cp1256", "cp874",
@@ -33,24 +33,24 @@ _COHERENCE_TIE = 0.03
 _WIDE_SHARE = 0.4
 _SAMPLE_BYTES = 64 * 2**10
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
-# Words before it say which language it is.
+# How much text before the first such byte to use: its words tell the language.
 _BEFORE_BYTES = 8 * 2**10
-# Half a character at the end of a sample is no error.
+# A sample may end within a character.
 _LONGEST_CHARACTER_BYTES = 4
 
 
 def decode(data: bytes, declared: str = "") -> str:
-    """The text of a file; `declared` is an encoding that the file itself names, tried before guessing."""
+    """Decodes a file; `declared` is an encoding that the file itself names, tried before guessing."""
     return clean(decoded(data, encoding_of(data, declared), "replace"))
 
 
 def clean(text: str) -> str:
-    """The text without what no font shows and no database stores; form feeds end paragraphs, so they stay."""
+    """Removes characters that no font shows and no database stores; form feeds stay, because they end paragraphs."""
     return _UNPRINTABLE.sub("", _NEWLINE.sub("\n", text))
 
 
 def encoding_of(data: bytes, declared: str = "") -> str:
-    """How to decode the data: by byte-order mark, zeros, UTF-8's own evidence, declaration, statistics."""
+    """Returns how to decode the data: by byte-order mark, zeros, valid UTF-8, declaration, statistics."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return encoding
@@ -66,7 +66,7 @@ def encoding_of(data: bytes, declared: str = "") -> str:
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether the beginning of a file is no text in any encoding."""
+    """Returns whether the beginning of a file is no text in any encoding."""
     if any(head.startswith(mark) for mark, _ in _BYTE_ORDER_MARKS) or _wide_encoding(head):
         return False
     zeros = head.count(0)
@@ -77,7 +77,7 @@ def is_binary(head: bytes) -> bool:
 
 
 def sample_text(head: bytes) -> str:
-    """The beginning of a text, good enough to look for ASCII marks in it."""
+    """Decodes the beginning of a text well enough to look for ASCII marks in it."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
             return head.decode(encoding, errors="replace")
@@ -85,25 +85,25 @@ def sample_text(head: bytes) -> str:
 
 
 def _wide_encoding(data: bytes) -> str:
-    """UTF-16 without a mark, as zeros in every other byte; "" where it is not."""
+    """Returns which UTF-16 without a byte-order mark it is, by zeros in every other byte; "" if it is none."""
     sample = data[: min(len(data), _SAMPLE_BYTES) // 2 * 2]
     even, odd = sample[::2].count(0), sample[1::2].count(0)
     half = max(1, len(sample) // 2)
     encoding = "utf-16-le" if even == 0 else "utf-16-be"
     if (even and odd) or max(even, odd) < _WIDE_SHARE * half:
         return ""
-    # Numbers in a binary file are wide as well, but they are no letters.
+    # 16-bit numbers in a binary file look the same, but do not decode to letters.
     return "" if _UNPRINTABLE.search(sample.decode(encoding, errors="replace")) else encoding
 
 
 def _is_utf8(data: bytes) -> bool:
-    """Whether the data is UTF-8, or nearly: a bad byte in a long text does not make it Latin-1."""
+    """Returns whether the data is UTF-8, or nearly: a bad byte in a long text does not make it Latin-1."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
         sample = _telling(data).decode("utf-8", errors="replace")
         faults = sample.count("\ufffd")
-        # Of a text that is plain ASCII as far as it was looked at, this says nothing.
+        # In a sample that is plain ASCII, nothing tells UTF-8 from others.
         return faults * 20 < sum(1 for character in sample if character > "\x7f")
     return True
 
@@ -117,14 +117,14 @@ def _decodes(data: bytes, codec: str) -> bool:
 
 
 def _telling(data: bytes) -> bytes:
-    """The beginning, or where the first byte stands that encodings differ in."""
+    """Returns a sample: the beginning, or the surroundings of the first byte that is not ASCII."""
     other = _NOT_ASCII.search(data)
     start = max(0, other.start() - _BEFORE_BYTES) if other and other.start() >= _SAMPLE_BYTES else 0
     return data[start : start + _SAMPLE_BYTES]
 
 
 def _guessed(sample: bytes) -> str:
-    """By the statistics of languages; among encodings that fit as well, the most usual one."""
+    """Guesses by the statistics of languages; of encodings that fit equally well, returns the most usual one."""
     matches = list(from_bytes(sample, cp_isolation=list(_USUAL)))
     if not matches:
         return _USUAL[0]
@@ -138,7 +138,7 @@ def _guessed(sample: bytes) -> str:
 
 
 def codepage(number: int) -> str:
-    """The codec of a Windows code page; the most usual one where Python knows none."""
+    """Returns the codec of a Windows code page; cp1252 if Python has none."""
     name = _CODEPAGES.get(number, f"cp{number}")
     try:
         codecs.lookup(name)

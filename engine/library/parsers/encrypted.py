@@ -22,17 +22,17 @@ from engine.errors import DocumentUnreadable, DocumentUnsupported
 from engine.library.parsers import nested
 from engine.library.parsers.limits import Limits, needs_password
 
-# Excel protects with this one what may be read by all and changed by few, and tries it by itself.
+# Excel encrypts write-protected workbooks with this password, and tries it by itself.
 _EVERYONES = "VelvetSweatshop"
 _DAMAGE = (FileFormatError, ParseError, OleFileError, ExpatError, struct.error, ValueError, LookupError, TypeError)
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
-    """The document inside.
+    """Opens the document and parses what is inside.
 
     Raises:
         DocumentEncrypted: None of the passwords opens it.
-        DocumentUnsupported: It is protected in a way that is not known here.
+        DocumentUnsupported: It is protected in an unknown way.
     """
     return nested.parse(_opened(path, limits), "", limits)
 
@@ -52,7 +52,7 @@ def _opened(path: Path, limits: Limits) -> bytes:
 
 
 def _decrypted(file: Any, password: str) -> bytes | None:
-    """The file without its protection, None where that is not its password."""
+    """Decrypts the file; None if that is not its password."""
     opened = io.BytesIO()
     # The old formats always verify.
     verify = {"verify_password": True} if file.format == "ooxml" else {}

@@ -23,7 +23,7 @@ from engine.library.parsers.html import tree, write
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder
 
-# Fonts may be scrambled without the book being closed.
+# Scrambled fonts do not mean that the book is encrypted.
 _FONT_SCRAMBLING = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _NAMED_ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w+;)")
 # An XML declaration, and the encoding that it names.
@@ -54,7 +54,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A line of the table of contents: `fragment` is the id in the file where its chapter begins, "" at the top."""
+    """An entry of the table of contents: `fragment` is the id in the file where its chapter begins, "" at the top."""
 
     depth: int
     fragment: str
@@ -63,7 +63,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes chapters one after the other. A file that the contents do not name goes on with the chapter before."""
+    """Writes chapters one after the other. A file without an entry in the contents continues the previous chapter."""
 
     _pictures: EmbeddedPictures
     _written: list[tuple[str, PageBuilder]] = field(default_factory=list)
@@ -73,7 +73,7 @@ class _Writer:
         body = _body(package.data(part))
         if body is None:
             return
-        # Chapters of one file become pages; what the contents name inside a chapter are its headings.
+        # The top entries of a file become pages; deeper ones are headings within their chapter.
         depth = min((entry.depth for entry in entries), default=0)
         tops = [entry for entry in entries if entry.depth == depth]
         chapters = {entry.fragment: entry.label for entry in tops if entry.fragment}
@@ -116,7 +116,7 @@ def _package_file(package: Package) -> str:
 
 
 def _spine(book: etree._Element, manifest: dict[str, etree._Element], folder: str) -> Iterator[str]:
-    """The files of the book in reading order, but not its table of contents."""
+    """Yields the files of the book in reading order, without its table of contents."""
     for reference in children(child(book, "spine"), "itemref"):
         item = manifest.get(reference.get("idref", ""))
         if item is not None and item.get("media-type") in _PAGES and not _is_contents(item):
@@ -124,7 +124,7 @@ def _spine(book: etree._Element, manifest: dict[str, etree._Element], folder: st
 
 
 def _shown(package: Package, parts: list[str]) -> Iterator[str]:
-    """The pictures of the book by their parts' names, as often as they are shown."""
+    """Yields the part names of the book's pictures, as often as they are shown."""
     for part in parts:
         for source in _SOURCE.findall(package.data(part) or b""):
             yield _picture_name(part, unescape(source.decode("utf-8", "replace")))
@@ -137,7 +137,7 @@ def _picture_name(part: str, source: str) -> str:
 def _contents(
     package: Package, book: etree._Element, manifest: dict[str, etree._Element], folder: str
 ) -> dict[str, list[_Entry]]:
-    """What the table of contents says of each file: EPUB 3's own, else that of EPUB 2."""
+    """Returns the entries of the table of contents by file: from EPUB 3's, else from EPUB 2's."""
     found: dict[str, list[_Entry]] = {}
     ncx = manifest.get(attribute(child(book, "spine"), "toc"))
     for item in (*filter(_is_contents, manifest.values()), *([ncx] if ncx is not None else [])):
@@ -157,7 +157,7 @@ def _is_contents(item: etree._Element) -> bool:
 
 
 def _nav_lines(body: html.HtmlElement | None) -> Iterator[tuple[int, str, str]]:
-    """Depth, target and label of each link in the first list of contents (the others list pages and landmarks)."""
+    """Yields depth, target and label of each link in the list of contents (others list pages and landmarks)."""
     navs = list(descendants(body, "nav"))
     toc = next((nav for nav in navs if "toc" in attribute(nav, "type") + (nav.get("epub:type") or "")), None)
     for link in descendants(toc if toc is not None else next(iter(navs), None), "a"):
@@ -175,13 +175,13 @@ def _ncx_lines(root: etree._Element | None, depth: int = 1) -> Iterator[tuple[in
 
 
 def _target(folder: str, href: str) -> tuple[str, str]:
-    """The file and the fragment that a link leads to."""
+    """Returns the file and the fragment that a link leads to."""
     path, _, fragment = unquote(href).partition("#")
     return posixpath.normpath(posixpath.join(folder, path)), fragment
 
 
 def _body(data: bytes | None) -> html.HtmlElement | None:
-    """The body of a chapter: read as the XML that it should be, else as browsers read it."""
+    """Parses a chapter as the XML that it should be, else as browsers do; returns its body."""
     if not data:
         return None
     declared = _DECLARED.match(data)
@@ -191,7 +191,7 @@ def _body(data: bytes | None) -> html.HtmlElement | None:
     parser = html.XHTMLParser(resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True)
     try:
         root = etree.fromstring(text.encode(), parser)
-        # Formulas and drawings bear names of their own vocabularies.
+        # Formulas and drawings have names with namespaces.
         for element in root.iter("{*}*"):
             element.tag = local(element)
     except (etree.XMLSyntaxError, ValueError):

@@ -16,7 +16,7 @@ from engine.library.parsers.number_format import GENERAL, day, shown
 from engine.library.parsers.sheets import Row, Sheets
 
 _MAX_COLUMNS = 16_384
-# Formats that have a name; those of dates are not needed, for dates say that they are.
+# Formats that have a name; those of dates are not needed, because such cells have the type DateTime.
 _NAMED_FORMATS = {"Percent": "0.00%", "Standard": "#,##0.00", "Fixed": "0.00"}
 
 
@@ -40,7 +40,7 @@ def _format(style: etree._Element) -> str:
 
 
 def _rows(sheet: etree._Element, formats: Mapping[str, str]) -> Iterator[Row]:
-    """The rows that are written, and cells where they stand: a place is told only where some before it are empty."""
+    """Yields the rows with their cells in place: an index is written only after empty rows or cells."""
     number = 0
     for row in children(child(sheet, "Table"), "Row"):
         number = _number(row, "Index", number + 1)

@@ -18,7 +18,7 @@ from engine.library.parsers.sniff import HEAD_BYTES, TAIL_BYTES, Kind, sniff
 
 Parse = Callable[..., ParsedDocument]
 
-# Their names tell what lies in them, so they are told these: one that lies in another has no path that says it.
+# These parsers also get the file's name: it names the packed file, and a nested archive has no path with its name.
 _ARCHIVES = ("zip", "tar", "gzip", "bzip2", "xz")
 
 # A module, and its function where that is not `parse`.
@@ -61,18 +61,18 @@ FAMILIES = {
     "code": "engine.library.parsers.code",
 }
 
-# What these show, they keep in files of their own; the one in `docProps` is a small picture of the first page.
+# Packages with pictures in files of their own; the one in `docProps` is a thumbnail of the first page.
 _PACKED = ("docx", "pptx", "xlsx", "odt", "odp", "ods", "epub")
 _PICTURE = re.compile(r"(?!docProps/|Thumbnails/).*\.(?:png|jpe?g|gif|bmp|tiff?|webp|avif|jp2|emf|wmf|svg)", re.I)
-# Drawings, and the pictures of workbooks, which are not read where they are.
+# For drawings, and pictures in workbooks, which are not read there.
 _PICTURES_WAY_OUT = "Save it as a PDF: what is written in its pictures is read there, where Tesseract is installed."
 
 
 def parse(path: Path, limits: Limits, name: str = "") -> ParsedDocument:
-    """The file's text with its structure; `name` is what it is called where that is not the path's end.
+    """Parses a file; `name` is its name if that is not the end of the path.
 
     Raises:
-        DocumentUnreadable: Or one of its kinds; the sentence says why the file cannot be read.
+        DocumentUnreadable: Or a subclass; the sentence says why the file cannot be read.
     """
     kind = recognise(path, limits, name)
     parser = _parser(kind)
@@ -83,7 +83,7 @@ def parse(path: Path, limits: Limits, name: str = "") -> ParsedDocument:
 
 
 def recognise(path: Path, limits: Limits, name: str = "") -> Kind:
-    """What the file is, by its content; `name` as for `parse`.
+    """Returns what the file is, by its content; `name` as for `parse`.
 
     Raises:
         DocumentUnreadable: It is missing, empty, too large, no ordinary file, or we may not read it.
@@ -105,7 +105,7 @@ def recognise(path: Path, limits: Limits, name: str = "") -> Kind:
 
 
 def _empty(path: Path, kind: Kind) -> DocumentEmpty:
-    """The refusal of a file without text; pictures may well show some."""
+    """Returns the error for a file without text; its pictures may show some."""
     if kind.family in _PACKED:
         with contextlib.suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
             if any(_PICTURE.fullmatch(name) for name in archive.namelist()):

@@ -2,7 +2,7 @@
 
     {"servers": [{"name": "web", "port": 80}]}   becomes   servers[0] | name: web | port: 80
 
-JSON, YAML and XML come down to `Node`s, so that they read alike.
+JSON, YAML and XML are converted to `Node`s, so that all are written alike.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from engine.core import ParsedPage
 from engine.errors import DocumentTooLarge
 from engine.library.parsers.markup import CELL_SEPARATOR, PageBuilder
 
-# Longer texts stand for themselves; a row of them would be a wall.
+# Longer texts are paragraphs of their own.
 _PROSE_CHARACTERS = 200
-# YAML's references can say a little text billions of times.
+# YAML's references can repeat a short text billions of times.
 MAX_VALUES = 1_000_000
 
 
 @dataclass(slots=True)
 class Node:
-    """A value and where it stands; with `children` it is an object or a list, else `text` is what it says.
+    """A value and its position; with `children` it is an object or a list, otherwise `text` is its value.
 
-    `name` is its key in the object around it, "" in a list. `line` as in `Block`. `remarks` stand before it.
+    `name` is its key in the object around it, "" in a list. `line` as in `Block`. `remarks` are written before it.
     """
 
     name: str = ""
@@ -40,10 +40,10 @@ class Node:
 
 
 def page(roots: Iterable[Node]) -> ParsedPage:
-    """All that the nodes hold, in their order.
+    """Writes the nodes as a page, in their order.
 
     Raises:
-        DocumentTooLarge: There is more than anybody meant.
+        DocumentTooLarge: There are too many values.
     """
     writer = _Writer()
     for root in roots:
@@ -62,7 +62,7 @@ class _Writer:
         self._num_values = 0
 
     def write(self, node: Node, path: str) -> None:
-        """The node's own values as a row, or more where something is remarked on one; then its inner objects."""
+        """Writes the node's own values as a row, or several if values have remarks; then its inner objects."""
         self._remarks(node)
         if node.is_leaf:
             self._row(path, [node], node.line)
@@ -104,7 +104,7 @@ class _Writer:
 
 
 def _cells(leaves: Iterable[Node]) -> Iterator[str]:
-    """Values with their keys; those of one key (or of none) side by side stand together."""
+    """Yields values with their keys; values with the same key, or without one, are joined."""
     values: dict[str, list[str]] = {}
     for leaf in leaves:
         text = " ".join(leaf.text.split())

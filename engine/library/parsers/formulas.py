@@ -6,7 +6,7 @@ import re
 
 from lxml import html
 
-# What stands between the parts of each.
+# What to write between the parts of each element.
 _BETWEEN = {"mfrac": "/", "msup": "^", "msub": "_", "mtr": " ", "mtable": "; "}
 _UNSEEN = {"annotation", "annotation-xml"}
 _DISPLAY = re.compile(r"\{\\displaystyle (.*)\}", re.S)

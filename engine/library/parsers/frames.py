@@ -1,7 +1,6 @@
 """The pipe between the pool and a parser child: frames of a JSON head and, where needed, raw bytes.
 
-JSON and not pickle, because a child reads files that nobody vouches for: what it sends must not be able to run
-anything in the engine.
+JSON and not pickle, because a child reads untrusted files: what it sends must not be able to run code in the engine.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ def write_frame(stream: BinaryIO, head: Head, blob: bytes = b"") -> None:
 
 
 def read_frame(stream: BinaryIO) -> tuple[Head, bytes] | None:
-    """The next frame, None at the end of the stream.
+    """Reads the next frame; None at the end of the stream.
 
     Raises:
-        ValueError: What came is no frame of ours.
+        ValueError: The data is no valid frame.
     """
     sizes = stream.read(_SIZES.size)
     if len(sizes) < _SIZES.size:

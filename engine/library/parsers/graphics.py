@@ -10,7 +10,7 @@ from engine.library.parsers.archive import Package
 from engine.library.parsers.elements import attribute, child, children, descendants, elements, local
 from engine.library.parsers.markup import PageBuilder, row
 
-# What stands for a chart or a diagram where it is shown.
+# The elements that refer to a chart or a diagram.
 REFERENCES = ("chart", "relIds")
 
 
@@ -42,7 +42,7 @@ def _diagram(builder: PageBuilder, root: etree._Element | None) -> None:
 
 
 def paragraphs(body: etree._Element | None) -> Iterator[tuple[bool, str]]:
-    """Each paragraph with text, and whether it may bear a bullet."""
+    """Yields whether it may have a bullet, and the text, of each paragraph with text."""
     for paragraph in children(body, "p"):
         text = "".join(_runs(paragraph)).strip()
         if text:
@@ -58,7 +58,7 @@ def _runs(paragraph: etree._Element) -> Iterator[str]:
             text = child(element, "t")
             yield (text.text or "") if text is not None else ""
         elif name not in ("pPr", "endParaRPr", "fld"):
-            # Formulas, and what stands in for them.
+            # Formulas and their alternatives.
             yield " ".join(text.text or "" for text in descendants(element, "t"))
 
 
@@ -67,5 +67,5 @@ def flat(body: etree._Element | None) -> str:
 
 
 def _points(data: etree._Element | None) -> list[str]:
-    """The values of a chart's series or axis that it keeps beside its workbook."""
+    """Returns the cached values of a chart's series or axis."""
     return [point.text or "" for point in descendants(data, "v")]

@@ -20,14 +20,14 @@ from engine.library.parsers.markup import PageBuilder, row
 from engine.library.parsers.row_spans import Cell, RowSpans, reach
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w:.-]+)""", re.I)
-# Also one that was not ended as it should be.
+# Also one that does not end properly.
 _XML_DECLARATION = re.compile(r"\A\s*<\?xml[\s?][^>]*>")
 _META_BYTES = 4096
 
 _IGNORED = {
     "script", "style", "noscript", "template", "svg", "iframe", "object", "embed", "canvas", "audio", "video",
     "head", "nav", "menu", "dialog", "button", "select", "option", "input", "textarea", "link", "meta",
-    # How to pronounce what stands before it, letter by letter.
+    # Pronunciation of the text before it.
     "rp", "rt", "rtc",
 }  # fmt: skip
 _IGNORED_ROLES = {"navigation", "search", "banner", "contentinfo", "menu", "menubar", "dialog", "alertdialog"}
@@ -39,19 +39,19 @@ _INLINE = {
     "time", "tt", "u", "var", "wbr", "img", "br", "nobr", "picture", "source",
     "math", "mjx-container", "mjx-assistive-mml",
 }  # fmt: skip
-# Given the id of an element, where to write from there on; None where it makes no difference.
+# Takes the id of an element; returns where to write from there on, None for no change.
 Turn = Callable[[str], PageBuilder | None]
-# Given where a picture lies, the paragraphs written in it.
+# Takes a picture's address; returns the paragraphs written in it.
 ReadPicture = Callable[[str], Iterable[tuple[BlockKind, str]]]
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _TABLE_PARTS = {"thead", "tbody", "tfoot", "form"}
-# Of preformatted text.
+# Elements that end a line in preformatted text.
 _LINES = {"div", "p", "li", "tr"}
 _LAYOUT_CHARACTERS = 600
 # A page's <main> must hold this share of its words to stand for the page.
 _MAIN_SHARE = 0.2
-# Of a picture that is a link: with fewer words it is a button.
+# A linked picture with fewer words is a button.
 _MIN_LINK_WORDS = 3
 
 
@@ -69,14 +69,14 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 def write(
     element: html.HtmlElement, builder: PageBuilder, turn: Turn | None = None, read_picture: ReadPicture | None = None
 ) -> None:
-    """Adds what people see of an element; `turn` may begin another page where an element bears an id."""
+    """Adds the visible content of an element; `turn` may begin another page where an element has an id."""
     walk = _Walk(builder, turn, read_picture)
     walk.flow(element, list_depth=0)
     walk.end_paragraph()
 
 
 def tree(text: str) -> html.HtmlElement:
-    # Of what is decoded already, lxml refuses to be told an encoding.
+    # lxml refuses a decoded text that declares an encoding.
     text = _XML_DECLARATION.sub("", text, count=1)
     parser = html.HTMLParser(no_network=True, remove_comments=True, remove_pis=True, huge_tree=True)
     try:
@@ -86,7 +86,7 @@ def tree(text: str) -> html.HtmlElement:
 
 
 def _main(root: html.HtmlElement) -> html.HtmlElement:
-    """The element that holds what the page is about: its only <main> or <article> if that has enough of the text."""
+    """Returns the element with the page's content: its only <main> or <article> if that has enough of the text."""
     body = root.find("body")
     whole = body if body is not None else root
     for path in (".//main", ".//*[@role='main']", ".//article"):
@@ -121,7 +121,7 @@ class _Walk:
         self._is_item = False
 
     def flow(self, element: html.HtmlElement, list_depth: int) -> None:
-        """The contents of an element that may hold both text and blocks."""
+        """Writes the contents of an element that may hold both text and blocks."""
         self._gathered.append(element.text or "")
         for child in element:
             if isinstance(child.tag, str) and not _is_hidden(child):
@@ -157,7 +157,7 @@ class _Walk:
             self._block(child, list_depth)
 
     def _picture(self, image: html.HtmlElement) -> str:
-        """What a picture shows in its author's words, "" where it is a button or its caption says the same."""
+        """Returns a picture's description, "" if it is a button or its caption says the same."""
         words = (image.get("alt") or "").split()
         if len(words) < _MIN_LINK_WORDS and next(image.iterancestors("a"), None) is not None:
             return ""
@@ -168,7 +168,7 @@ class _Walk:
         return "" if is_said else remarks.shown(" ".join(words))
 
     def _turn_at(self, child: html.HtmlElement, turn: Turn) -> None:
-        # A heading is often named by what stands inside it.
+        # The id of a heading is often at an element inside it.
         for element in child.iter() if child.tag in _HEADINGS else (child,):
             builder = turn(element.get("id") or element.get("name") or "")
             if builder is not None:
@@ -216,21 +216,21 @@ def _is_hidden(element: html.HtmlElement) -> bool:
     if "display:none" in (element.get("style") or "").replace(" ", "").lower():
         # Wikipedia shows pictures of its formulas.
         return element.find("math") is None
-    # A page's header and footer are about the site; an article's are part of it.
+    # The header and footer of a page are about the site; those of an article are part of it.
     if element.tag not in _BOILERPLATE or any(ancestor.tag in _CONTENT for ancestor in element.iterancestors()):
         return False
     return element.tag != "header" or not _bears_title(element)
 
 
 def _bears_title(header: html.HtmlElement) -> bool:
-    """Whether the page's own title stands there, as pandoc and books write it: it has no other."""
+    """Returns whether the header has the page's only title, as pandoc and books write it."""
     if next(header.iter("h1"), None) is None:
         return False
     return all(header in title.iterancestors("header") for title in header.getroottree().iter("h1"))
 
 
 def _is_layout(table: html.HtmlElement) -> bool:
-    """A table that arranges a page rather than holding data: it has tables, headings or much text in its cells."""
+    """Returns whether a table only arranges a page: it has tables, headings or much text in its cells."""
     if table.find(".//table") is not None or any(table.find(f".//{tag}") is not None for tag in _HEADINGS):
         return True
     return any(len(cell.text_content()) > _LAYOUT_CHARACTERS for cell in table.iter("td"))
@@ -246,7 +246,7 @@ def _flat(element: html.HtmlElement) -> str:
 
 
 def _visible(element: html.HtmlElement) -> Iterator[str]:
-    """Text in one line; blocks and line breaks inside become spaces."""
+    """Yields the visible text for one line; blocks and line breaks inside become spaces."""
     yield element.text or ""
     for child in element:
         if isinstance(child.tag, str) and not _is_hidden(child):
@@ -258,7 +258,7 @@ def _visible(element: html.HtmlElement) -> Iterator[str]:
 
 
 def _preformatted(element: html.HtmlElement) -> Iterator[str]:
-    """Text with its own line ends, and those that elements make."""
+    """Yields text with its own line ends, and those that elements cause."""
     yield element.text or ""
     for child in element:
         if child.tag == "br":
@@ -271,7 +271,7 @@ def _preformatted(element: html.HtmlElement) -> Iterator[str]:
 
 
 def _seen(element: html.HtmlElement, tag: str) -> Iterator[html.HtmlElement]:
-    """The elements of a kind in what is shown of an element."""
+    """Yields the visible elements with a tag inside an element."""
     for child in element:
         if isinstance(child.tag, str) and not _is_hidden(child):
             if child.tag == tag:
@@ -280,5 +280,5 @@ def _seen(element: html.HtmlElement, tag: str) -> Iterator[html.HtmlElement]:
 
 
 def _lines(text: str) -> str:
-    """White space as a browser shows it: runs are one space, only <br> (gathered as NUL) ends a line."""
+    """Collapses white space as a browser does: runs become one space, only <br> (gathered as NUL) ends a line."""
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.split("\0"))))

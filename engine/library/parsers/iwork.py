@@ -1,7 +1,7 @@
 """Documents of Apple's Pages, Numbers and Keynote: the PDF that is kept in some of them to be looked at.
 
-Their own form is told to nobody. Those of 2009 keep a PDF where the author wished for it, later ones a picture of the
-first page at most.
+Their own format is not documented. Those of 2009 contain a PDF if the author chose so, later ones at most a picture of
+the first page.
 """
 
 from __future__ import annotations

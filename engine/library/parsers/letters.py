@@ -15,17 +15,17 @@ from engine.library.parsers.markup import PageBuilder
 from engine.library.parsers.text import paragraphs
 
 _MAX_SUBJECT_CHARACTERS = 80
-# A plain part that only says that there is another one is short, and much shorter than that.
+# A plain part that only refers to the HTML part is short, and much shorter than that part.
 _EXCUSE_CHARACTERS = 400
 _EXCUSE_RATIO = 4
-# What such a part leads to is often longer than what it says.
+# The addresses in such a part are often longer than its text.
 _ADDRESS = re.compile(r"<?\b(?:https?://|www\.)\S+")
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A part of what a mail says: as text, as HTML, or as both, which then say the same."""
+    """A part of a mail's body: as text, as HTML, or as both with the same content."""
 
     text: str = ""
     html: str = ""
@@ -33,7 +33,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A mail. `fields` are its headers for people, and `bodies` what it says, in order."""
+    """A mail. `fields` are the headers to show, `bodies` the parts of its text in order."""
 
     subject: str
     fields: tuple[tuple[str, str], ...]
@@ -43,7 +43,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file, or another letter, that came with a letter, or why that could not be read."""
+    """A file or another letter that is attached to a letter, or why it could not be read."""
 
     name: str
     content: bytes | Letter | DocumentUnreadable
@@ -53,7 +53,7 @@ class Letters:
     """Collects letters as pages.
 
     Args:
-        limits: How deep letters and files may lie one in another, and what reading the files may take.
+        limits: How deep letters and files may be nested, and the limits for reading the files.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -63,26 +63,26 @@ class Letters:
         self._need: Need = ""
 
     def add(self, letter: Letter, place: str, *, inside: str = "") -> None:
-        """A letter and what is attached to it; `inside` is what attachments say that they are attached to."""
+        """Adds a letter and its attachments; `inside` is written before the places of the attachments."""
         self._add(letter, place, inside, self._limits)
 
     def pages(self) -> tuple[ParsedPage, ...]:
-        """All pages, numbered; a letter by itself has no number and no name."""
+        """Returns all pages, numbered; a single page has no number and no place."""
         if len(self._pages) == 1:
             return (replace(self._pages[0], number=None, place=""),)
         return tuple(replace(page, number=number) for number, page in enumerate(self._pages, start=1))
 
     def document(self, family: str, title: str) -> ParsedDocument:
-        """All of them, and what is missing."""
+        """Returns all letters as a document, with a remark on what could not be read."""
         return ParsedDocument(family, title, self.pages(), remark=self.remark(), needs=self._need)
 
     def note_unread(self, name: str, error: DocumentUnreadable) -> None:
-        """A letter or an attachment could not be read, or not in full."""
+        """Notes that a letter or an attachment could not be read, or not in full."""
         self._unread.append(f"{name} ({error.sentence.rstrip('.')})")
         self._need = self._need or error.need
 
     def remark(self) -> str:
-        """A sentence about what could not be read in full, "" when all was."""
+        """Returns a sentence about what could not be read in full, "" if nothing."""
         if not self._unread:
             return ""
         count = len(self._unread)
@@ -125,7 +125,7 @@ def _page(letter: Letter, place: str) -> ParsedPage:
 
 
 def _bodies(bodies: Sequence[Body]) -> Iterator[Body]:
-    """One after the other; some programs send a text and its HTML as if they were two things to say."""
+    """Yields the bodies; joins a text with its HTML, which some programs send as separate parts."""
     before: Body | None = None
     for body in bodies:
         if before is not None and not (before.html or body.text) and _says_the_same(before.text, body.html):
@@ -145,7 +145,7 @@ def _says_the_same(text: str, source: str) -> bool:
 
 
 def _add_body(builder: PageBuilder, body: Body) -> None:
-    """The plain text if the sender wrote one, else what the HTML shows."""
+    """Adds the plain text if the sender wrote one, else what the HTML shows."""
     text = clean(body.text)
     if not text.strip() or _is_excuse(text, body.html):
         _add_html(builder, body.html)
@@ -155,13 +155,13 @@ def _add_body(builder: PageBuilder, body: Body) -> None:
 
 
 def _is_excuse(text: str, source: str) -> bool:
-    """Whether a plain text only says that there is another form of the message, by being that much shorter."""
+    """Returns whether a plain text only refers to another form of the message: it is short, and much shorter."""
     length = len(" ".join(_ADDRESS.sub("", text).split()))
     return length < _EXCUSE_CHARACTERS and length * _EXCUSE_RATIO < len(_shown(source))
 
 
 def _shown(source: str) -> str:
-    """What an HTML body says."""
+    """Returns the text of an HTML body."""
     builder = PageBuilder()
     _add_html(builder, source)
     return builder.page().text
@@ -177,7 +177,7 @@ def _add_html(builder: PageBuilder, source: str) -> None:
 
 
 def named(letter: Letter) -> str:
-    """A letter's subject in quotes, shortened, "" where it has none."""
+    """Returns a letter's subject in quotes, shortened, "" if it has none."""
     subject = " ".join(letter.subject.split())
     if len(subject) > _MAX_SUBJECT_CHARACTERS:
         subject = subject[:_MAX_SUBJECT_CHARACTERS].rstrip() + "…"

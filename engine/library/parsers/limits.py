@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 MIB = 2**20
 GIB = 2**30
-# Office files shrink to a tenth, tables of zeros to a hundredth; a thousandth is a trap.
+# Office files shrink to a tenth, tables of zeros to a hundredth; a file that shrinks to a thousandth is a bomb.
 MAX_RATIO = 500
-# A page takes a second or two. The limit of a file's time starts again with each page that is recognised.
+# A page takes a second or two. The time limit of a file starts again with each recognised page.
 OCR_PAGE_SECONDS = 60.0
 MAX_OCR_PAGES = 2000
-# A file that takes longer is read as far as it came, so that it does not keep the others from being read for days.
+# OCR of a file stops after this time, so that it does not hold up the others for days.
 MAX_OCR_SECONDS = 6 * 3600.0
 _UNITS = ("KB", "MB", "GB")
 _RATIO_COUNTS_FROM_BYTES = 64 * MIB
@@ -26,11 +26,11 @@ _RATIO_COUNTS_FROM_BYTES = 64 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes of the file itself, and bytes that its compressed parts may unpack to; and the means to get at its text.
+    """The limits for a file and its unpacked parts, and what may be used to read it.
 
-    `passwords` are tried on what is encrypted, the first one first. `max_cells` are those that a workbook may fill.
-    `ocr` reads pages that are pictures; None: nobody does. `max_depth` is how many documents may lie one in another:
-    a workbook in a mail in an archive is two deep. `avoids_pdfium`: it has crashed on this file.
+    `passwords` are tried in order on what is encrypted. `max_cells` is how many cells a workbook may fill. `ocr` reads
+    pages that are pictures, None without OCR. `max_depth` is how deep documents may be nested: a workbook in a mail in
+    an archive is two deep. `avoids_pdfium`: PDFium has crashed on this file.
     """
 
     max_file_bytes: int = 512 * MIB
@@ -55,7 +55,7 @@ def check_file(num_bytes: int, limits: Limits) -> None:
 
 
 def check_unpacked(packed_bytes: int, unpacked_bytes: int, limits: Limits) -> None:
-    """Refuses compressed content that would unpack to too much, judged before anything is unpacked."""
+    """Refuses compressed content that would unpack to too much, before anything is unpacked."""
     ceiling = limits.max_unpacked_bytes
     if unpacked_bytes > _RATIO_COUNTS_FROM_BYTES:
         ceiling = min(ceiling, max(packed_bytes, 1) * MAX_RATIO)
@@ -75,14 +75,14 @@ def check_chunks(num_chunks: int, max_chunks: int) -> None:
 
 
 def needs_password(what: str, limits: Limits) -> DocumentEncrypted:
-    """The refusal of what none of the known passwords opens; `what` begins the sentence ("The PDF")."""
+    """Returns the error for something that no known password opens; `what` begins the sentence ("The PDF")."""
     if limits.passwords:
         return DocumentEncrypted("The password does not open it.", "Check the password, and enter it again.")
     return DocumentEncrypted(f"{what} needs a password.", "Enter its password, and it will be read.")
 
 
 def size(num_bytes: int) -> str:
-    """A size for people: "812 bytes", "4.0 KB", "1.5 GB" (powers of 1024, as file managers count)."""
+    """Returns a size for people: "812 bytes", "4.0 KB", "1.5 GB" (powers of 1024, as file managers count)."""
     if num_bytes < 1024:
         return "1 byte" if num_bytes == 1 else f"{num_bytes} bytes"
     power = min(len(_UNITS), int(math.log2(num_bytes) // 10))

@@ -20,5 +20,5 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def records(text: str) -> Iterator[Block]:
-    """The lines of a text that are not empty, with their numbers."""
+    """Yields the lines of a text that are not empty, with their numbers."""
     return numbered(text, (Block("table_row", *match.span()) for match in _RECORD.finditer(text)))

@@ -30,7 +30,7 @@ _MESSAGE_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From [^\r\n]*\r?\n(
 _HEAD_BYTES = 4096
 _QUOTED_START = re.compile(rb"^>(>*From )", re.M)
 _BODIES = {"text/plain", "text/html", "text/enriched"}
-# What a page or a message looks like, and other forms of it that programs choose: without a name, nobody's file.
+# Styles and other forms of a message for programs: without a name, they are not files that somebody attached.
 _FOR_PROGRAMS = {"text/css", "text/javascript", "application/javascript", "text/x-amp-html", "text/watch-html"}
 # Signatures and keys say nothing to people.
 _SILENT = {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"}
@@ -40,7 +40,7 @@ _LENGTH_LINE = re.compile(rb"\A\d+\s*\n")
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
-    """A message or all of a mailbox: headers and body are a page, and so is each page of what is attached."""
+    """Parses a message or a mailbox: headers and body are one page, and so is each page of an attachment."""
     with open(path, "rb") as file:
         is_mailbox = _MESSAGE_START.match(file.read(_HEAD_BYTES)) is not None
     return _mailbox(path, limits) if is_mailbox else _single(path, limits)
@@ -76,7 +76,7 @@ def _mailbox(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def _messages(path: Path) -> Iterator[bytes]:
-    """The messages one after the other; each begins with a line "From …" that is no header."""
+    """Yields the messages of a mailbox; each begins with a line "From …" that is no header."""
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         last: int | None = None
         for match in _MESSAGE_START.finditer(data):
@@ -87,7 +87,7 @@ def _messages(path: Path) -> Iterator[bytes]:
 
 
 def _message(source: bytes) -> Message:
-    # The older policy: the newer one raises on headers that are not as they should be.
+    # The older policy, because the newer one raises on malformed headers.
     return BytesParser(policy=policy.compat32).parsebytes(source.lstrip(b"\r\n"))
 
 
@@ -115,7 +115,7 @@ class _Parts:
 
     def walk(self, part: Message) -> None:
         kind = part.get_content_type()
-        # Of any other part it would be decoded, by a name that may be none.
+        # Only for multipart: the payload of other parts would be decoded, by a charset that may not exist.
         content: Any = part.get_payload() if part.is_multipart() else None
         if kind in _ENCRYPTED and "sign" not in str(part.get_param("smime-type")):
             self.is_encrypted = True
@@ -129,7 +129,7 @@ class _Parts:
                 said = ("\n".join(f"{name}: {text}" for name, text in inner.items()) for inner in content)
                 self.bodies += map(Body, said)
             elif kind == "multipart/alternative" and self.bodies[begun:]:
-                # All of them say the same.
+                # All alternatives say the same.
                 self.bodies[begun:] = [_joined(self.bodies[begun:])]
         else:
             self._leaf(part, kind)
@@ -145,7 +145,7 @@ class _Parts:
             said = _text(data, part.get_content_charset() or "")
             self.bodies.append(Body(html=said) if kind == "text/html" else Body(said))
         elif is_attached or not kind.startswith("image/"):
-            # Pictures that are shown in the text are mostly logos.
+            # Inline pictures are mostly logos.
             ending = mimetypes.guess_extension(kind) or ""
             self.attachments.append(Attachment(name or f"attachment{ending}", data))
 
@@ -157,7 +157,7 @@ def _joined(bodies: Sequence[Body]) -> Body:
 
 
 def _attached(part: Message, content: Message) -> Attachment:
-    """A letter in a letter; one that cannot be read takes no other with it."""
+    """Returns a letter within a letter; if it cannot be read, the outer letter still can."""
     name = _file_name(part)
     try:
         with nested.own_faults():
@@ -177,7 +177,7 @@ def _header(message: Message, name: str) -> str:
 
 
 def _decoded(value: Any) -> str:
-    """A header's text in one line, whatever it was encoded as."""
+    """Decodes a header's text, in one line."""
     try:
         pieces = decode_header(value)
     except (HeaderParseError, binascii.Error, ValueError):
@@ -190,7 +190,7 @@ def _decoded(value: Any) -> str:
 
 
 def _text(data: bytes, charset: str) -> str:
-    """By the character set that the mail declares if it fits, else as any text."""
+    """Decodes by the character set that the mail declares if that fits, else like any text."""
     for codec in codecs_of(charset or "ascii", data):
         try:
             return decoded(data, codec)
@@ -200,7 +200,7 @@ def _text(data: bytes, charset: str) -> str:
 
 
 def _date(text: str) -> str:
-    """When the mail was sent by its sender's clock, in ISO form."""
+    """Returns when the mail was sent, by its sender's clock, in ISO form."""
     try:
         return day(parsedate_to_datetime(text).replace(tzinfo=None))
     except (ValueError, TypeError, OverflowError):

@@ -1,7 +1,7 @@
 """The main text of a web page, without what the site puts around it: menus, bars, banners, cookie notices.
 
-Told by how much of an element's text is links, and by what its author called it; if little would be left, nothing is
-taken away. (trafilatura would bring a dozen packages for this.)
+Such elements are recognised by the share of links in their text, and by their tag, class and id; if too little would
+be left, nothing is removed. (trafilatura would bring a dozen packages for this.)
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _NAMES = {
     "related", "share", "sharing", "sidebar", "skip", "social", "sponsor", "subscribe", "subscription", "toolbar",
     "widget", "popup", "modal", "cookiealert", "cookiebanner",
 }  # fmt: skip
-# Matter is called so as well ("share-price", "cookie-recipe"): they count where no other word says what the element is.
+# Content may have these names as well ("share-price", "cookie-recipe"), so they count only without any other word.
 _AMBIGUOUS = {"related", "share", "sharing", "social", "consent", "cookie", "cookies", "subscription", "widget"}
-# These go whatever heading they bear.
+# These are removed whatever heading they have.
 _INTRUSIVE = {
     "ad", "ads", "advert", "advertisement", "cookie", "cookies", "consent", "newsletter", "popup", "promo", "modal",
     "cookiealert", "cookiebanner",
 }  # fmt: skip
-# Together they are about this page, whatever they say apart.
+# Together these words mean links for sharing this page.
 _SHARED = ({"social", "share"}, {"social", "sharing"})
-# Words that only say what form such an element has, or which program made it.
+# Words for the form of such an element, or for the program that made it.
 _FORMS = {
     "area", "articles", "bar", "block", "box", "button", "buttons", "container", "content", "icons", "inner", "items",
     "links", "list", "media", "message", "notice", "overlay", "posts", "section", "stories", "wrap", "wrapper", "text",
@@ -53,13 +53,13 @@ _NAME_PARTS = re.compile(r"[A-Za-z][a-z]+|[A-Z]+(?![a-z])")
 _NOT_A_LETTER = re.compile(r"[\W\d_]+")
 _HEADINGS = {f"h{level}" for level in range(1, 7)}
 _UNSEEN = {"script", "style", "noscript", "template", "head"}
-# A menu: so many links, so much of its text, so few words each.
+# A menu has at least so many links, with this share of its text, and at most so many words each.
 _MIN_LINKS = 4
 _LINK_SHARE = 0.65
 _MAX_WORDS_A_LINK = 6
-# A section under a heading with fewer links than that is matter, whatever it is called.
+# A section with a heading and a smaller share of links is content, whatever it is called.
 _LINKED_SHARE = 0.25
-# What is called a sidebar but holds so much of the page is none.
+# An element called a sidebar is none if it holds more of the page than this.
 _MAX_NAMED_SHARE = 0.35
 _MIN_KEPT_SHARE = 0.3
 _SMALL_PAGE_WORDS = 60
@@ -74,7 +74,7 @@ class _Count:
 
 
 def strip(whole: html.HtmlElement) -> None:
-    """Takes off the tree what is not about the page's matter."""
+    """Removes elements from the tree that are not part of the page's content."""
     counts = _counts(whole)
     total = counts[whole].words
     if total < _SMALL_PAGE_WORDS:
@@ -86,7 +86,7 @@ def strip(whole: html.HtmlElement) -> None:
 
 
 def _drop(elements: Sequence[html.HtmlElement]) -> None:
-    """Takes elements off their tree, but not what stands behind each; where many stand side by side, that at once."""
+    """Removes elements from their tree but keeps the text after them; adjacent ones are removed together."""
     dropped = set(elements)
     for element in elements:
         parent, previous = element.getparent(), element.getprevious()
@@ -106,7 +106,7 @@ def _drop(elements: Sequence[html.HtmlElement]) -> None:
 
 
 def _counts(whole: html.HtmlElement) -> dict[html.HtmlElement, _Count]:
-    """Words, words in links, links and the first heading of each element with all that it holds, in one pass."""
+    """Counts words, words in links, links, and finds the first heading, of each element, in one pass."""
     counts: dict[html.HtmlElement, _Count] = {}
     for _, element in etree.iterwalk(whole, events=("end",)):
         if not isinstance(element.tag, str) or element.tag in _UNSEEN:
@@ -131,7 +131,7 @@ def _counts(whole: html.HtmlElement) -> dict[html.HtmlElement, _Count]:
 def _outermost(
     element: html.HtmlElement, counts: dict[html.HtmlElement, _Count], total: int
 ) -> Iterator[html.HtmlElement]:
-    """The elements around the matter, none inside another."""
+    """Yields the elements around the content, none inside another."""
     waiting = [element]
     while waiting:
         for child in waiting.pop():
@@ -139,7 +139,7 @@ def _outermost(
             if count is None:
                 continue
             is_around = child.tag in _BLOCKS and (_is_menu(count) or _is_named(child, count, total))
-            # Some put a page's own title into a bar.
+            # Some pages have their own title in a bar.
             if is_around and child.find(".//h1") is None:
                 yield child
             else:
@@ -155,7 +155,7 @@ def _is_menu(count: _Count) -> bool:
 
 
 def _is_named(element: html.HtmlElement, count: _Count, total: int) -> bool:
-    """Whether its tag, class or id says that it stands beside the matter, and it is no more than that."""
+    """Returns whether its tag, class or id says that it is not content, and it holds little of the page."""
     if count.words > _MAX_NAMED_SHARE * total:
         return False
     is_linked = count.link_words >= _LINKED_SHARE * count.words
@@ -167,7 +167,7 @@ def _is_named(element: html.HtmlElement, count: _Count, total: int) -> bool:
 
 
 def _says_beside(token: str, is_slug: bool, is_linked: bool, has_heading: bool) -> bool:
-    """Whether a class or an id says it; `is_slug`: the id says what the heading says."""
+    """Returns whether a class or an id says so; `is_slug`: the id repeats the heading."""
     parts = {part.lower() for part in _NAME_PARTS.findall(token)}
     names = parts & _NAMES
     is_all = parts <= _NAMES | _FORMS
@@ -179,9 +179,9 @@ def _says_beside(token: str, is_slug: bool, is_linked: bool, has_heading: bool) 
 
 
 def _is_slug(name: str, heading: html.HtmlElement | None) -> bool:
-    """Whether the id was made out of the heading: all of it, as by pandoc, Sphinx and Quarto, or several words of it.
+    """Returns whether the id was made from the heading: from all of it, as pandoc, Sphinx and Quarto do, or a part.
 
-    Numbers may come or go.
+    Digits are ignored.
     """
     letters = _letters(name)
     said = _letters(str(heading.text_content())) if heading is not None else ""

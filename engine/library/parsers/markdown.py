@@ -18,14 +18,14 @@ from engine.library.parsers.text import by_lines, trimmed
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
 _TITLE = re.compile(r"^title[ \t]*:[ \t]*(.*[^ \t\n]|[ \t])[ \t]*$", re.M)
-# Rules, table delimiters, link definitions (but not footnotes), comments and lone tags: shown to nobody. Nothing is
-# tried in two ways, of which there would be as many as there are subsets of its signs.
+# Rules, table delimiters, link definitions (but not footnotes), comments and lone tags are not shown. Possessive and
+# atomic groups prevent exponential backtracking.
 _UNSHOWN = re.compile(
     r"(?:[\s*_|:=-]++|(?>\[(?!\^)[^\]\n]+\]:[ \t]*\S+(?:[ \t]+[\"'(][^\n]*)?[ \t]*(?:\n|\Z))|(?><!--.*?-->)"
     r"|</?[a-zA-Z][^<>]*+>)*+",
     re.S,
 )
-# A picture written out in its own address: thousands of signs that nobody reads.
+# A picture embedded as a data URL: thousands of characters that nobody reads.
 _DATA_ADDRESS = re.compile(r"(\bdata:[a-z]+/[\w.+-]+[;,])[^\s\"'<>()\[\]]{64,}+", re.I)
 _LEAVES: dict[str, BlockKind] = {
     "heading_open": "heading",
@@ -36,7 +36,7 @@ _LEAVES: dict[str, BlockKind] = {
     "html_block": "paragraph",
 }
 _SPOKEN = ("text", "code_inline")
-# Half of the time goes into what stands inside of a paragraph; nobody asks for it but in headings.
+# Parsing inline markup takes half of the time, and is needed only in headings.
 _INLINE = MarkdownIt("commonmark")
 _BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
 
@@ -50,12 +50,12 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def without_data(text: str) -> str:
-    """The text with the addresses of pictures that it holds itself cut short; lines stay what they are."""
+    """Shortens data URLs of embedded pictures; the lines stay the same."""
     return _DATA_ADDRESS.sub(r"\1…", text)
 
 
 def blocks(text: str, body_start: int = 0) -> Iterator[Block]:
-    """The structure from `body_start` on, and what stands between: front matter, for one."""
+    """Yields the blocks from `body_start` on, and the text between them, such as front matter."""
     end = 0
     for block in _marked(text, body_start):
         if block.start < end:
@@ -101,7 +101,7 @@ def _marked(text: str, body_start: int) -> Iterator[Block]:
 
 
 def _spoken(heading: str, links: dict[str, Any]) -> str:
-    """A heading without its markup: "Using `Arc<T>`" says "Using Arc<T>". `links` are the document's definitions."""
+    """Returns a heading without markup: "Using `Arc<T>`" becomes "Using Arc<T>". `links` are the link definitions."""
     children = [child for inline in _INLINE.parseInline(heading, links) for child in inline.children or ()]
     words = (" " if child.type == "softbreak" else child.content for child in children if _is_said(child))
     return "".join(words) or heading

@@ -10,10 +10,10 @@ from engine.core import Block, BlockKind, ParsedPage
 from engine.library.parsers.encoding import clean
 
 CELL_SEPARATOR = " | "
-# Beyond this, a "heading" is text that an author wanted to look big, and a "cell" is a part of the page's layout.
+# A longer "heading" is text that the author wanted to look big, a longer "cell" is part of the page's layout.
 MAX_HEADING_CHARACTERS = 300
 _LAYOUT_CHARACTERS = 600
-# What programs write into a title property when nobody else did.
+# What programs write into a title property by themselves.
 _PROGRAM_TITLE = re.compile(
     r"(?:microsoft (?:word|powerpoint|excel)\b.*|untitled.*|no title|title|document\d*|slide \d+|print(?:out)?"
     r"|(?:word|powerpoint|pdf) (?:document|presentation)"
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class PageBuilder:
-    """Collects blocks in order, a blank line between two of them, a line end between items of a list or table."""
+    """Collects blocks in order, with a blank line between them, and a line end between items of a list or table."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -72,14 +72,14 @@ class ListingBuilder(PageBuilder):
         self._code.append(text)
 
     def add_comment(self, text: str) -> None:
-        """One on a line of a listing waits for the listing's end."""
+        """Adds a comment; one on a line of a listing waits for the listing's end."""
         if self._code:
             self._comments.append(text)
         else:
             self.add("paragraph", text)
 
     def end_code(self) -> None:
-        """Adds the listing that has been gathered, if there is one, and the comments on it."""
+        """Adds the gathered listing, if there is one, and the comments on it."""
         super().add("code", "\n".join(self._code))
         self._code.clear()
         for comment in self._comments:
@@ -88,19 +88,19 @@ class ListingBuilder(PageBuilder):
 
 
 def is_layout(rows: Sequence[Sequence[T]], text_of: Callable[[T], str]) -> bool:
-    """Whether a table is a frame around text: it has one column, or a cell with more text than a table's cells have."""
+    """Returns whether a table only frames text: it has one column, or a cell with more text than usual."""
     if all(len(cells) <= 1 for cells in rows):
         return True
     return any(len(text_of(cell)) > _LAYOUT_CHARACTERS for cells in rows for cell in cells)
 
 
 def row(cells: list[str]) -> str:
-    """A table row in one line: "a | b | c", "" when all cells are empty."""
+    """Returns a table row in one line: "a | b | c", "" if all cells are empty."""
     texts = [" ".join(cell.split()) for cell in cells]
     return CELL_SEPARATOR.join(texts).strip() if any(texts) else ""
 
 
 def sane_title(title: str) -> str:
-    """A title property as people meant it, "" for what only a program can have put there."""
+    """Returns a title property, "" if only a program can have written it."""
     title = " ".join(clean(title).split())
     return "" if _PROGRAM_TITLE.fullmatch(title) or not any(map(str.isalpha, title)) else title

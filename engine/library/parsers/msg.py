@@ -43,8 +43,8 @@ class _Message:
 
     Args:
         file: The storage that holds them.
-        header_bytes: What stands before the first property of fixed length: 32 at the top, 24 in a message that is
-            attached, 8 in an attachment.
+        header_bytes: The bytes before the first property of fixed length: 32 in the outer message, 24 in an attached
+            one, 8 in an attachment.
     """
 
     def __init__(self, file: Compound, header_bytes: int) -> None:
@@ -78,7 +78,7 @@ class _Message:
         return bool(self._fixed.get((_HIDDEN, _BOOLEAN), b"\0")[0])
 
     def time(self) -> str:
-        """When it was sent, else delivered, in ISO form (UTC); "" for a draft."""
+        """Returns when it was sent, else delivered, in ISO form (UTC); "" for a draft."""
         for tag in (_SENT, _DELIVERED):
             ticks = struct.unpack("<Q", self._fixed.get((tag, _TIME), bytes(8)))[0]
             if 0 < ticks < 2**61:
@@ -103,7 +103,7 @@ def _letter(message: _Message, limits: Limits) -> Letter:
 
 def _sender(message: _Message) -> str:
     name, address = message.text(_SENDER_NAME), message.text(_SENDER_SMTP) or message.text(_SENDER_ADDRESS)
-    # An address inside a company's own server is no address to people.
+    # An address inside an Exchange server means nothing to people.
     address = address if "@" in address else ""
     return f"{name} <{address}>" if name and address and name != address else name or address
 
@@ -114,7 +114,7 @@ def _html(message: _Message) -> str:
 
 
 def _body(message: _Message, limits: Limits) -> str:
-    """The plain text, which Outlook keeps beside every other form; what was formatted only where it did not."""
+    """Returns the plain text, which Outlook stores beside other forms; without it and HTML, the text of the RTF."""
     text = message.text(_BODY)
     if text.strip() or message.binary(_HTML) or message.text(_HTML):
         return text

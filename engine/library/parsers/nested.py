@@ -23,13 +23,13 @@ from engine.library.parsers.ocr import WAY_OUT
 
 
 def parse(data: bytes, name: str, limits: Limits) -> ParsedDocument:
-    """The document in `data`, whose name was `name`.
+    """Parses the document in `data`; `name` was its name.
 
     Raises:
-        DocumentUnreadable: Or one of its kinds, as for a file; also where too many documents lie one in another, and
-            whatever else goes wrong in it: what it lies in has more to say.
-        OSError: There is no room to lay it out.
-        MemoryError: It is too much, for what it lies in as well.
+        DocumentUnreadable: Or a subclass, as for a file; also if documents are nested too deeply, and for any other
+            failure, so that the outer document can still be read.
+        OSError: The disk is full.
+        MemoryError: It needs too much memory; so does the outer document.
     """
     inner = deeper(limits)
     with own_faults(), _on_disk(data, name) as path:
@@ -38,10 +38,10 @@ def parse(data: bytes, name: str, limits: Limits) -> ParsedDocument:
 
 @contextmanager
 def own_faults() -> Iterator[None]:
-    """Whatever goes wrong in the block with one document of several is its own fault, and takes no other with it.
+    """Turns any failure with one document of several into its own error, so that the others can still be read.
 
     Raises:
-        DocumentUnreadable: Or one of its kinds.
+        DocumentUnreadable: Or a subclass.
         OSError: The disk is full, for the others as well.
         MemoryError: Likewise.
     """
@@ -58,10 +58,10 @@ def own_faults() -> Iterator[None]:
 
 
 def deeper(limits: Limits) -> Limits:
-    """The limits of what lies inside; each level may unpack to half of the one around it.
+    """Returns the limits for a nested document; each level may unpack to half of the one around it.
 
     Raises:
-        DocumentUnsupported: That would be too deep.
+        DocumentUnsupported: It would be nested too deeply.
     """
     if limits.max_depth < 1:
         raise DocumentUnsupported("It lies in too many archives or mails, one in another.")
@@ -69,7 +69,7 @@ def deeper(limits: Limits) -> Limits:
 
 
 def placed(document: ParsedDocument, where: str) -> Iterator[ParsedPage]:
-    """The document's pages as they are named in what holds it: "attachment “a.pdf”, page 3"."""
+    """Yields the document's pages with their places in the outer document: "attachment “a.pdf”, page 3"."""
     for page in document.pages:
         own = page.place or ("" if page.number is None else f"page {page.number}")
         place = ", ".join(filter(None, (where, own)))
@@ -77,16 +77,16 @@ def placed(document: ParsedDocument, where: str) -> Iterator[ParsedPage]:
 
 
 def as_error(document: ParsedDocument) -> DocumentUnreadable:
-    """What is said of a document that was read in part, as what kept the rest away."""
+    """Returns the remark of a document that was read in part, as an error."""
     kinds = {"password": DocumentEncrypted, "ocr": DocumentNeedsOcr, "": DocumentUnreadable}
     return kinds[document.needs](document.remark.removesuffix(f" {WAY_OUT}"))
 
 
 @contextmanager
 def _on_disk(data: bytes, name: str) -> Iterator[Path]:
-    """A file with these bytes, for as long as it is read."""
+    """Yields the path of a temporary file with these bytes."""
     if sys.platform == "linux":
-        # It has no name, so nothing of it is left when the reader is killed.
+        # A file without a name, so that nothing is left when the process is killed.
         with tempfile.TemporaryFile() as file:
             file.write(data)
             file.flush()

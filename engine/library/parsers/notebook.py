@@ -15,7 +15,7 @@ from engine.library.parsers.encoding import clean, decode
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import sane_title
 
-# Results are told from; dumps of data are not.
+# Results are short; longer outputs are dumps of data.
 _MAX_OUTPUT_CHARACTERS = 1000
 
 
@@ -31,8 +31,8 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def _parts(number: int, cell: dict[str, Any]) -> Iterator[tuple[str, list[Block]]]:
-    """The texts of a cell with their blocks, whose lines are the cell's number."""
-    # Version 3 calls the source of code its input, and headings cells.
+    """Yields the texts of a cell with their blocks; the number of the cell is their line."""
+    # Version 3 of the format calls the source of code "input", and has cells for headings.
     source = clean(_text(cell.get("source", cell.get("input", "")))).strip()
     kind = cell.get("cell_type", "code")
     if kind == "heading":

@@ -1,6 +1,6 @@
 """Numbers in cells as their sheet shows them: percentages, amounts with their currency, dates (always ISO).
 
-Reads the part of Excel's format codes that changes what a number says; colours, widths and fill are dropped.
+Reads the part of Excel's format codes that changes what a number means; colours, widths and fill are ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 Show = Callable[[float], str]
 
 GENERAL = "General"
-# ECMA-376, part 1, 18.8.30: codes that a file refers to by number alone.
+# ECMA-376, part 1, 18.8.30: codes to which a file refers by number only.
 BUILT_IN = {
     0: GENERAL, 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 11: "0.00E+00",
     14: "yyyy-mm-dd", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy", 18: "h:mm", 19: "h:mm:ss", 20: "h:mm",
@@ -31,7 +31,7 @@ _COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne,
 }  # fmt: skip
 _DATE_SIGNS = set("ymdhs")
-# Excel counts days from here, and believes that 1900 was a leap year.
+# Excel counts days from here, because it takes 1900 for a leap year.
 _EPOCH = dt.datetime(1899, 12, 30)
 _EPOCH_1904_DAYS = 1462
 _MAX_DAYS = 2_958_465
@@ -39,7 +39,7 @@ _EXACT_BELOW = 1e15
 
 
 def shown(value: float, code: str = GENERAL, *, is_1904: bool = False) -> str:
-    """A number under a format code."""
+    """Writes a number by a format code."""
     if not math.isfinite(value):
         return ""
     section = _section(code, value)
@@ -51,14 +51,14 @@ def shown(value: float, code: str = GENERAL, *, is_1904: bool = False) -> str:
 
 
 def general(value: float) -> str:
-    """A number without a format: whole ones whole, others to the precision that people typed."""
+    """Writes a number without a format: integers as such, others with at most 12 significant digits."""
     if value == int(value) and abs(value) < _EXACT_BELOW:
         return str(int(value))
     return f"{value:.12g}"
 
 
 def day(value: dt.datetime | dt.date | dt.time | dt.timedelta) -> str:
-    """A date or time in ISO form, without what says nothing (midnight, zero seconds)."""
+    """Writes a date or time in ISO form, without midnight and zero seconds."""
     if isinstance(value, dt.datetime):
         value = (value + dt.timedelta(microseconds=500_000)).replace(microsecond=0)
         return value.isoformat(" ").removesuffix(":00").removesuffix(" 00:00")
@@ -81,7 +81,7 @@ def _date(days: float, kind: str) -> str:
 
 @functools.lru_cache(maxsize=512)
 def _date_kind(code: str) -> str:
-    """Which of date, time, both or duration a code shows; "" for a number."""
+    """Returns whether a code shows a date, a time, both or a duration; "" for a number."""
     signs: set[str] = set()
     for token in _TOKEN.finditer(code.partition(";")[0]):
         if token.group(4):
@@ -95,7 +95,7 @@ def _date_kind(code: str) -> str:
 
 
 def _section(code: str, value: float) -> str:
-    """The part of a code that is for numbers of this size or sign; a negative one that has none keeps its minus."""
+    """Returns the section of a code that is used for this number."""
     parts = code.split(";")
     conditions = [_CONDITION.search(part) for part in parts]
     if any(conditions):
@@ -115,7 +115,7 @@ def _is_met(condition: re.Match[str], value: float) -> bool:
 
 @functools.lru_cache(maxsize=512)
 def _show(section: str) -> Show | None:
-    """How a section shows a number, None where that is no matter of digits (General, dates, fractions, powers)."""
+    """Returns how a section shows a number; None for General, dates, fractions and powers."""
     if section.strip().lower() in ("", "general", "standard", "@") or _date_kind(section):
         return None
     shape = "".join(_plain(token) for token in _TOKEN.finditer(section))
@@ -127,7 +127,7 @@ def _show(section: str) -> Show | None:
     digits = number.group().rstrip(",")
     scale = (100.0 if "%" in shape else 1.0) / 1000.0 ** (len(number.group()) - len(digits))
     grouping = "," if "," in digits else ""
-    # Each zero is a digit, whatever the number; what stands between them is left out.
+    # Each zero is a digit that is always shown; text between the digits is left out.
     num_whole = number.group().partition(".")[0].count("0") + ("" if places else shape[number.end() :]).count("0")
     width = num_whole + (max(0, num_whole - 1) // 3 if grouping else 0) + (decimals + 1 if decimals else 0)
     prefix, suffix = (_words(part) for part in (shape[: number.start()], shape[number.end() :]))
@@ -143,7 +143,7 @@ def _show(section: str) -> Show | None:
 
 
 def _plain(token: re.Match[str]) -> str:
-    """What a token puts on the screen; literal text is kept apart from digits by private signs."""
+    """Returns what a token shows; literal text is masked by private characters, to tell it from placeholders."""
     literal = token.group(1) or token.group(2) or token.group(3)
     if literal:
         return literal.translate(_MASK)

@@ -1,7 +1,7 @@
 """Recognised text: what a reader of pictures hands over, laid out as a page like any other; pure but for the seam.
 
-The text of a recognised page is made of the words alone, so it is the same when the page is shown later, and the
-words' places mark a citation on the picture.
+The text of a recognised page is made of the words only, so it is the same when the page is shown later, and the words'
+positions mark a citation on the picture.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ WAY_OUT = f"Install Tesseract with your documents' languages ({_HOW}); they are 
 OTHER_LANGUAGE = (
     "If something is written there, see that library.ocr_languages has its language, and have the file indexed again."
 )
-# What is recognised in a photograph without writing is a sign here and there.
+# In a photograph without text, OCR finds a few characters by mistake.
 MIN_CHARACTERS = 20
-# A picture in a document that is shown so often is a logo or an ornament.
+# A picture that a document shows this often is a logo or an ornament.
 MANY_TIMES = 4
-# Once it has given up on so many of them, the others would be tried in vain: the file has had its share of time.
+# After giving up on so many pictures, OCR stops: the file has had its share of time.
 MAX_GIVEN_UP = 3
 _MAX_STAMP_CHARACTERS = 200
 _MAX_STAMP_LINES = 2
-# Of the page's height: the title on a picture that fills a slide is larger.
+# As a share of the page's height: a title on a picture that fills a slide is larger.
 _MAX_STAMP_SIZE = 1 / 40
 _HYPHENS = ("-", "\xad", "‐")
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word and where it stands, (x0, y0, x1, y1) in fractions of the picture from its top left.
+    """A word and its box, (x0, y0, x1, y1) in fractions of the picture from its top left.
 
-    Words with the same `paragraph` and `line` stand together.
+    Words with the same `paragraph` and `line` belong together.
     """
 
     text: str
@@ -61,11 +61,11 @@ class Recogniser(Protocol):
         ...
 
     def words(self, picture: Picture) -> tuple[Word, ...] | None:
-        """The words in reading order; None where it gave up on the picture."""
+        """Returns the words in reading order; None if it gave up on the picture."""
         ...
 
     def recalling(self) -> Recogniser:
-        """One that says at once what was read before, and gives up on everything else."""
+        """Returns a recogniser that only returns cached results, and gives up on everything else."""
         ...
 
 
@@ -74,12 +74,12 @@ def needs_ocr(sentence: str) -> DocumentNeedsOcr:
 
 
 def is_bare(text: str) -> bool:
-    """Whether so little is written there that the page is a picture: a scan may carry a stamp or a page number."""
+    """Returns whether there is so little text that the page is a picture: a scan may have a stamp or a page number."""
     return len("".join(text.split())) < MIN_CHARACTERS
 
 
 def is_stamp(own: PageLayout, page_height: float) -> bool:
-    """Whether so little is set on a picture, and so small, that it may be a stamp on a scan ("Page 3, filed today")."""
+    """Returns whether the text on a picture is so short and small that it may be a stamp ("Page 3, filed today")."""
     return (
         len(own.text) < _MAX_STAMP_CHARACTERS
         and sum(paragraph.num_lines for paragraph in own.paragraphs) <= _MAX_STAMP_LINES
@@ -88,24 +88,24 @@ def is_stamp(own: PageLayout, page_height: float) -> bool:
 
 
 def given_up(num_pages: int, num_all: int) -> str:
-    """The remark on pages that were tried in vain; "" where there are none."""
+    """Returns the remark on pages on which OCR gave up; "" if there are none."""
     return f"OCR gave up on {num_pages} of its {num_all} pages." if num_pages else ""
 
 
 def given_up_on(num_pictures: int) -> str:
-    """As `given_up`, of pictures that stand among text."""
+    """Returns the remark on pictures among text on which OCR gave up; "" if there are none."""
     pictures = "a picture" if num_pictures == 1 else f"{num_pictures} pictures"
     return f"OCR gave up on {pictures} in it." if num_pictures else ""
 
 
 def marks(words: Sequence[Word], start: int, end: int) -> list[Mark]:
-    """Where the words of a span of the recognised text stand."""
+    """Returns the boxes of the words in a span of the recognised text."""
     span = laid_out(words).characters(start, end)
     return [word.box for word in words[span[0] : span[0] + span[1]]] if span else []
 
 
 def laid_out(words: Sequence[Word]) -> PageLayout:
-    """The words as a page; `PageLayout.indices` count words. Sizes are 0: ink tells too little about letters."""
+    """Lays the words out as a page; `PageLayout.indices` count words. Sizes are 0: boxes say too little about fonts."""
     layout = joined([*_groups(words)])
     return replace(layout, paragraphs=tuple(replace(paragraph, size=0.0) for paragraph in layout.paragraphs))
 

@@ -22,9 +22,9 @@ from engine.library.parsers.sheets import Row, Sheets
 _FURNITURE = {"date-time", "footer", "header", "page-number"}
 _NOTES_FURNITURE = {"page", "handout", *_FURNITURE}
 _ROW_GROUPS = {"table-header-rows", "table-rows", "table-row-group"}
-# As wide as any spreadsheet; a cell that claims to be repeated more often is a trap.
+# The widest spreadsheet; a cell that claims more repetitions is an attack.
 _MAX_COLUMNS = 16_384
-# A spreadsheet whose XML is longer would need too much memory as a tree.
+# A spreadsheet with longer XML would need too much memory as a tree.
 _TREE_BYTES = 64 * MIB
 
 
@@ -105,7 +105,7 @@ def _sheets(body: etree._Element, limits: Limits) -> tuple[ParsedPage, ...]:
 
 
 def _comments(table: etree._Element) -> dict[int, list[str]]:
-    """What is said of cells, by the number of the row."""
+    """Returns the comments on cells, by row number."""
     found: dict[int, list[str]] = {}
     number = 1
     for element in _row_elements(table):
@@ -117,7 +117,7 @@ def _comments(table: etree._Element) -> dict[int, list[str]]:
 
 
 def _rows(table: etree._Element) -> Iterator[Row]:
-    """The filled rows of a sheet; one that is repeated counts as often."""
+    """Yields the filled rows of a sheet, repeated ones as often as they count."""
     number = 1
     for element in _row_elements(table):
         cells = _cells(element)
@@ -136,7 +136,7 @@ def _row_elements(container: etree._Element) -> Iterator[etree._Element]:
 
 
 def _cells(element: etree._Element) -> list[str]:
-    """What the cells show, without the thousands of empty ones at the end."""
+    """Returns the text of the cells, without the thousands of empty ones at the end."""
     cells: list[str] = []
     num_empty = 0
     for cell in elements(element):

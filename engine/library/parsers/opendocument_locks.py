@@ -29,7 +29,7 @@ from engine.library.parsers.limits import Limits, check_unpacked, needs_password
 
 _WHOLE_PACKAGE = "encrypted-package"
 _CONTENT = "content.xml"
-# More than any office program asks for, and less than a parser may have.
+# More than any office program uses, and less than a parser may use.
 _MAX_ITERATIONS = 10_000_000
 _MAX_ARGON2_KIB = 2**20
 
@@ -39,11 +39,11 @@ def is_locked(package: Package) -> bool:
 
 
 def unlocked(package: Package, limits: Limits) -> Package | bytes:
-    """The package with its parts open, or the bytes of the package that it holds.
+    """Returns the package with its parts decrypted, or the bytes of an encrypted package in it.
 
     Raises:
         DocumentEncrypted: None of the passwords opens it.
-        DocumentUnsupported: It is protected in a way that is not known here.
+        DocumentUnsupported: It is protected in an unknown way.
     """
     locks = _locks(package)
     name = _WHOLE_PACKAGE if _WHOLE_PACKAGE in locks else _CONTENT
@@ -58,7 +58,7 @@ def unlocked(package: Package, limits: Limits) -> Package | bytes:
 
 
 class _Unlocked(Package):
-    """A package whose locked parts are opened as they are read."""
+    """A package whose encrypted parts are decrypted when they are read."""
 
     def __init__(self, package: Package, locks: dict[str, _Lock], password: str, limits: Limits) -> None:
         self._locks: dict[str, _Lock] = {}
@@ -73,7 +73,7 @@ class _Unlocked(Package):
 
 @dataclass(frozen=True, slots=True)
 class _Lock:
-    """How one part is locked, in the words of the manifest."""
+    """How one part is encrypted, according to the manifest."""
 
     algorithm: str
     vector: bytes
@@ -81,7 +81,7 @@ class _Lock:
     start: str
 
     def opened(self, data: bytes, password: str, limits: Limits) -> bytes | None:
-        """The part, None where that is not its password."""
+        """Returns the part, None if that is not its password."""
         key = self._key(password)
         try:
             return _inflated(self._decrypted(data, key), limits)
@@ -133,7 +133,7 @@ def _locks(package: Package) -> dict[str, _Lock]:
 
 
 def _inflated(data: bytes, limits: Limits) -> bytes:
-    """What was packed before it was locked. What follows its end only fills the last block."""
+    """Unpacks a decrypted part, which was packed first. Bytes after its end are padding of the last block."""
     if data.startswith(b"PK\x03\x04"):
         return data
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)

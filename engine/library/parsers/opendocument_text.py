@@ -1,6 +1,6 @@
 """Text in OpenDocument XML: headings, paragraphs, lists and tables as blocks, with what is anchored in them.
 
-That is text boxes, footnotes, comments, the words that stand for pictures and those in them; they follow their
+That is text boxes, footnotes, comments, and the descriptions and recognised text of pictures; they follow their
 paragraph or table.
 """
 
@@ -19,7 +19,7 @@ from engine.library.parsers.markup import MAX_HEADING_CHARACTERS, ListingBuilder
 
 _TITLES = {"Title"}
 _CODE = {"Preformatted_20_Text"}
-# What was deleted, what only declares, what is written beside the text, and lists of what stands elsewhere.
+# Deleted text, declarations, annotations, and lists that only repeat other text.
 _UNSHOWN = {
     "tracked-changes", "annotation", "forms", "sequence-decls", "variable-decls", "user-field-decls",
     "table-of-content", "alphabetical-index", "illustration-index", "table-index", "object-index", "user-index",
@@ -30,7 +30,7 @@ _MAX_SPACES = 1000
 
 
 def styles(package: Package) -> dict[str, str]:
-    """The style that each one descends from: what an author chose, where the file has made one of its own of it."""
+    """Returns each style's parent: programs derive automatic styles from the one that the author chose."""
     return {
         attribute(style, "name"): attribute(style, "parent-style-name")
         for part in ("styles.xml", "content.xml")
@@ -39,7 +39,7 @@ def styles(package: Package) -> dict[str, str]:
 
 
 def flat(container: etree._Element | None) -> str:
-    """All paragraphs in one line."""
+    """Returns all paragraphs in one line."""
     texts: list[str] = []
     for element in elements(container):
         name = local(element)
@@ -53,18 +53,18 @@ def flat(container: etree._Element | None) -> str:
 
 
 def comment(annotation: etree._Element) -> str:
-    """A comment as it is read; "" where it says nothing."""
+    """Returns a comment as text; "" if it is empty."""
     author = child(annotation, "creator")
     return remarks.comment((author.text or "") if author is not None else "", flat(annotation))
 
 
 def picture_name(image: etree._Element) -> str:
-    """The name of a picture's part in the package; that of one which lies elsewhere leads to none."""
+    """Returns the name of a picture's part in the package; for an external picture, there is no such part."""
     return posixpath.normpath(attribute(image, "href"))
 
 
 class Flow:
-    """One pass over a text in reading order; `styles` as from `styles`."""
+    """One pass over a text in reading order; `styles` is what `styles()` returns."""
 
     def __init__(self, builder: ListingBuilder, styles: dict[str, str], pictures: EmbeddedPictures) -> None:
         self.builder = builder

@@ -38,10 +38,10 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The structure of an Org text; what lies between its marked parts are paragraphs."""
+    """Yields the blocks of an Org text; the text between marked parts is paragraphs."""
     start, at, ends = 0, 0, _ends(text)
     while (part := _PART.search(text, at)) is not None:
-        # What is open has its end looked up: searching the text for each would take quadratic time.
+        # The end of a block is looked up in `ends`: searching the text for each would take quadratic time.
         kind = part["what"].lower() if part["what"] else _DRAWER if part["drawer"] else ""
         of_kind = ends.get(kind, [])
         place = bisect_left(of_kind, (part.end(), 0))
@@ -61,7 +61,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def _ends(text: str) -> dict[str, list[tuple[int, int]]]:
-    """Where blocks of each kind, and drawers, may end."""
+    """Returns where blocks of each kind, and drawers, may end."""
     ends: dict[str, list[tuple[int, int]]] = {}
     for end in _END.finditer(text):
         ends.setdefault((end["what"] or _DRAWER).lower(), []).append(end.span())
@@ -69,7 +69,7 @@ def _ends(text: str) -> dict[str, list[tuple[int, int]]]:
 
 
 def _marked(part: re.Match[str]) -> Iterator[Block]:
-    """A headline or a row of a table; settings and dates are nothing to read."""
+    """Yields a headline or a row of a table; settings and dates are left out."""
     if part["stars"] and part["label"].strip():
         level = min(len(part["stars"]), _MAX_LEVEL)
         label = _LINK.sub(lambda link: link[1] or link[2], part["label"]).strip()

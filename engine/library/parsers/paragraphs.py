@@ -12,7 +12,7 @@ _MAX_HEADING_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What a paragraph says of itself, or a style of all that bear it. `level` 0 is body text."""
+    """The structure of a paragraph, or of a paragraph style. `level` 0 is body text."""
 
     level: int = 0
     is_title: bool = False
@@ -35,7 +35,7 @@ class Paragraphs:
         return self._builder.page()
 
     def end(self, text: str, style: Style) -> None:
-        """The end of a paragraph."""
+        """Ends a paragraph."""
         if style.in_table:
             self._cell.append(text)
             return
@@ -48,7 +48,7 @@ class Paragraphs:
         self._cell.clear()
 
     def end_row(self) -> None:
-        """The end of a table's row, or of a table that did not end its last one."""
+        """Ends a table's row, if one is open: a table may lack the end of its last one."""
         if self._cell:
             self.end_cell("")
         if self._cells:

@@ -1,7 +1,6 @@
 """Patience: how long a process may take, hardly counting the time in which other processes used the processor.
 
-Reading stands back behind the embedder and everything else that runs, so on a busy machine a second's work may take
-half a minute: that is no fault of the file.
+Reading has a low priority, so on a busy machine a second's work may take half a minute; that is no fault of the file.
 """
 
 from __future__ import annotations
@@ -10,13 +9,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-# A machine that is busy with something else for hours must not keep a file that hangs from being noticed.
+# On a machine that is busy for hours, a file that hangs must still be noticed.
 MAX_STRETCH = 10.0
 Clock = Callable[[], float]
 
 
 class Patience:
-    """Begins when it is made. `seconds` is what it may take on a machine of its own, times `max_stretch` on any."""
+    """A time limit that begins when it is created: `seconds` on an idle machine, at most `max_stretch` times that."""
 
     def __init__(
         self,
@@ -33,7 +32,7 @@ class Patience:
 
     @property
     def left_seconds(self) -> float:
-        """Negative or 0 when it is at its end."""
+        """The remaining time; 0 or negative when the limit is reached."""
         passed = self._clock() - self._begun
         left = self._seconds - passed
         if left > 0:
@@ -43,7 +42,7 @@ class Patience:
 
 
 def seconds_in_line(pid: int) -> float:
-    """How long the process has been ready to run without a processor for it; 0 where the system does not tell."""
+    """Returns how long the process was runnable but waited for a processor; 0 if the system does not tell."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
     except (OSError, ValueError, IndexError):

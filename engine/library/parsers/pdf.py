@@ -30,10 +30,10 @@ from engine.library.parsers.pdf_structure import structured
 from engine.library.parsers.pdfium import Note, PdfFile, PdfPage, PdfRefused, Shown, opened
 from engine.library.parsers.shapes import Mark
 
-# 300 dots an inch is what Tesseract is made for; larger pages than A2 are read with fewer.
+# Tesseract is made for 300 dots per inch; pages larger than A2 are read with fewer.
 _OCR_SCALE = 300 / 72
 _MAX_OCR_PX = 7000
-# More than there are in a picture: those of several are numbered on.
+# More paragraphs than any picture has, so that those of several pictures have different numbers.
 _PARAGRAPHS_PER_PICTURE = 10**9
 
 
@@ -48,7 +48,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
         except DocumentEncrypted:
             raise
         except DocumentUnreadable:
-            # What PDFium says of a file that nobody can read is the better sentence.
+            # PDFium's sentence about an unreadable file is better.
             raise error from None
 
 
@@ -66,10 +66,10 @@ def _parse(path: Path, limits: Limits) -> ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What could be read of a page: PDFium's own text, and below it the `words` in its picture, or in those on it.
+    """What was read of a page: PDFium's text, then the `words` that OCR read in the page or in pictures on it.
 
-    `is_left_out`: what is in its picture could not be read. `is_picture`: OCR has looked at it. `num_given_up` are
-    pictures on it that OCR gave up on. The `notes` on it stand at the end of the text.
+    `is_left_out`: the page is a picture that could not be read. `is_picture`: OCR has read the page. `num_given_up`
+    counts pictures on it on which OCR gave up. The `notes` are at the end of the text.
     """
 
     layout: PageLayout
@@ -81,7 +81,7 @@ class Reading:
     notes: tuple[Note, ...] = ()
 
     def marks(self, page: PdfPage, start: int, end: int) -> list[Mark]:
-        """Where `layout.text[start:end]` stands on the page's picture."""
+        """Returns where `layout.text[start:end]` is on the page's picture."""
         own = self.layout.characters(start, min(end, self.num_own))
         read = self.layout.characters(max(start, self.num_own), end)
         return [
@@ -99,9 +99,9 @@ class Reading:
 
 
 def read_page(page: PdfPage, limits: Limits, pictures: Sequence[Shown] = ()) -> Reading:
-    """The page's text, the same whenever it is asked for; by OCR where the page is a picture and somebody can.
+    """Reads a page's text, always with the same result; by OCR if the page is a picture and OCR is set up.
 
-    `pictures` are those to be read of a page of text, as from `pdf_pictures.to_read`.
+    `pictures` are those to read on a page of text, as from `pdf_pictures.to_read`.
     """
     notes = page.notes()
     reading = _printed(page, [note.mark for note in notes], limits, pictures)
@@ -111,7 +111,7 @@ def read_page(page: PdfPage, limits: Limits, pictures: Sequence[Shown] = ()) -> 
 
 
 def _printed(page: PdfPage, noted: Sequence[Mark], limits: Limits, pictures: Sequence[Shown]) -> Reading:
-    """What stands on the page without the notes on it."""
+    """Reads the page without its notes."""
     own = layout(list(lines(page.signs(), page.box)), page.is_bold)
     reading = Reading(own, len(own.text))
     if not (page.has_pictures() if is_bare(own.text) else is_stamp(own, page.height) and page.is_covered()):
@@ -128,7 +128,7 @@ def _printed(page: PdfPage, noted: Sequence[Mark], limits: Limits, pictures: Seq
 def _with_pictures(
     page: PdfPage, reading: Reading, noted: Sequence[Mark], limits: Limits, pictures: Sequence[Shown]
 ) -> Reading:
-    """The reading with what is written in these pictures below the page's own text."""
+    """Returns the reading with the text of these pictures below the page's own text."""
     words: list[Word] = []
     num_given_up = 0
     for number, shown in enumerate(pictures, start=1):
@@ -145,7 +145,7 @@ def _with_pictures(
 
 
 def _placed(word: Word, part: Mark, first_paragraph: int) -> Word:
-    """A word in a part of the page, as one on the page."""
+    """Converts a word's box from a part of the page to the whole page."""
     across, down = part[2] - part[0], part[3] - part[1]
     x0, y0, x1, y1 = word.box
     box = (part[0] + x0 * across, part[1] + y0 * down, part[0] + x1 * across, part[1] + y1 * down)
@@ -153,7 +153,7 @@ def _placed(word: Word, part: Mark, first_paragraph: int) -> Word:
 
 
 def _unknown(words: Sequence[Word], page: PdfPage, own: PageLayout, noted: Sequence[Mark]) -> tuple[Word, ...]:
-    """The words in a picture but for those that are set on it, or noted: it shows these as well."""
+    """Drops recognised words that are also text or notes on the page: the rendered page shows these as well."""
     span = own.characters(0, len(own.text))
     known = [*noted, *(page.rectangles(*span) if span else ())]
     return tuple(word for word in words if not any(_lies_in(word.box, mark) for mark in known))
@@ -165,10 +165,10 @@ def _lies_in(box: Mark, mark: Mark) -> bool:
 
 
 def _readings(file: PdfFile, limits: Limits) -> list[Reading]:
-    """All pages' texts, empty ones for pages that cannot be read.
+    """Reads all pages; those that cannot be read are empty.
 
     Raises:
-        DocumentNeedsOcr: What is to be read are pictures.
+        DocumentNeedsOcr: The pages are pictures.
         DocumentEmpty: There is nothing to read.
         DocumentUnreadable: No page can be read.
     """
@@ -194,7 +194,7 @@ def _readings(file: PdfFile, limits: Limits) -> list[Reading]:
 def _with_pictures_read(
     file: PdfFile, readings: Sequence[Reading], pictures: Sequence[Sequence[Shown]], limits: Limits
 ) -> list[Reading]:
-    """The readings, those of pages of text with what is written in the pictures on them."""
+    """Returns the readings; those of text pages include the text of the pictures on them."""
     done: list[Reading] = []
     num_given_up = 0
     for index, reading in enumerate(readings):
@@ -207,9 +207,9 @@ def _with_pictures_read(
 
 
 def _say_nothing(readings: Sequence[Reading]) -> bool:
-    """Whether nothing is set on the pages but one stamp, with other numbers on each.
+    """Returns whether the pages have no text but one stamp, which may differ in its numbers.
 
-    Several lines on one page alone are more than a stamp: a flyer, or a certificate, on a picture.
+    Several lines on a single page are more than a stamp: a flyer, or a certificate, on a picture.
     """
     written = [reading for reading in readings if not is_bare(reading.layout.text)]
     stamps = {re.sub(r"[\W\d]+", "", reading.layout.text) for reading in written}
@@ -220,7 +220,7 @@ def _say_nothing(readings: Sequence[Reading]) -> bool:
 
 
 def _empty(num_pictures: int, num_pages: int) -> DocumentEmpty:
-    """What is said of a PDF in which nothing was found, though OCR looked at so many of its pages."""
+    """Returns the error for a PDF without text; OCR has read `num_pictures` of its pages."""
     if not num_pictures:
         return DocumentEmpty("There is no text on the pages of the PDF.")
     sentence = "The pages are pictures, and OCR found no text in them."
@@ -232,7 +232,7 @@ def _empty(num_pictures: int, num_pages: int) -> DocumentEmpty:
 
 
 def _remark(left_out: int, num_pages: int, limits: Limits) -> tuple[str, Need]:
-    """What is said of a document of which so many pages could not be read, and what would help."""
+    """Returns the remark on pages that could not be read, and what would help."""
     if not left_out:
         return "", ""
     if limits.can_ocr:

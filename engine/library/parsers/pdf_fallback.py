@@ -15,7 +15,7 @@ from engine.library.parsers.limits import Limits, needs_password
 from engine.library.parsers.markup import sane_title
 from engine.library.parsers.text import paragraphs
 
-# It tells of each fault that it steps over.
+# It logs each fault that it skips.
 logging.getLogger("pypdf").setLevel(logging.CRITICAL)
 
 _DAMAGE = (
@@ -32,7 +32,7 @@ _DAMAGE = (
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
-    """The text of the pages that can be read.
+    """Parses the pages that can be read.
 
     Raises:
         DocumentEncrypted: None of the passwords opens it.
@@ -58,7 +58,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def _text(reader: PdfReader, index: int) -> str:
-    """A page's text; "" where it cannot be read."""
+    """Returns a page's text; "" if it cannot be read."""
     try:
         return clean(reader.pages[index].extract_text()).strip()
     except (*_DAMAGE, RecursionError):

@@ -1,7 +1,7 @@
 """From the characters of a PDF page to text in paragraphs; pure, and the same each time for the same page.
 
-The text of a page must not depend on other pages: a citation is marked by laying its page out again and asking
-for the characters behind a span (`PageLayout.characters`).
+The text of a page must not depend on other pages: to mark a citation, its page is laid out again, and the characters
+of a span are looked up (`PageLayout.characters`).
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _SPECIAL = re.compile(rf"{_UNSHOWN.pattern}|[\ufb00-\ufb06]")
 _SPACE = re.compile(r"\s")
 _IDEOGRAPH = re.compile(r"[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef]")
 _SENTENCE_END = re.compile(r"[.!?:;。！？…][\"'”’)\]]*$")
-# Their hyphen is part of the word, wherever the line ends.
+# After these the hyphen is part of the word, even at the end of a line.
 _COMPOUND_STARTS = {"well", "self", "non", "quasi"}
 _SAME_SIZE = 1.15
 _SHORT_LINE = 0.75
 _MAX_BOLD_LINES = 2
 _SIZE_SAMPLE = 8
-# Exponents and indices rise and fall by less than this, in multiples of the letters' size.
+# Exponents and indices are shifted by less than this, in multiples of the letters' size.
 _SAME_LINE_STEP = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line as it stands on the page, in letters of `size` points; `indices[i]` is the character behind `text[i]`."""
+    """A line of a page, in letters of `size` points; `indices[i]` is the index of the character of `text[i]`."""
 
     text: str
     indices: Sequence[int]
@@ -55,7 +55,7 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """`text[start:end]` of the page, set in letters of `size` points; `is_bold` is asked of short ones only."""
+    """A paragraph, `text[start:end]` of the page, in letters of `size` points; `is_bold` is set for short ones only."""
 
     start: int
     end: int
@@ -67,20 +67,20 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class PageLayout:
-    """A page's text with its paragraphs; `indices[i]` is the character behind `text[i]`, -1 where we put a space."""
+    """A page's text with its paragraphs; `indices[i]` is the character of `text[i]`, -1 for white space we added."""
 
     text: str
     indices: tuple[int, ...]
     paragraphs: tuple[Paragraph, ...]
 
     def characters(self, start: int, end: int) -> tuple[int, int] | None:
-        """The first of PDFium's characters in `text[start:end]` and their number; None where there are none."""
+        """Returns the first of PDFium's characters in `text[start:end]` and their number; None if there are none."""
         behind = [index for index in self.indices[start:end] if index >= 0]
         return (behind[0], behind[-1] - behind[0] + 1) if behind else None
 
 
 def lines(signs: str, box: Callable[[int], Box]) -> Iterator[TextLine]:
-    """The lines of a page with anything to read in them; `signs` has one sign for each of PDFium's characters."""
+    """Yields the lines of a page that have text; `signs` has one sign for each of PDFium's characters."""
     start = 0
     for end in (*(match.start() for match in _LINE_END.finditer(signs)), len(signs)):
         text, indices = _shown(signs, start, end)
@@ -90,15 +90,15 @@ def lines(signs: str, box: Callable[[int], Box]) -> Iterator[TextLine]:
 
 
 def layout(text_lines: Sequence[TextLine], is_bold: Callable[[int], bool] | None = None) -> PageLayout:
-    """The page's text: lines joined to paragraphs, with a blank line between two of those.
+    """Joins lines to paragraphs, with a blank line between two paragraphs.
 
-    `is_bold` tells it of one of PDFium's characters.
+    `is_bold` returns whether one of PDFium's characters is bold.
     """
     return joined([*_groups(text_lines)], is_bold)
 
 
 def joined(groups: Sequence[Sequence[TextLine]], is_bold: Callable[[int], bool] | None = None) -> PageLayout:
-    """The text of a page whose paragraphs are known, as groups of lines."""
+    """Lays out a page whose paragraphs are known, as groups of lines."""
     builder = _Builder(_hyphenated_words([line for group in groups for line in group]), is_bold)
     for group in groups:
         builder.add(group)
@@ -106,7 +106,7 @@ def joined(groups: Sequence[Sequence[TextLine]], is_bold: Callable[[int], bool] 
 
 
 def with_notes(page: PageLayout, notes: Sequence[str]) -> PageLayout:
-    """The page with paragraphs at its end that are not among its characters."""
+    """Appends paragraphs that are not among the page's characters."""
     text, indices, paragraphs = page.text, [*page.indices], [*page.paragraphs]
     for note in notes:
         text += "\n\n" if text else ""
@@ -117,7 +117,7 @@ def with_notes(page: PageLayout, notes: Sequence[str]) -> PageLayout:
 
 
 def one_below(above: PageLayout, below: PageLayout) -> PageLayout:
-    """Two texts of a page as one; the indices of each are its own."""
+    """Joins two texts of a page; the indices of both stay as they are."""
     if not above.text or not below.text:
         return below if not above.text else above
     at = len(above.text) + len("\n\n")
@@ -128,7 +128,7 @@ def one_below(above: PageLayout, below: PageLayout) -> PageLayout:
 
 
 def _shown(signs: str, start: int, end: int) -> tuple[str, Sequence[int]]:
-    """What can be read of `signs[start:end]`, and the character behind each letter."""
+    """Returns the readable text of `signs[start:end]`, and the index of the character of each letter."""
     part = signs[start:end]
     if not _SPECIAL.search(part):
         text = part.strip()
@@ -141,7 +141,7 @@ def _shown(signs: str, start: int, end: int) -> tuple[str, Sequence[int]]:
 
 
 def _letters(signs: str, index: int) -> str:
-    """A sign as people read it: ligatures spelled out, halves of a pair joined, marks for programs left out."""
+    """Returns a sign as text: ligatures spelled out, surrogate pairs joined, control characters left out."""
     sign, after = signs[index], signs[index + 1 : index + 2]
     if "\ud800" <= sign < "\udc00" and "\udc00" <= after < "\ue000":
         return chr(0x10000 + (ord(sign) - 0xD800) * 0x400 + ord(after) - 0xDC00)
@@ -155,7 +155,7 @@ def _line(text: str, indices: Sequence[int], box: Callable[[int], Box], *, is_hy
 
 
 def _size(text: str, indices: Sequence[int], box: Callable[[int], Box]) -> float:
-    """The usual height of the line's letters; signs of mathematics come from fonts of odd proportions."""
+    """Returns the usual height of the line's letters, without mathematical signs, whose fonts have odd proportions."""
     picked = range(0, len(text), max(1, len(text) // _SIZE_SAMPLE))
     sample = [indices[place] for place in picked if text[place].isalnum()] or [indices[place] for place in picked]
     return statistics.median(box(index).height for index in sample)
@@ -175,7 +175,7 @@ def _groups(text_lines: Sequence[TextLine]) -> Iterator[list[TextLine]]:
 
 
 def _leading(text_lines: Sequence[TextLine]) -> float:
-    """The usual distance from one line to the next, in multiples of the letters' size."""
+    """Returns the usual distance from one line to the next, in multiples of the letters' size."""
     steps = [_step(above, below) for above, below in itertools.pairwise(text_lines)]
     usual = [step for step in steps if 0.5 < step < 2.5]
     return statistics.median(usual) if usual else 1.2
@@ -204,7 +204,7 @@ def _begins_paragraph(above: TextLine, line: TextLine, leading: float, right: fl
 
 
 class _Builder:
-    """Joins lines into the page's text and keeps account of the characters."""
+    """Joins lines into the page's text and keeps the indices of the characters."""
 
     def __init__(self, hyphenated_words: set[str], is_bold: Callable[[int], bool] | None) -> None:
         self._is_bold = is_bold
@@ -228,7 +228,7 @@ class _Builder:
         self.paragraphs.append(Paragraph(start, len(self.characters), kind, size, len(group), is_bold))
 
     def _is_all_bold(self, group: Sequence[TextLine]) -> bool:
-        """Whether a short paragraph is bold from its first letter to its last, judged by some."""
+        """Returns whether a short paragraph is all bold, judged by three letters of each line."""
         if self._is_bold is None or len(group) > _MAX_BOLD_LINES:
             return False
         return all(self._is_bold(line.indices[at]) for line in group for at in (0, len(line.indices) // 2, -1))
@@ -250,7 +250,7 @@ class _Builder:
 
 
 def _hyphenated_words(text_lines: Sequence[TextLine]) -> set[str]:
-    """Words that the page writes with a hyphen inside a line, so the hyphen at a line's end may be theirs."""
+    """Returns words that the page writes with a hyphen within a line: a hyphen at a line's end may be part of them."""
     return {word.lower() for line in text_lines for word in re.findall(r"(?<!\w)\w++-\w+", line.text)}
 
 

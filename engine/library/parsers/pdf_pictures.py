@@ -10,30 +10,30 @@ from engine.library.parsers.ocr import MANY_TIMES, is_bare
 from engine.library.parsers.pdfium import PdfFile, PdfPage, Shown
 from engine.library.parsers.shapes import Mark
 
-# Larger than a logo: of the page, and in pixels.
+# The least size of a picture that is larger than a logo: its share of the page, and in pixels.
 _LARGE_SHARE = 1 / 20
 _LARGE_PX = (200, 60)
 
 
 def to_read(file: PdfFile, index: int, limits: Limits) -> tuple[Shown, ...]:
-    """The pictures among the text of a page that are read with it; which these are, all pages of the file decide."""
+    """Returns the pictures to read on a page of text; that depends on the pictures of all pages."""
     if not limits.can_ocr or not _on_page(file, index):
         return ()
     return chosen([_on_page(file, other) for other in range(len(file))])[index]
 
 
 def large_pictures(page: PdfPage) -> tuple[Shown, ...]:
-    """The pictures on a page that may hold text. One on which, or below which, text is set has been read by others."""
+    """Returns pictures that may hold text; one with text on it has been recognised by another program already."""
     found: list[Shown] = []
     for shown in page.pictures(_LARGE_SHARE, *_LARGE_PX):
-        # Two in one place, as a picture and its shadow, are seen as one.
+        # Two pictures in one place, as a picture and its shadow, count as one.
         if is_bare(shown.text) and not any(_are_one(shown.mark, other.mark) for other in found):
             found.append(shown)
     return tuple(found)
 
 
 def chosen(pages: Sequence[Sequence[Shown]]) -> list[tuple[Shown, ...]]:
-    """Of the pictures on each page those to be read there: none that is on many, and each where it stands first."""
+    """Returns the pictures to read on each page: none that is on many pages, and each only where it is first shown."""
     num_shown = Counter(shown.digest for page in pages for shown in page)
     seen: set[bytes] = set()
     wanted: list[tuple[Shown, ...]] = []
@@ -54,6 +54,6 @@ def _are_one(first: Mark, second: Mark) -> bool:
 
 
 def _holds(mark: Mark, other: Mark) -> bool:
-    """Whether the middle of another one lies in it."""
+    """Returns whether the middle of the other mark is in this one."""
     x, y = (other[0] + other[2]) / 2, (other[1] + other[3]) / 2
     return mark[0] <= x <= mark[2] and mark[1] <= y <= mark[3]

@@ -1,7 +1,7 @@
 """What the paragraphs of a PDF's pages are, judged over all pages: headings, running heads, text. Pure.
 
-Headings are set larger than the body, or bold by themselves; a running head repeats on most pages, and is kept where
-it stands first.
+Headings are larger than the body, or bold and on their own; a running head repeats on most pages, and is kept only
+where it first appears.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _MAX_LEVEL = 6
 # Where most short paragraphs are bold, bold means nothing.
 _MAX_BOLD_SHARE = 0.5
 _MAX_BOLD_CHARACTERS = 100
-# Running heads: how near to the edge, how long, on how many pages and on which share of them. Left and right pages
-# may have one each.
+# Running heads: how near to the edge, how long, on how many pages and on which share of them. Left and right pages may
+# have different ones.
 _RUNNING_DEPTH = 2
 _MAX_RUNNING_CHARACTERS = 150
 _MIN_RUNNING_PAGES = 4
 _RUNNING_SHARE = 0.4
 _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b")
 _WORD = re.compile(r"\w+|[#№]")
-# What stands before the number of a page, and before one that names something else.
+# Words before the number of a page, and before a number that identifies something else.
 _PAGE_WORDS = {
     "page", "pages", "p", "pp", "pg", "slide", "sheet", "seite", "s", "folie", "blatt", "sida", "side", "pagina",
     "página", "pág", "hoja", "diapositiva", "strona",
@@ -43,7 +43,7 @@ _ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
 
 def structured(layouts: Sequence[PageLayout]) -> tuple[ParsedPage, ...]:
-    """The pages with their blocks."""
+    """Returns the pages with their blocks."""
     levels = _heading_levels(layouts)
     bold_level = _bold_level(layouts, levels)
     running, seen = _running(layouts, levels), set[str]()
@@ -68,10 +68,10 @@ def _block(text: str, paragraph: Paragraph, levels: dict[float, int], bold_level
 
 
 def _running(layouts: Sequence[PageLayout], levels: dict[float, int]) -> set[str]:
-    """What stands at the edges of many pages, or of neighbouring ones, but for the numbers in it that count them."""
+    """Returns the keys of lines at the edges of many pages, or of neighbouring ones, that differ only in numbers."""
     pages: dict[str, list[_Edge]] = {}
     for number, page in enumerate(layouts):
-        # The titles of slides are numbered as well, but set large.
+        # Titles of slides may be numbered as well, but are large.
         small = [paragraph for paragraph in _at_edges(page) if _rounded(paragraph.size) not in levels]
         edges = {_key(page, paragraph): _Edge(number, *_numbers(page, paragraph)) for paragraph in small}
         for key in edges.keys() - {""}:
@@ -86,7 +86,7 @@ def _running(layouts: Sequence[PageLayout], levels: dict[float, int]) -> set[str
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """What stands at the edge of a page has these numbers in it, each where that of a page may stand, or not."""
+    """The numbers in a line at the edge of a page, and for each whether it may be the page number."""
 
     page: int
     numbers: tuple[int, ...]
@@ -94,9 +94,9 @@ class _Edge:
 
 
 def _counts_pages(edges: Sequence[_Edge]) -> bool:
-    """Whether the numbers mostly stay as they are from one page to the next, or grow with the pages.
+    """Returns whether the numbers mostly stay the same from page to page, or grow with the pages.
 
-    Those of bills and payslips, one a page, tell each something of its own.
+    Numbers in bills and payslips, one per page, differ in other ways, and are content.
     """
     pairs = list(itertools.pairwise(edges))
     return 2 * sum(_goes_on(before, after) for before, after in pairs) >= len(pairs)
@@ -109,13 +109,13 @@ def _goes_on(before: _Edge, after: _Edge) -> bool:
 
 
 def _is_row(numbers: Sequence[int]) -> bool:
-    """Whether these pages follow each other, as a chapter's do; left and right pages may differ."""
+    """Returns whether these pages follow each other, as a chapter's do; left and right pages may differ."""
     gaps = [after - before for before, after in itertools.pairwise(numbers)]
     return len(numbers) >= _MIN_RUNNING_PAGES and max(gaps) <= 2
 
 
 def _at_edges(page: PageLayout) -> list[Paragraph]:
-    # What was recognised in pictures stands below all else, also below the foot of the page.
+    # Recognised text comes after everything else, also after the footer of the page.
     printed = [paragraph for paragraph in page.paragraphs if paragraph.size]
     edges = {
         paragraph
@@ -126,12 +126,12 @@ def _at_edges(page: PageLayout) -> list[Paragraph]:
 
 
 def _key(page: PageLayout, paragraph: Paragraph) -> str:
-    # In place of a number stands what is in no text.
+    # Numbers are replaced by a character that is in no text.
     return _DIGITS.sub("\0", _words(page, paragraph))
 
 
 def _numbers(page: PageLayout, paragraph: Paragraph) -> tuple[tuple[int, ...], tuple[bool, ...]]:
-    """The numbers in a line, and of each whether that of a page may stand there: at an end, by itself, after a word."""
+    """Returns the numbers in a line, and for each whether it may be the page number, by its position."""
     line = _words(page, paragraph)
     words = [match.span() for match in _WORD.finditer(line)]
     found = list(_DIGITS.finditer(line))
@@ -153,7 +153,7 @@ def _words(page: PageLayout, paragraph: Paragraph) -> str:
 
 
 def _value(number: str) -> int:
-    """Of digits, or of Roman ones: a smaller one before a larger one is taken off."""
+    """Returns the value of a number in digits or Roman numerals: a smaller one before a larger one is subtracted."""
     if number[0] not in _ROMAN:
         return int(number)
     values = [_ROMAN[digit] for digit in number]
@@ -161,7 +161,7 @@ def _value(number: str) -> int:
 
 
 def _without_running(page: PageLayout, running: set[str], seen: set[str]) -> Sequence[Paragraph]:
-    """The page's paragraphs but for running heads that were seen before; all, if there were nothing else."""
+    """Returns the page's paragraphs without running heads that were seen before; all, if nothing else is left."""
     if not running:
         return page.paragraphs
     edges = {paragraph: _key(page, paragraph) for paragraph in _at_edges(page)}
@@ -174,11 +174,11 @@ def _without_running(page: PageLayout, running: set[str], seen: set[str]) -> Seq
 
 
 def _heading_levels(layouts: Sequence[PageLayout]) -> dict[float, int]:
-    """Sizes of letters that mark headings, with their levels: those larger than the body's, the largest first."""
+    """Returns the letter sizes of headings with their levels: those larger than the body's, the largest first."""
     letters: Counter[float] = Counter()
     for page in layouts:
         for paragraph in page.paragraphs:
-            # Of recognised text nobody knows the size.
+            # The size of recognised text is unknown.
             letters[_rounded(paragraph.size)] += paragraph.end - paragraph.start if paragraph.size else 0
     body = letters.most_common(1)[0][0] if letters else 0.0
     sizes = {size for size in _sizes_of_headings(layouts) if size and size >= body * _HEADING_SIZE}
@@ -203,12 +203,12 @@ def _may_be_heading(text: str, paragraph: Paragraph) -> bool:
 
 
 def _rounded(size: float) -> float:
-    """Whole points: fonts of one size differ by tenths in height."""
+    """Rounds to whole points: fonts of the same size differ by tenths in height."""
     return float(round(size))
 
 
 def _bold_level(layouts: Sequence[PageLayout], levels: dict[float, int]) -> int:
-    """The level of bold headings in the size of the body: below all larger ones; 0 where bold means nothing."""
+    """Returns the level of bold headings in the body's size: below all larger ones; 0 if bold means nothing."""
     short = [
         paragraph for page in layouts for paragraph in page.paragraphs if paragraph.num_lines <= _MAX_HEADING_LINES
     ]
@@ -219,7 +219,7 @@ def _bold_level(layouts: Sequence[PageLayout], levels: dict[float, int]) -> int:
 
 
 def _is_bold_heading(text: str, paragraph: Paragraph) -> bool:
-    """Bold words by themselves that say what follows; not a label such as "Note:"."""
+    """Returns whether a bold paragraph is a heading; a label such as "Note:" is not."""
     words = text[paragraph.start : paragraph.end]
     return (
         paragraph.is_bold

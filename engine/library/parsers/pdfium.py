@@ -24,7 +24,7 @@ from engine.library.parsers.shapes import Box, Mark, Picture
 # Coordinates are mapped through integers; this many steps across a page is finer than any screen.
 _STEPS = 100_000
 _DEPTH = 4
-# About twenty letters.
+# The strokes of about twenty letters.
 _MIN_STROKES = 200
 # A scan may have white edges.
 _COVERED = 0.7
@@ -36,14 +36,14 @@ _MAX_FONT_NAME_BYTES = 256
 _BOLD_NAME = re.compile(rb"bold|black|heavy|demi|CMBX|CMSSBX|SFBX|-Bd", re.I)
 _WRITTEN_FIELDS = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
 _TICKED_FIELDS = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
-# What is marked as well as said would be read twice: some programs say the words that are marked.
+# Not highlights: some programs repeat the highlighted words in them, which would be read twice.
 _COMMENTS = (raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_TEXT)
 _HIDDEN = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What somebody has added to a page, and where it is: a field as "name: value", a comment, or typed text."""
+    """Something added to a page, and where it is: a field as "name: value", a comment, or typed text."""
 
     text: str
     mark: Mark
@@ -51,7 +51,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A picture on a page: where it is, and what text is set on it; `digest` is the same wherever it is shown."""
+    """A picture on a page: where it is, and the text on it; `digest` is the same wherever the picture is shown."""
 
     mark: Mark
     text: str
@@ -59,7 +59,7 @@ class Shown:
 
 
 class PdfRefused(DocumentUnreadable):
-    """PDFium cannot make sense of the file; another reader may."""
+    """PDFium cannot read the file; another reader may."""
 
 
 class PdfFile:
@@ -76,12 +76,12 @@ class PdfFile:
         return str(self._document.get_metadata_value("Title"))
 
     def show_forms(self) -> None:
-        """Lets filled-in fields appear in pictures of pages loaded from now on."""
+        """Shows filled-in fields on pages that are loaded from now on."""
         self._document.init_forms()
 
     @contextmanager
     def page(self, index: int) -> Iterator[PdfPage | None]:
-        """A page by its 0-based index, None when it is broken; valid inside the `with` block."""
+        """Yields a page by its 0-based index, None if it is broken; valid inside the `with` block."""
         try:
             page = self._document[index]
             text = page.get_textpage()
@@ -96,30 +96,30 @@ class PdfFile:
 
 
 class PdfPage:
-    """One page: its characters in reading order, where they stand, and how it looks."""
+    """One page: its characters in reading order, where they are, and how it looks."""
 
     def __init__(self, page: Any, text: Any) -> None:
         self._page = page
         self._text = text
 
     def signs(self) -> str:
-        """The page's characters, one each; line ends are PDFium's own, U+0002 is a hyphen that ends a line."""
+        """Returns one sign per character of the page; line ends are PDFium's, U+0002 is a hyphen that ends a line."""
         count = self._text.count_chars()
         whole = self._whole_text(count)
         if len(whole) == count and not self._has_supplementary():
             return whole.replace("\ufffe", "\x02")
-        # Some are left out of the whole, or cut to 16 bits there: one by one they are right.
+        # The whole text leaves out some characters, or cuts them to 16 bits; single calls are correct.
         handle, unicode = self._text.raw, raw.FPDFText_GetUnicode
         return "".join(chr(min(unicode(handle, index), sys.maxunicode)) for index in range(count))
 
     def box(self, index: int) -> Box:
-        """The character's cell, as high as its font."""
+        """Returns the character's cell, as high as its font."""
         rectangle = raw.FS_RECTF()
         raw.FPDFText_GetLooseCharBox(self._text.raw, index, rectangle)
         return Box(rectangle.left, rectangle.bottom, rectangle.right, rectangle.top)
 
     def is_bold(self, index: int) -> bool:
-        """Whether the character is set in a bold font, by the font's weight or its name."""
+        """Returns whether the character's font is bold, by its weight or its name."""
         if raw.FPDFText_GetFontWeight(self._text.raw, index) >= _BOLD_WEIGHT:
             return True
         flags = ctypes.c_int()
@@ -128,7 +128,7 @@ class PdfPage:
         return _BOLD_NAME.search(name.value) is not None
 
     def notes(self) -> tuple[Note, ...]:
-        """What has been filled into the page's form, once `PdfFile.show_forms` was called, and what is said of it."""
+        """Returns filled-in fields (only after `PdfFile.show_forms`) and comments on the page."""
         found = (self._note(index) for index in range(raw.FPDFPage_GetAnnotCount(self._page.raw)))
         return tuple(note for note in found if note is not None)
 
@@ -148,7 +148,7 @@ class PdfPage:
             raw.FPDFPage_CloseAnnot(annotation)
 
     def has_pictures(self) -> bool:
-        """Whether there is more to see than text: a picture, or as many strokes as letters have that are drawn."""
+        """Returns whether the page has a picture, or so many strokes that they may be letters drawn as paths."""
         num_strokes = 0
         for shown in self._page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_PATH], max_depth=_DEPTH):
             if shown.type == raw.FPDF_PAGEOBJ_PATH:
@@ -158,7 +158,7 @@ class PdfPage:
         return False
 
     def pictures(self, least_share: float, least_width: int, least_height: int) -> Iterator[Shown]:
-        """The pictures on the page that take that share of it at least, and have so many pixels."""
+        """Yields the pictures that cover at least this share of the page and have at least so many pixels."""
         for shown in self._page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=_DEPTH):
             left, bottom, right, top = _bounds(shown)
             x0, y0, x1, y1 = mark = self._fractions(left, bottom, right, top)
@@ -173,9 +173,9 @@ class PdfPage:
                 yield Shown(mark, text, hashlib.sha1(b"%d %d " % (width, height) + bytes(shown.get_data())).digest())
 
     def is_covered(self) -> bool:
-        """Whether pictures cover the page, and its text is what was printed on them.
+        """Returns whether pictures cover the page, and its text is printed on them.
 
-        Text below them or without ink was put there by a program that has read them.
+        Text below them or invisible text comes from a program that has recognised them.
         """
         covered = 0.0
         for shown in self._page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_TEXT], max_depth=_DEPTH):
@@ -190,21 +190,21 @@ class PdfPage:
 
     @property
     def width(self) -> float:
-        """In points, as it is shown."""
+        """The width in points, as it is shown."""
         return float(self._page.get_width())
 
     @property
     def height(self) -> float:
-        """In points, as it is shown."""
+        """The height in points, as it is shown."""
         return float(self._page.get_height())
 
     def rectangles(self, first: int, count: int) -> list[Mark]:
-        """Where characters stand as (x0, y0, x1, y1) in fractions of the page's picture, from its top left."""
+        """Returns where characters are, as (x0, y0, x1, y1) in fractions of the page's picture, from its top left."""
         boxes = [self._text.get_rect(index) for index in range(self._text.count_rects(first, count))]
         return [self._fractions(*box) for box in boxes]
 
     def picture(self, width_px: float, max_px: int, *, is_grey: bool = False, part: Mark = _WHOLE) -> Picture:
-        """The page `width_px` wide, less if it would exceed `max_px` in either direction; or only a part of that."""
+        """Renders the page, or a part of it, `width_px` wide, or less if it would exceed `max_px` in a direction."""
         width, height = self._page.get_size()
         scale = min(width_px / width, max_px / width, max_px / height)
         crop = (part[0] * width, (1 - part[3]) * height, (1 - part[2]) * width, part[1] * height)
@@ -220,7 +220,7 @@ class PdfPage:
         return bytes(buffer)[: max(0, length - 1) * 2].decode("utf-16-le", errors="surrogatepass")
 
     def _has_supplementary(self) -> bool:
-        """Whether there are characters beyond the basic plane, asked of the one function that keeps them."""
+        """Returns whether there are characters beyond the basic plane, by the only function that keeps them."""
         everything = -_FAR, _FAR, _FAR, -_FAR
         length = raw.FPDFText_GetBoundedText(self._text.raw, *everything, None, 0)
         buffer = (ctypes.c_ushort * max(1, length))()
@@ -238,7 +238,7 @@ class PdfPage:
 
 
 def _bounds(shown: Any) -> Any:
-    """Where an object is on its page; inside others it is placed by them."""
+    """Returns where an object is on its page; objects inside others are positioned relative to them."""
     bounds = shown.get_bounds()
     while (shown := shown.container) is not None:
         bounds = shown.get_matrix().on_rect(*bounds)
@@ -246,7 +246,7 @@ def _bounds(shown: Any) -> Any:
 
 
 def _field(form: Any, annotation: Any) -> str:
-    """What has been filled into a field; "" where nothing has, or nobody asked for forms."""
+    """Returns what was filled into a field; "" if nothing was, or forms were not initialised."""
     if form is None:
         return ""
     kind = raw.FPDFAnnot_GetFormFieldType(form.raw, annotation)
@@ -258,20 +258,20 @@ def _field(form: Any, annotation: Any) -> str:
     value = clean(value).strip()
     if not value:
         return ""
-    # People see the alternate name; the other one is the programmer's.
+    # Users see the alternate name; the other one is internal.
     name = _wide(raw.FPDFAnnot_GetFormFieldAlternateName, form.raw, annotation)
     name = " ".join(clean(name or _wide(raw.FPDFAnnot_GetFormFieldName, form.raw, annotation)).split())
     return f"{name}: {value}" if name else value
 
 
 def _comment(annotation: Any, *, is_typed: bool) -> str:
-    """What somebody says of a page, or has typed on it."""
+    """Returns a comment on a page, or text that was typed on it."""
     said = clean(_wide(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")).strip()
     return said if is_typed else remarks.comment(clean(_wide(raw.FPDFAnnot_GetStringValue, annotation, b"T")), said)
 
 
 def _wide(ask: Callable[..., int], *of: Any) -> str:
-    """A text of PDFium's, which is asked for its length first."""
+    """Reads a text from PDFium, first asking for its length."""
     length = ask(*of, None, 0)
     buffer = (ctypes.c_ushort * max(1, (length + 1) // 2))()
     ask(*of, buffer, length)
@@ -280,13 +280,14 @@ def _wide(ask: Callable[..., int], *of: Any) -> str:
 
 @contextmanager
 def opened(path: Path, limits: Limits) -> Iterator[PdfFile]:
-    """The PDF, opened with the empty password or one of those at hand if it needs one.
+    """Opens the PDF, with one of the known passwords if it needs one.
 
     Raises:
-        DocumentEncrypted: It needs a password, or protection that PDFium does not know.
+        DocumentEncrypted: None of the passwords opens it.
+        DocumentUnsupported: It is protected in a way that PDFium does not know.
         DocumentUnreadable: It is broken.
     """
-    # A stream, because PDFium takes no names that are not UTF-8.
+    # A stream, because PDFium cannot open names that are not UTF-8.
     with open(path, "rb") as stream:
         document = _unlocked(stream, limits)
         try:
@@ -296,7 +297,7 @@ def opened(path: Path, limits: Limits) -> Iterator[PdfFile]:
 
 
 def _unlocked(stream: BinaryIO, limits: Limits) -> Any:
-    """PDFium's document; the user's password opens it as well as the owner's."""
+    """Returns PDFium's document; both the user's and the owner's password open it."""
     for password in (None, *limits.passwords):
         stream.seek(0)
         try:

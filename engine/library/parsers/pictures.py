@@ -1,6 +1,6 @@
 """Pictures as documents: what is written in a photograph, a screenshot or a fax, read by OCR. The only user of Pillow.
 
-Without Tesseract a picture needs OCR. Of pictures that stand in documents it is told here whether they may hold text.
+Without Tesseract a picture "needs OCR". For pictures in documents, this module tells whether they may hold text.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from engine.library.parsers.shapes import Mark, Picture
 if TYPE_CHECKING:
     from PIL import Image
 
-# Larger than any scanner makes them: 4 bytes of each pixel are held at once.
+# More than any scanner makes; memory holds 4 bytes per pixel.
 _MAX_PIXELS = 120_000_000
-# Of those in documents there are many, and several documents are read at once.
+# Lower for pictures in documents: there may be many, and several documents are read at once.
 _MAX_EMBEDDED_PIXELS = 40_000_000
-# Letters of a page are about 30 pixels high at this size; more makes Tesseract slow and no better.
+# The letters of a page are about 30 pixels high at this size; a larger picture makes Tesseract slower but not better.
 _MAX_SIDE_PX = 3500
-# Icons and thumbnails hold nothing to read.
+# Smaller ones are icons and thumbnails.
 _MIN_SIDE_PX = 64
-# In documents there are more of them, and signatures, rules and bullets: a line of text is larger.
+# Documents also hold signatures, rules and bullets; a line of text is larger.
 _MIN_EMBEDDED_PX = (200, 60)
-# What `sniff` tells as pictures; Pillow knows formats that have other programs called.
+# The formats that `sniff` recognises; for some others Pillow runs external programs.
 _FORMATS = ("PNG", "JPEG", "TIFF", "GIF", "WEBP", "BMP", "AVIF", "JPEG2000")
-# The others' frames are moments of one picture.
+# In other formats frames are an animation.
 _PAGED_FORMATS = ("TIFF", "MPO")
 _PILLOW = "A part of Ragdoll is missing: install it again."
 
@@ -59,7 +59,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def view(path: Path, number: int | None, start: int, end: int, limits: Limits) -> tuple[Picture, list[Mark], int]:
-    """A page as it looks, where the words of a span of its text stand on it, and the number of pages (0: only one).
+    """Returns a page's picture, the boxes of the words of a span on it, and the number of pages (0: only one).
 
     Raises:
         DocumentUnreadable: It cannot be shown any more.
@@ -77,9 +77,9 @@ def view(path: Path, number: int | None, start: int, end: int, limits: Limits) -
 
 
 def frames(path: Path, mode: str = "L", only: int | None = None) -> Iterator[Picture]:
-    """The pictures of a file (a fax is a TIFF of several), upright, in grey (L) or colour (RGB), not larger than helps.
+    """Yields the pages of a picture file, upright, in grey (L) or colour (RGB), reduced to a size that suits OCR.
 
-    `only` gives the one at this 0-based place. Of a moving picture it is the first.
+    `only` yields just the page at this 0-based index. Of an animation, only the first frame is used.
 
     Raises:
         DocumentTooLarge: It has too many pixels.
@@ -94,15 +94,15 @@ def frames(path: Path, mode: str = "L", only: int | None = None) -> Iterator[Pic
 
 
 def embedded(data: bytes) -> Picture | None:
-    """A picture that stands in a document, grey, as of `frames`.
+    """Returns a picture of a document in grey, as `frames` does.
 
-    None where it holds no text, or is damaged, or takes too much memory: the document around it has more to say.
+    None if it cannot hold text, is damaged or needs too much memory: it must not fail the document.
     """
     try:
         with _opened(io.BytesIO(data)) as image:
             if not _may_hold_text(image):
                 return None
-            # Of a JPEG no more is unpacked than helps.
+            # A JPEG can be decoded at a reduced size.
             image.draft("L", (_MAX_SIDE_PX, _MAX_SIDE_PX))
             if image.width * image.height > _MAX_EMBEDDED_PIXELS:
                 return None
@@ -112,7 +112,7 @@ def embedded(data: bytes) -> Picture | None:
 
 
 def may_hold_text(data: bytes) -> bool:
-    """Whether a picture that stands in a document is one, and large enough, by what its beginning says."""
+    """Returns whether the data is a picture that is large enough to hold text, by its header."""
     try:
         with _opened(io.BytesIO(data)) as image:
             return _may_hold_text(image)
@@ -131,11 +131,11 @@ def _may_hold_text(image: Image.Image) -> bool:
 
 @contextmanager
 def _opened(source: Path | IO[bytes]) -> Iterator[Image.Image]:
-    """Pillow's picture, and all that it can say against one as ours."""
+    """Opens a picture with Pillow, and turns Pillow's errors into ours."""
     from PIL import Image, UnidentifiedImageError
 
     with warnings.catch_warnings():
-        # Odd tags are no reason to refuse a picture, and the number of pixels is judged here.
+        # Odd tags are no reason to refuse a picture, and the number of pixels is checked here.
         warnings.simplefilter("ignore")
         try:
             with Image.open(source, formats=_FORMATS) as image:
@@ -162,7 +162,7 @@ def _picture(image: Image.Image, mode: str) -> Picture:
 
     upright = ImageOps.exif_transpose(image)
     if upright.mode in ("LA", "PA", "RGBA") or "transparency" in upright.info:
-        # Black letters on nothing would be black on black.
+        # Black letters on a transparent ground would become black on black.
         upright = upright.convert("RGBA")
         upright = Image.alpha_composite(Image.new("RGBA", upright.size, "white"), upright)
     flat = _eight_bit(upright).convert(mode)
@@ -173,7 +173,7 @@ def _picture(image: Image.Image, mode: str) -> Picture:
 
 
 def _eight_bit(image: Image.Image) -> Image.Image:
-    """Pillow cuts 16 bits off at 255 rather than scaling them."""
+    """Scales 16 bits to 8: Pillow would clip values at 255."""
     return image.point(lambda value: value / 256).convert("L") if image.mode.startswith("I;16") else image
 
 

@@ -1,7 +1,7 @@
 """The engine's side of parsing: child processes read files, so that none can hang, bloat or crash the engine.
 
-A call borrows a child; one that runs out of time or memory, crashes, or is no longer wanted is killed, and the
-next call starts another. Children are executed, never forked, so it does not matter what the engine has loaded.
+A call borrows a child. A child that runs out of time or memory, crashes, or whose call is cancelled is killed, and the
+next call starts another one. Children are executed, never forked, so it does not matter what the engine has loaded.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ _ERRORS: dict[str, type[RagdollError]] = {
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """`processes` files are read at once, by children of which each may have `memory_bytes` of address space.
+    """The limits of a pool: `processes` files are read at once; a child may have `memory_bytes` of address space.
 
-    One file may take `seconds`, which start again with each page that is recognised.
+    One file may take `seconds`; this time starts again with each page that is recognised.
     """
 
     processes: int
@@ -70,21 +70,21 @@ class ParserPool:
     """Parser children, each started when it is first needed; safe to use from any thread.
 
     Args:
-        limits: Says what holds now; each call keeps to what it says then.
+        limits: Returns the current limits; each call uses those at its time.
         ocr_cache: The folder in which recognised pages are kept; None keeps none.
     """
 
     def __init__(self, limits: Callable[[], PoolLimits], ocr_cache: Path | None = None) -> None:
         self._limits = limits
         self._ocr_cache = ocr_cache
-        # Children that nobody uses just now, the one used last at the end; how many calls are under way.
+        # Idle children, the one used last at the end; the number of running calls.
         self._idle: list[ParserProcess] = []
         self._num_calls = 0
         self._place_freed = threading.Condition()
         self._lock = threading.Lock()
         self._children: set[ParserProcess] = set()
         self._closed = threading.Event()
-        # PDEATHSIG follows the thread that starts a process, so all are started by one that lives as long as we do.
+        # PDEATHSIG fires when the thread that started the process ends, so one lasting thread starts all children.
         self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parser-start")
 
     def __enter__(self) -> Self:
@@ -108,7 +108,7 @@ class ParserPool:
         ocr_languages: Sequence[str] = (),
         patience: float = 1.0,
     ) -> ReadDocument:
-        """A file's chunks.
+        """Reads a file and returns its chunks.
 
         Args:
             path: The file; surrogate escapes stand for bytes that are not UTF-8.
@@ -151,7 +151,7 @@ class ParserPool:
         )
 
     def can_ocr(self, languages: Sequence[str]) -> bool:
-        """Whether pictures can be read in one of these languages (in any, if none is given)."""
+        """Returns whether pictures can be read in one of these languages (in any, if none is given)."""
         return Tesseract(languages).is_ready
 
     def page(
@@ -165,9 +165,9 @@ class ParserPool:
         ocr_languages: Sequence[str] = (),
         text: str = "",
     ) -> PageView:
-        """A page with `start..end` of its text marked: a picture of a PDF page, else the text around the span.
+        """Shows a page with `start..end` of its text marked: a picture of a PDF page, else the text around the span.
 
-        If `text` is given, it is marked where it stands now, on whichever page.
+        If `text` is given, it is marked where it is now, even on another page.
 
         Raises:
             DocumentUnreadable: The file cannot be read any more, or has no such page.
@@ -192,13 +192,13 @@ class ParserPool:
         return PageView(**fields, marks=marks, image_png=image)
 
     def memory_bytes(self) -> int:
-        """What all children hold for themselves, for the ledger."""
+        """Returns the private memory of all children, for the ledger."""
         with self._lock:
             children = list(self._children)
         return sum(child.own_bytes() for child in children)
 
     def forget_recognised(self) -> None:
-        """Drops what is kept of pages that were recognised: it is text of files that may have been removed."""
+        """Drops the cache of recognised pages, which may have text of files that were removed."""
         if self._ocr_cache is not None:
             forget_all(self._ocr_cache)
 
@@ -224,7 +224,7 @@ class ParserPool:
             with self._place(is_unwanted) as child:
                 parts = child.ask(command, self._limits().seconds * patience, is_unwanted)
         except ParserCrashed:
-            # PDFium is all native code; what it cannot survive, pypdf may read.
+            # PDFium is native code; pypdf may be able to read a file that crashes it.
             if command["avoids_pdfium"] or not _may_be_pdf(command["path"]):
                 raise
             return self._ask({**command, "avoids_pdfium": True}, cancelled, patience)
@@ -235,7 +235,7 @@ class ParserPool:
 
     @contextmanager
     def _place(self, is_unwanted: Callable[[], bool]) -> Iterator[ParserProcess]:
-        """A child for one call, started if need be."""
+        """Yields a child for one call, starting it if necessary."""
         child = self._take(is_unwanted)
         try:
             if child is None or not self._is_fit(child):
@@ -247,7 +247,7 @@ class ParserPool:
             self._give_back(child)
 
     def _take(self, is_unwanted: Callable[[], bool]) -> ParserProcess | None:
-        """Waits for a place; with the child that sits there, or None where one has to be started."""
+        """Waits for a place; returns an idle child, or None if one must be started."""
         with self._place_freed:
             while not is_unwanted():
                 if self._num_calls < self._limits().processes:
@@ -257,7 +257,7 @@ class ParserPool:
         raise Cancelled("Reading the file was cancelled.")
 
     def _give_back(self, child: ParserProcess | None) -> None:
-        """A call is over; its child waits for the next one where there is a place for it."""
+        """Ends a call; its child is kept for the next call if there is a place for it."""
         if child is not None and not self._is_fit(child):
             self._forget(child)
             child = None
@@ -272,7 +272,7 @@ class ParserPool:
             self._forget(one)
 
     def _is_fit(self, child: ParserProcess) -> bool:
-        """Whether it can be asked, and has the memory that a child may have now."""
+        """Returns whether the child is alive and has the current memory limit."""
         return child.is_alive and child.memory_bytes == self._limits().memory_bytes
 
     def _start(self) -> ParserProcess:
@@ -282,7 +282,7 @@ class ParserPool:
             try:
                 child = self._starter.submit(ParserProcess, self._limits().memory_bytes).result()
             except OSError as error:
-                # It says nothing of the file that was to be read.
+                # This failure is not about the file that was to be read.
                 raise LibraryError(
                     f"The program that reads files cannot be started: {error.strerror or error}.",
                     "Restart Ragdoll; if it happens again, reinstall it.",

@@ -1,7 +1,7 @@
 """Old presentations (.ppt, PowerPoint 97 to 2003): a page for each slide with its title and texts, then the notes.
 
-Text of a slide's own places stands in the outline, all other text in the shapes, which also refer to the outline; so
-the shapes give the order.
+The text of a slide's placeholders is in the outline, all other text in the shapes. Shapes also refer to the outline, so
+they give the order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TAGS, _TAG, _TAG_DATA, _COMMENT, _STRING = 0x1388, 0x138A, 0x138B, 0x2EE0, 0x0F
 
 _TITLES, _BODIES, _SAID = {0, 6}, {1, 5, 7, 8}, 2
 _OTHER_TEXT = 4
-# Date, number, footer and header, which the master puts on every slide.
+# Placeholders of date, number, footer and header, which the master puts on every slide.
 _FURNITURE = {7, 8, 9, 10}
 _MAX_TITLE_CHARACTERS = 300
 
@@ -46,20 +46,20 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text and what it is there for."""
+    """A text and its kind, such as title or body."""
 
     kind: int
     text: str
 
     def paragraphs(self) -> Iterator[str]:
-        """Those that say something; a lone asterisk stands for a date or a number."""
+        """Returns the paragraphs with text; a lone asterisk is the placeholder of a date or a number."""
         lines = (line.replace("\x0b", "\n").strip() for line in self.text.split("\r"))
         return (line for line in lines if line and line != "*")
 
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A slide or a page of notes in the list of them: its object, the slide's own number, its texts in the outline."""
+    """An entry in the list of slides or notes: its object, the slide's number, its texts in the outline."""
 
     object_number: int
     slide_number: int
@@ -81,7 +81,7 @@ def _pages(objects: Objects) -> Iterator[ParsedPage]:
 
 
 def _listed(document: Record, which: int) -> list[_Placed]:
-    """The slides in the order of the show, or the pages of notes; each once."""
+    """Returns the slides in the order of the show, or the pages of notes; each once."""
     found: dict[int, _Placed] = {}
     for of_kind in document.children(_LIST):
         if of_kind.instance != which:
@@ -100,7 +100,7 @@ def _listed(document: Record, which: int) -> list[_Placed]:
 
 
 def _notes(objects: Objects, document: Record) -> Iterator[tuple[int, list[str]]]:
-    """What the speaker says, by the number of the slide."""
+    """Yields the speaker's notes, by the number of the slide."""
     for placed in _listed(document, _NOTES_PAGES):
         page = objects.find(placed.object_number, _NOTES)
         of = next(page.children(_NOTES_OF), None) if page is not None else None
@@ -110,7 +110,7 @@ def _notes(objects: Objects, document: Record) -> Iterator[tuple[int, list[str]]
 
 
 def _texts(page: Record | None, outline: Sequence[_Text]) -> list[_Text]:
-    """All texts of a slide, its titles first."""
+    """Returns all texts of a slide, its titles first."""
     found: list[_Text] = []
     used: set[int] = set()
     for shape in _shapes(page):
@@ -127,7 +127,7 @@ def _texts(page: Record | None, outline: Sequence[_Text]) -> list[_Text]:
 
 
 def _shapes(page: Record | None) -> Iterator[Record]:
-    """The shapes of a slide that are its own, those in groups too."""
+    """Yields the shapes of a slide, also those in groups, but not those of the master."""
     drawings = page.children(_DRAWING) if page is not None else iter(())
     for shape in (shape for drawing in drawings for shape in drawing.below(_SHAPE)):
         places = (place for data in shape.children(_SHAPE_DATA) for place in data.children(_PLACE))
@@ -136,7 +136,7 @@ def _shapes(page: Record | None) -> Iterator[Record]:
 
 
 def _description(shape: Record) -> str:
-    """The words that stand for a shape, among its options: numbers first, then what is longer than a number."""
+    """Returns a shape's description from its options: first come fixed-size numbers, then longer values in order."""
     for options in shape.children(_OPTIONS):
         at = _OPTION.size * options.instance
         for index in range(min(options.instance, len(options.data) // _OPTION.size)):
@@ -148,7 +148,7 @@ def _description(shape: Record) -> str:
 
 
 def _read_texts(found: Iterable[Record]) -> Iterator[_Text]:
-    """Each text with the kind that was announced before it."""
+    """Yields each text with the kind in the record before it."""
     kind = _OTHER_TEXT
     for record in found:
         if record.kind == _KIND_OF_TEXT:
@@ -164,7 +164,7 @@ def _comments(slide: Record | None) -> Iterator[str]:
         return
     blobs = (blob for tags in slide.children(_TAGS) for tag in tags.children(_TAG) for blob in tag.children(_TAG_DATA))
     for one in (one for blob in blobs for one in blob.children(_COMMENT)):
-        # 0 is who says it, 1 what is said.
+        # 0 is the author, 1 the text.
         strings = {string.instance: _wide(string) for string in one.children(_STRING)}
         said = remarks.comment(strings.get(0, ""), strings.get(1, ""))
         if said:
@@ -188,7 +188,7 @@ def _write(builder: PageBuilder, texts: Iterable[_Text]) -> None:
 
 
 def _write_below(builder: PageBuilder, heading: str, said: Iterable[str]) -> None:
-    """What is not on the slide itself, under a heading of its own."""
+    """Writes text that is not on the slide itself, under a heading of its own."""
     for index, text in enumerate(said):
         if not index:
             builder.add("heading", heading, 2)

@@ -1,6 +1,6 @@
 """What an old PowerPoint file is made of ([MS-PPT]): records within records, and where each edit left the latest ones.
 
-A file that was saved quickly holds every version of what changed; a directory says which of them counts.
+A file that was saved incrementally holds every version of what changed; a directory tells which one is current.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from engine.errors import DocumentUnreadable
 
 _HEADER = struct.Struct("<HHI")
 _CONTAINER = 0xF
-# Shapes lie in groups in groups; deeper than this only damage does.
+# Groups of shapes may be nested; only a damaged file nests deeper than this.
 _MAX_DEPTH = 40
 
 _CURRENT_USER, _USER_EDIT, _DIRECTORY = 0x0FF6, 0x0FF5, 0x1772
@@ -22,7 +22,7 @@ _ENCRYPTED = 0xF3D1C4DF
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record's kind, what tells it from others of that kind, and its content."""
+    """A record: its kind, its instance among records of that kind, and its content."""
 
     kind: int
     instance: int
@@ -30,11 +30,11 @@ class Record:
     is_container: bool
 
     def children(self, kind: int) -> Iterator[Record]:
-        """The records of a kind right below."""
+        """Yields the records of a kind directly below."""
         return (record for record in records(self.data) if record.kind == kind)
 
     def below(self, *kinds: int, depth: int = _MAX_DEPTH) -> Iterator[Record]:
-        """All records of these kinds below, in order; none inside of one that was found."""
+        """Yields all records of these kinds below, in order, but none inside another one that was found."""
         for record in records(self.data):
             if record.kind in kinds:
                 yield record
@@ -42,12 +42,12 @@ class Record:
                 yield from record.below(*kinds, depth=depth - 1)
 
     def number(self, at: int) -> int:
-        """The 32-bit number at a place. Raises DocumentUnreadable where the record ends before."""
+        """Reads the 32-bit number at a position. Raises DocumentUnreadable if the record ends before."""
         return number(self.data, at)
 
 
 def records(data: memoryview) -> Iterator[Record]:
-    """Records one after another; the last may be cut short."""
+    """Yields records one after another; the last may be cut short."""
     at = 0
     while at + _HEADER.size <= len(data):
         head, kind, length = _HEADER.unpack_from(data, at)
@@ -64,7 +64,7 @@ class Objects:
         main: The stream "PowerPoint Document".
 
     Raises:
-        DocumentUnreadable: It is not said where anything is.
+        DocumentUnreadable: The list of objects cannot be read.
     """
 
     def __init__(self, current: bytes, main: bytes) -> None:
@@ -72,7 +72,7 @@ class Objects:
         self._places: dict[int, int] = {}
         self.document_number = 0
         at, seen = number(memoryview(current), 16), set[int]()
-        # From the last edit back to the first; what a later one has put somewhere counts.
+        # From the last edit back to the first; the position from a later edit wins.
         while at not in seen:
             seen.add(at)
             edit = self._at(at, _USER_EDIT)
@@ -81,7 +81,7 @@ class Objects:
             at = edit.number(8) or at
 
     def find(self, object_number: int, kind: int) -> Record | None:
-        """The object of that number, if there is one and it is of that kind."""
+        """Returns the object with that number, None if there is none of that kind."""
         place = self._places.get(object_number)
         found = None if place is None else next(records(self._main[place:]), None)
         return found if found is not None and found.kind == kind else None
@@ -93,7 +93,7 @@ class Objects:
         return found
 
     def _read_directory(self, directory: Record) -> None:
-        """Runs of places, each of objects that are numbered one after another."""
+        """Reads runs of positions, each for objects with consecutive numbers."""
         at = 0
         while at + 4 <= len(directory.data):
             run = directory.number(at)
@@ -109,7 +109,7 @@ def is_encrypted(current: bytes) -> bool:
 
 
 def number(data: memoryview, at: int) -> int:
-    """The 32-bit number at a place. Raises DocumentUnreadable where there is none."""
+    """Reads the 32-bit number at a position. Raises DocumentUnreadable if the data ends before."""
     if at + 4 > len(data):
         raise _damaged()
     return int(struct.unpack_from("<I", data, at)[0])

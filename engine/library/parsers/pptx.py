@@ -1,7 +1,7 @@
 """Presentations: a page for each slide, its title as heading, then its text, tables, charts and diagrams.
 
-Behind these the speaker's notes and the comments. Read from the XML itself, like Word documents: of a picture the words
-that stand for it are read and those in it, and both forms of Office Open XML are one.
+Then follow the speaker's notes and the comments. Read from the XML itself, like Word documents: so descriptions and
+recognised text of pictures are included, and strict and transitional Office Open XML are read alike.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.library.parsers.markup import PageBuilder, row
 
 _SLIDE_NAME = re.compile(r"ppt/slides/slide(\d+)\.xml", re.I)
 _TITLES = {"title", "ctrTitle"}
-# What the master puts on every slide.
+# Placeholders that the master puts on every slide.
 _FURNITURE = {"dt", "ftr", "hdr", "sldNum", "sldImg"}
 _BULLETED = {"", "body", "obj"}
 _MAX_TITLE_CHARACTERS = 300
@@ -44,7 +44,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def _slides(package: Package, main: str, root: etree._Element) -> list[str]:
-    """The slides' parts in the order of the show."""
+    """Returns the slides' parts in the order of the show."""
     related = package.related(main, "slide")
     parts = [related.get(relation(element), "") for element in children(child(root, "sldIdLst"), "sldId")]
     if any(parts):
@@ -54,7 +54,7 @@ def _slides(package: Package, main: str, root: etree._Element) -> list[str]:
 
 
 def _authors(package: Package, main: str) -> dict[str, str]:
-    """Who comments, by id; the comments of today and those of before 2021 number them apart."""
+    """Returns the authors of comments by id; comments since 2021 and older ones have separate ids."""
     parts = (*package.related(main, "commentAuthors").values(), *package.related(main, "authors").values())
     found = (author for part in parts for author in elements(package.xml(part)))
     return {attribute(author, "id"): attribute(author, "name") for author in found}
@@ -71,7 +71,7 @@ def _page(
 
 
 class _Slide:
-    """One slide on its way into a page; a slide whose part is missing stays empty."""
+    """One slide that is written as a page; a slide whose part is missing stays empty."""
 
     def __init__(self, package: Package, part: str, pictures: EmbeddedPictures) -> None:
         self.builder = PageBuilder()
@@ -89,7 +89,7 @@ class _Slide:
                 self._shape(shape)
 
     def notes(self) -> None:
-        """What the speaker says, under a heading of its own."""
+        """Writes the speaker's notes, under a heading of their own."""
         for part in self._package.related(self._part, "notesSlide").values():
             said = [
                 text
@@ -103,7 +103,7 @@ class _Slide:
                 self.builder.add("paragraph", text)
 
     def comments(self, authors: Mapping[str, str]) -> None:
-        """What others say of the slide, each with the answers to it, under a heading of its own."""
+        """Writes the comments on the slide with their replies, under a heading of their own."""
         parts = self._package.related(self._part, "comments").values()
         found = (one for part in parts for one in descendants(self._package.xml(part), "cm", "reply"))
         said = [text for one in found if (text := _comment(one, authors))]
@@ -139,7 +139,7 @@ class _Slide:
             self.builder.add("list_item" if is_list and is_bulleted else "paragraph", text)
 
     def _graphic(self, frame: etree._Element) -> None:
-        """A table, a chart or a diagram."""
+        """Writes a table, a chart or a diagram."""
         for table in descendants(frame, "tbl"):
             for line in children(table, "tr"):
                 self.builder.add("table_row", row([flat(child(cell, "txBody")) for cell in children(line, "tc")]))
@@ -147,7 +147,7 @@ class _Slide:
 
 
 def _shapes(tree: etree._Element | None) -> Iterator[etree._Element]:
-    """The shapes of a slide in reading order, groups and those inside them too."""
+    """Yields the shapes of a slide in reading order, including groups and the shapes in them."""
     for element in elements(tree):
         name = local(element)
         if name in ("sp", "graphicFrame", "pic", "grpSp"):
@@ -158,7 +158,7 @@ def _shapes(tree: etree._Element | None) -> Iterator[etree._Element]:
 
 
 def _properties(shape: etree._Element) -> etree._Element | None:
-    """A shape's name and the words that stand for it."""
+    """Returns the properties with a shape's name and description."""
     return child(next((one for one in elements(shape) if local(one).startswith("nv")), None), "cNvPr")
 
 
@@ -169,6 +169,6 @@ def _comment(element: etree._Element, authors: Mapping[str, str]) -> str:
 
 
 def _placeholder(shape: etree._Element) -> str | None:
-    """What a shape is there for ("title"; "" for the body); None where it is not one of the layout's places."""
+    """Returns the kind of a placeholder ("title"; "" for the body); None if the shape is none."""
     place = child(shape, "nvSpPr", "nvPr", "ph")
     return None if place is None else attribute(place, "type")

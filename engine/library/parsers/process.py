@@ -20,7 +20,7 @@ from engine.library.parsers.patience import Patience
 
 Part = tuple[Head, bytes]
 
-# How soon an unwanted call notices.
+# How soon a cancelled call ends.
 _TICK_SECONDS = 0.1
 # A cold disk and a busy machine can make an import take this long.
 _START_SECONDS = 180.0
@@ -28,7 +28,7 @@ _EXIT_SECONDS = 10.0
 
 
 class ParserCrashed(ParserGaveUp):
-    """A fault in native code ended the child; told as any other way to give up."""
+    """A fault in native code ended the child; reported like any other `ParserGaveUp`."""
 
     @property
     def kind(self) -> str:
@@ -52,7 +52,7 @@ class ParserProcess:
             env=_environment(),
         )
         self._parts: queue.SimpleQueue[Part | None] = queue.SimpleQueue()
-        # A thread rather than `select`, which knows no pipes on Windows.
+        # A thread rather than `select`, which does not support pipes on Windows.
         self._reader = threading.Thread(target=self._receive, name="parser-answers", daemon=True)
         self._reader.start()
         self._is_ready = self._was_killed = False
@@ -63,11 +63,11 @@ class ParserProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked: not once it was killed, though it may live on where no signal reaches it."""
+        """Whether it can be used; not once it was killed, even if it lives on because no signal reaches it."""
         return not self._was_killed and self._process.poll() is None
 
     def own_bytes(self) -> int:
-        """What it holds for itself: not the libraries' files, which it maps as we do."""
+        """Returns its private memory, without files of libraries, which the engine maps as well."""
         try:
             memory = psutil.Process(self._process.pid).memory_info()
         except psutil.Error:
@@ -75,11 +75,11 @@ class ParserProcess:
         return int(memory.rss - getattr(memory, "shared", 0))
 
     def ask(self, command: Head, seconds: float, is_unwanted: Callable[[], bool]) -> list[Part]:
-        """The parts of the answer to a command; the child does not survive a call that ends otherwise.
+        """Sends a command and returns the parts of the answer; a call that fails kills the child.
 
         Raises:
             ParserGaveUp: The time was up, or the child died.
-            Cancelled: `is_unwanted` said so.
+            Cancelled: `is_unwanted` returned true.
         """
         try:
             if not self._is_ready:
@@ -99,7 +99,7 @@ class ParserProcess:
             raise
 
     def kill(self) -> None:
-        """Ends the child at once and waits for it; harmless when it is dead already."""
+        """Kills the child and waits for its end; harmless if it is dead already."""
         self._was_killed = True
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
@@ -125,11 +125,11 @@ class ParserProcess:
         try:
             write_frame(self._process.stdin, command)  # type: ignore[arg-type]
         except (OSError, ValueError) as error:
-            # The pipe has no reader any more, or `kill` has closed it meanwhile.
+            # The child has ended, or `kill` has closed the pipe meanwhile.
             raise EOFError from error
 
     def _next(self, patience: Patience, is_unwanted: Callable[[], bool]) -> Part:
-        """The next frame; TimeoutError at the end of patience, EOFError when the child is gone."""
+        """Returns the next frame. Raises TimeoutError when patience ends, EOFError when the child is gone."""
         while True:
             if is_unwanted():
                 raise Cancelled("Reading the file was cancelled.")
@@ -164,18 +164,18 @@ class ParserProcess:
         try:
             self._process.wait(_EXIT_SECONDS)
         except subprocess.TimeoutExpired:
-            # It waits for a disk or a server that does not answer; not even SIGKILL reaches it there.
+            # It waits for a disk or a server that does not answer; even SIGKILL has to wait for that.
             return
         self._reader.join()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                # What was still buffered for a dead process has nowhere to go.
+                # Data still buffered for the dead process cannot be written.
                 with contextlib.suppress(OSError):
                     stream.close()
 
 
 def _environment() -> dict[str, str]:
-    """Ours, such that the child finds this package and stays on one thread and few heaps."""
+    """Returns our environment, extended so that the child finds this package and uses one thread and few heaps."""
     return {
         **own_modules.environment(),
         "TOKENIZERS_PARALLELISM": "false",

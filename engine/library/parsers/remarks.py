@@ -8,7 +8,7 @@ from lxml import etree
 
 from engine.library.parsers.elements import attribute
 
-# What programs write there themselves: the picture's file, "Picture 4", and that a program wrote it.
+# Descriptions that programs write: the picture's file, "Picture 4", and notes that a program wrote it.
 _FILE_NAME = re.compile(r".*\.(?:png|jpe?g|jfif|gif|bmp|tiff?|emf|wmf|svg|webp|heic)", re.I | re.S)
 _NUMBERED = re.compile(r"(?:picture|image|graphic|photo|grafik|bild|abbildung|imagen|imagem|immagine)?\s*\d*", re.I)
 _GENERATED = re.compile(
@@ -18,14 +18,14 @@ _GENERATED = re.compile(
     r"|AI ?生成的内容可能不正确。?|描述已自动生成)",
     re.I,
 )
-# Who wrote it where Office does not know, or must not tell.
+# Authors that Office writes when the author is unknown or removed.
 _NOBODY = {"", "author", "unknown author"}
 
 
 def comment(author: str, text: str, on: str = "") -> str:
-    """A comment as it is read; "" where it says nothing. `on` is the cell that it stands at."""
+    """Returns a comment as text; "" if it is empty. `on` is its cell."""
     said = " ".join(text.split())
-    # Excel writes the author's name once more, in bold.
+    # Excel repeats the author's name at the beginning, in bold.
     said = said.removeprefix(f"{author}:").strip() if author else said
     if not said:
         return ""
@@ -35,11 +35,11 @@ def comment(author: str, text: str, on: str = "") -> str:
 
 
 def picture(properties: etree._Element | None) -> str:
-    """What a drawing's own properties (`docPr`, `cNvPr`) say that it shows; "" where nobody has said so."""
+    """Returns the description in a drawing's properties (`docPr`, `cNvPr`); "" if there is none."""
     return shown(attribute(properties, "descr") or attribute(properties, "title"))
 
 
 def shown(alternative: str) -> str:
-    """The words that stand for a picture, as they are read."""
+    """Returns a picture's description as text; "" if a program wrote it."""
     said = " ".join(_GENERATED.sub("", alternative).split())
     return "" if _FILE_NAME.fullmatch(said) or _NUMBERED.fullmatch(said) else f"Picture: {said}"

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 from engine.library.parsers.elements import whole_number
 
-# What browsers take for the most.
+# The limits of browsers.
 _MAX_COLUMNS, _MAX_ROWS = 1000, 65534
-# A longer text says more than what the rows beside it have in common.
+# A longer text is repeated only up to here.
 _MAX_CHARACTERS = 200
-# Of all that a table says again: a small file could say it without end.
+# The limit for all repeated text of a table: a small file could repeat it without end.
 _MAX_AGAIN = 10**6
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell as it is written. `num_rows` and `num_columns` are what it reaches over."""
+    """A cell as it is written; it spans `num_rows` and `num_columns`."""
 
     text: str
     num_rows: int = 1
@@ -26,14 +26,14 @@ class Cell:
 
 
 class RowSpans:
-    """What reaches into the next row of a table, with the columns where it begins, in their order."""
+    """Cells that reach into the next row of a table, with their first columns, in order."""
 
     def __init__(self) -> None:
         self._held: list[tuple[int, Cell]] = []
         self._num_again = 0
 
     def row(self, cells: Sequence[Cell]) -> list[str]:
-        """The texts of the next row, column by column; `cells` are those that are written there."""
+        """Returns the texts of the next row, column by column; `cells` are those that are written in it."""
         held, begun = deque(self._held), list[tuple[int, Cell]]()
         texts: list[str] = []
         column = written = 0
@@ -54,6 +54,6 @@ class RowSpans:
 
 
 def reach(rows: str, columns: str) -> tuple[int, int]:
-    """How many rows and columns a cell says that it reaches over; no rows are all that follow."""
+    """Returns how many rows and columns a cell spans; 0 rows mean all that follow."""
     num_rows, num_columns = whole_number(rows, 1), whole_number(columns, 1)
     return min(num_rows or _MAX_ROWS, _MAX_ROWS), min(max(num_columns, 1), _MAX_COLUMNS)

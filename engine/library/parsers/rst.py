@@ -18,7 +18,7 @@ _TITLE = re.compile(
     rf"(?P<under>(?P<u>{_SIGN})(?P=u){{2,}})[ \t]*$",
     re.M,
 )
-# Link targets, comments and substitutions are read by programs; footnotes and directives are not.
+# Link targets, comments and substitutions are not shown; footnotes and directives are.
 _UNSHOWN = re.compile(
     r"\.\.[ \t]++(?:_[^\n]*:|\|[^\n]*+|(?!\[|(?:[\w-]+:)*[\w-]+::)[^\n]*+)(?:\n[ \t]++[^\n]*+)*+\s*+|:\w+:[^\n]*"
 )
@@ -33,7 +33,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """Titles, and the paragraphs between them; a style's level is the order in which it first comes."""
+    """Yields titles and the paragraphs between them; a style's level is the order of its first appearance."""
     styles: list[str] = []
     start = 0
     for title in _TITLE.finditer(text):
@@ -50,7 +50,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def _is_title(title: re.Match[str]) -> bool:
-    """The line below is as long as the title, and the one above, if there is one, is the same."""
+    """Returns whether the underline is as long as the title, and the overline, if there is one, equals it."""
     is_framed = title["over"] is None or title["over"] == title["under"]
     return is_framed and len(title["under"]) >= len(title["label"].strip())
 
@@ -68,5 +68,5 @@ def _body(text: str, start: int, end: int) -> Iterator[Block]:
 
 
 def _spoken(label: str) -> str:
-    """A title without its markup."""
+    """Returns a title without its markup."""
     return _MARKS.sub("", _ROLE.sub(r"\1", label)).strip()

@@ -1,7 +1,7 @@
 """RTF documents: paragraphs, headings, lists and tables, with what is hidden, deleted or only for programs left out.
 
-A reader of its own rather than striprtf, which keeps no structure: headings and lists would be lost, and text that
-is hidden or deleted would be found.
+Not striprtf, because it keeps no structure: headings and lists would be lost, and hidden or deleted text would be
+indexed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HEADING_STYLE = re.compile(r"heading\s*([1-9])")
 _BODY_TEXT_LEVEL = 9
 _FALLBACK = "cp1252"
 _HIDING = {"v", "deleted"}
-# All words that say something to us; of a hundred in a file ninety-five are about looks.
+# All words that matter here; 95 of 100 words in a file are about looks.
 _MEANT = {
     "u", "par", "sect", "page", "\n", "\r", "cell", "nestcell", "row", "nestrow", "ansicpg", "deff", "f", "uc", "plain",
     "pard", "s", "outlinelevel", "intbl", "ls", *SIGNS, *DOCUMENT_CHARSETS, *_HIDING,
@@ -44,7 +44,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def read(data: bytes) -> ParsedDocument:
-    """The document in these bytes.
+    """Parses the document in these bytes.
 
     Raises:
         DocumentUnreadable: They are no RTF.
@@ -58,7 +58,7 @@ def read(data: bytes) -> ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What holds inside a group. `codepage` is "" for the document's own; `is_flat`: paragraphs are lines here."""
+    """The state inside a group. `codepage` is "" for the document's own; `is_flat`: paragraphs end only lines."""
 
     codepage: str = ""
     num_stand_ins: int = 1
@@ -69,7 +69,7 @@ class _State:
 
 @dataclass(slots=True)
 class _Text:
-    """Text on its way from bytes of changing code pages; ASCII too, which may be half of a wide character."""
+    """Text that is decoded from bytes of changing code pages; ASCII too: it may be half of a double-byte character."""
 
     _said: list[str] = field(default_factory=list)
     _bytes: bytearray = field(default_factory=bytearray)
@@ -87,7 +87,7 @@ class _Text:
 
     def take(self) -> str:
         self._decode()
-        # Signs beyond the first plane come as two halves.
+        # Characters beyond the basic plane come as two surrogates.
         text = "".join(self._said).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         self._said.clear()
         return text
@@ -114,7 +114,7 @@ class _Reader:
         document = next((item for item in root if isinstance(item, list)), [])
         state = self._items(document, _State())
         self.paragraphs.end(self._text.take(), state.style)
-        # What a brace too many has put outside of the document.
+        # Content after a surplus closing brace, which ended the document too early.
         state = self._items([item for item in root if item is not document], state)
         self.paragraphs.end(self._text.take(), state.style)
 
@@ -130,27 +130,27 @@ class _Reader:
         elif name in ("footnote", "shptxt"):
             self.paragraphs.note(self._aside(group, replace(state, style=Style())))
         elif name == "upr":
-            # The same twice: for old programs first, then in Unicode.
+            # It holds the same text twice: first for old programs, then in Unicode.
             self._items([item for item in group if isinstance(item, list)][-1:], state)
         elif name not in SKIPPED and (not is_starred or name in KEPT):
             self._items(group, state)
 
     def _aside(self, group: Group, state: _State) -> str:
-        """The text of a group that stands apart from the paragraph around it."""
+        """Returns the text of a group that is separate from the paragraph around it."""
         outer, self._text = self._text, _Text()
         self._items(group, replace(state, is_flat=True))
         said, self._text = self._text.take(), outer
         return said
 
     def _items(self, group: Group, state: _State) -> _State:
-        """Carries out what a group says; its state at the end."""
+        """Processes the items of a group; returns the state at its end."""
         num_to_skip = 0
         for item in group:
             if isinstance(item, bytes):
                 self._say(item[num_to_skip:], state)
                 num_to_skip = max(0, num_to_skip - len(item))
             elif isinstance(item, Word):
-                # What stands in for a sign in old programs is text; a word after it is no part of that.
+                # Substitutes for old programs are text; a word that follows is not one of them.
                 state, num_to_skip = self._word(item, state), state.num_stand_ins if item.name == "u" else 0
             else:
                 num_to_skip = 0
@@ -196,7 +196,7 @@ class _Reader:
             self.paragraphs.end(self._text.take(), state.style)
 
     def _changed(self, name: str, number: int | None, state: _State) -> _State:
-        """The state after a word that says how what follows is to be read."""
+        """Returns the state after a word that changes how the following text is read."""
         if name == "f":
             return replace(state, codepage=self._codepages.get(number or 0, ""))
         if name == "uc":
@@ -219,7 +219,7 @@ class _Reader:
         return replace(style, is_item=number != 0) if name == "ls" else style
 
     def _read_fonts(self, table: Group) -> None:
-        """The code page of each font's bytes."""
+        """Reads the code page of each font."""
         font = 0
         for item in table:
             if isinstance(item, list):

@@ -19,7 +19,7 @@ SIGNS = {
     "zwnj": "\u200c", "~": "\u00a0", "_": "-", "\\": "\\", "{": "{", "}": "}",
 }  # fmt: skip
 
-# Groups whose text people never see where it stands: declarations, pictures, the code of fields, running heads.
+# Groups whose text is not part of the body: declarations, pictures, the code of fields, running heads.
 SKIPPED = {
     "colortbl", "filetbl", "listtable", "listoverridetable", "revtbl", "rsidtbl", "generator", "pict", "objdata",
     "objclass", "objname", "header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr", "footerf",
@@ -27,7 +27,7 @@ SKIPPED = {
     "datastore", "nonshppict", "nonesttables", "listtext", "pntext", "pn", "sp", "ftnsep", "ftnsepc", "ftncn",
     "aftnsep", "aftnsepc", "aftncn", "template", "private", "userprops",
 }  # fmt: skip
-# Groups that programs may pass over ("\*"), and that we do not.
+# Groups that programs may ignore ("\*"), but that are read here.
 KEPT = {"shpinst", "shptxt", "ud", "shppict", "nesttableprops"}
 
 _TOKEN = re.compile(
@@ -38,18 +38,18 @@ _TOKEN = re.compile(
 
 
 class Word(NamedTuple):
-    """A control word with its number, or a control symbol; a tuple, because there are hundreds of thousands."""
+    """A control word with its number, or a control symbol; a named tuple, because there are hundreds of thousands."""
 
     name: str
     number: int | None = None
 
 
-# What stands between a pair of braces: words, text as bytes, and groups (as lists).
+# The content of a pair of braces: words, text as bytes, and groups (as lists).
 Group = list[Any]
 
 
 def groups(data: bytes) -> Group:
-    """What stands outside of all braces: one group, the document. Braces that do not match are forgiven."""
+    """Returns the items outside of all braces: usually one group, the document. Unmatched braces are tolerated."""
     source = data.decode("latin-1")
     root: Group = []
     stack = [root]
@@ -80,7 +80,7 @@ def groups(data: bytes) -> Group:
 
 
 def destination(group: Group) -> tuple[str, bool]:
-    """What a group says that it is for, and whether programs that do not know it are to pass over it."""
+    """Returns a group's destination, and whether programs that do not know it should ignore it."""
     words = [item for item in group[:2] if isinstance(item, Word)]
     is_starred = bool(words) and words[0].name == "*"
     words = words[is_starred:]

@@ -1,6 +1,6 @@
 """Remarks on the cells of an Excel sheet: comments, the talk of several people, and what text boxes and pictures say.
 
-A conversation is kept twice: as such, and for old programs as a comment that says so. The first is read.
+A conversation is stored twice: as such, and for old programs as a comment. Only the first is read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ROW = re.compile(r"\$?[A-Za-z]{1,3}\$?(\d+)")
 
 
 def of_sheet(package: Package, part: str, people: dict[str, str]) -> dict[int, list[str]]:
-    """What is said of each row of the sheet in that part, by its number; `people` are names by id."""
+    """Returns the remarks on each row of a sheet, by row number; `people` are names by id."""
     found: dict[int, list[str]] = {}
     for cell, text in (*_conversations(package, part, people), *_comments(package, part)):
         place = _ROW.match(cell)
@@ -30,7 +30,7 @@ def of_sheet(package: Package, part: str, people: dict[str, str]) -> dict[int, l
 
 
 def people_of(package: Package, main: str) -> dict[str, str]:
-    """Who talks in the workbook, by id."""
+    """Returns the names of the workbook's commenters, by id."""
     parts = package.related(main, "person").values()
     found = (person for part in parts for person in children(package.xml(part), "person"))
     return {attribute(person, "id"): attribute(person, "displayName") for person in found}
@@ -53,7 +53,7 @@ def _comments(package: Package, part: str) -> list[tuple[str, str]]:
         for one in children(child(root, "commentList"), "comment"):
             number = attribute(one, "authorId")
             author = authors[int(number)] if number.isdigit() and int(number) < len(authors) else ""
-            # Such a name stands for a conversation, which has been read.
+            # Such an author marks the copy of a conversation, which has been read.
             if not author.startswith("tc="):
                 cell = attribute(one, "ref")
                 said.append((cell, remarks.comment(author, _text(child(one, "text")), cell)))
@@ -61,26 +61,26 @@ def _comments(package: Package, part: str) -> list[tuple[str, str]]:
 
 
 def _drawings(package: Package, part: str) -> list[tuple[int, str]]:
-    """What drawings on the sheet show and say, each with the row at which it begins."""
+    """Returns descriptions and texts of drawings on the sheet, each with the row at which it begins."""
     return [
         (_row(anchor), graphics.flat(element) if local(element) == "txBody" else remarks.picture(element))
         for name in package.related(part, "drawing").values()
         for anchor in descendants(package.xml(name), "twoCellAnchor", "oneCellAnchor", "absoluteAnchor")
         for element in descendants(anchor, "cNvPr", "txBody")
-        # It says that another program would show something here.
+        # A fallback only says that other programs show something here.
         if next(element.iterancestors("{*}Fallback"), None) is None
     ]
 
 
 def _row(anchor: etree._Element) -> int:
-    """From 1; the first for what lies anywhere."""
+    """Returns the row of an anchor, from 1; 1 if it has none."""
     row = child(anchor, "from", "row")
     said = (row.text or "") if row is not None else ""
     return int(said) + 1 if said.strip().isdigit() else 1
 
 
 def _text(element: etree._Element | None) -> str:
-    """A text, whether it comes in runs or not."""
+    """Returns a text, in runs or not."""
     if element is None:
         return ""
     return (element.text or "") + "".join(part.text or "" for part in descendants(element, "t"))

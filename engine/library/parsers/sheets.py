@@ -1,7 +1,7 @@
 """Sheets: rows of cells become a page of table rows, under the sheet's name and the head of their table.
 
-A row that names the columns is a heading: so every chunk of a long table is found and read with its columns' names.
-What people remarked on a row follows it.
+A row that names the columns is a heading, so that every chunk of a long table has the names of its columns. Remarks on
+a row follow it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from engine.errors import DocumentTooLarge
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder, row
 
-# A row of the sheet by its number, from 1; cells that are empty at its end may be missing.
+# A row of the sheet: its number, from 1, and its cells; empty cells at the end may be missing.
 Row = tuple[int, list[str]]
 
-# What programs call a sheet that nobody named.
+# Names that programs give to sheets.
 _UNNAMED = re.compile(
     r"(?:sheet|tabelle|feuil(?:le)?|hoja|foglio|planilha|blad|ark|arkusz|лист|シート|工作表)\s*\d*", re.I
 )
 _MAX_HEAD_CHARACTERS = 60
-# A column is named in words, or for a year or a day.
+# The name of a column has letters, or is a year or a date.
 _NAME = re.compile(r"[^\W\d_]|^(?:19|20)\d\d(?:-\d\d-\d\d)?$")
 
 
@@ -39,12 +39,12 @@ class Sheets:
         self._num_cells = 0
 
     def add(self, name: str, rows: Iterable[Row], remarks: Mapping[int, Sequence[str]] | None = None) -> None:
-        """A sheet; one without text counts, so that the others keep their numbers.
+        """Adds a sheet; one without text counts as well, so that the others keep their numbers.
 
         Args:
             name: Its name.
             rows: In rising order.
-            remarks: What is said of rows, by their numbers.
+            remarks: Remarks on rows, by row number.
 
         Raises:
             DocumentTooLarge: The workbook has more filled cells than the limit.
@@ -73,7 +73,7 @@ class Sheets:
 
 
 def _tables(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Runs of rows without an empty one between them."""
+    """Yields runs of rows without an empty one between them."""
     table: list[Row] = []
     for number, cells in rows:
         if not any(map(str.strip, cells)):
@@ -87,14 +87,14 @@ def _tables(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 class _Writer:
-    """Writes tables, and what is said of their rows, in the order of the rows."""
+    """Writes tables and the remarks on their rows, in the order of the rows."""
 
     def __init__(self, builder: PageBuilder, remarks: Mapping[int, Sequence[str]]) -> None:
         self._builder = builder
         self._remarks = sorted(remarks.items(), reverse=True)
 
     def write(self, table: list[Row]) -> None:
-        """A table, which lies below those before it."""
+        """Writes a table; it must be below those written before."""
         captions = 0
         while captions < len(table) and _num_filled(table[captions]) == 1 and _is_caption(table, captions):
             number, cells = table[captions]
@@ -106,7 +106,7 @@ class _Writer:
             self._row("heading" if index == 0 and has_head else "table_row", cells, number)
 
     def end(self) -> None:
-        """What is said of rows that hold nothing else."""
+        """Writes the remarks that are left, on rows without cells."""
         self._remarks_before(None)
 
     def _row(self, kind: BlockKind, cells: list[str], number: int) -> None:
@@ -122,13 +122,13 @@ class _Writer:
 
 
 def _line(cells: list[str]) -> str:
-    """The row in one line; what is empty at its end is no part of it."""
+    """Returns the row in one line, without the empty cells at its end."""
     num_cells = max((index for index, cell in enumerate(cells, start=1) if cell.strip()), default=0)
     return row(cells[:num_cells])
 
 
 def _is_caption(table: list[Row], index: int) -> bool:
-    """Whether a row of one cell stands above a table of several columns, or alone."""
+    """Returns whether a row of one cell is above a table of several columns, or alone."""
     return len(table) == 1 or any(_num_filled(other) > 1 for other in table[index + 1 : index + 4])
 
 
@@ -142,7 +142,7 @@ def _without_empty_columns(table: list[Row]) -> list[Row]:
 
 
 def _has_head(table: list[Row]) -> bool:
-    """Whether the first row names the columns: short, distinct words, above at least two more rows."""
+    """Returns whether the first row names the columns: short, distinct words, above at least two more rows."""
     if len(table) < 3:
         return False
     names = [cell.strip() for cell in table[0][1] if cell.strip()]

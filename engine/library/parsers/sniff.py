@@ -18,7 +18,7 @@ TAIL_BYTES = 64 * 2**10
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`family` is the key of a parser, if there is one; `what` completes "This is …"; `way_out` is what helps."""
+    """A kind of file: `family` is the key of its parser, if any; `what` completes "This is …"; `way_out` helps."""
 
     family: str
     what: str
@@ -27,7 +27,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class _Signature:
-    """`magic` at `offset`. A weak one is short enough to begin a text, and counts in binary files only."""
+    """Bytes by which a kind is recognised. A weak one may also begin a text, so it counts in binary files only."""
 
     magic: bytes
     kind: Kind
@@ -36,7 +36,7 @@ class _Signature:
 
 
 def sniff(head: bytes, tail: bytes, name: str) -> Kind:
-    """What the file is.
+    """Returns what the file is.
 
     Args:
         head: The first 64 KiB, or all.
@@ -172,13 +172,13 @@ _OFFICE_PARTS = (
     (b"AndroidManifest.xml", Kind("apk", "an Android application")),
 )
 
-# Which coder packed such a picture, another field at its beginning says.
+# For these, a field at the beginning tells which codec the picture uses.
 _GENERAL_PICTURES, _AVIF_BRAND = (b"ftypmif1", b"ftypmsf1"), b"avif"
 
-# Pages, Numbers and Keynote pack the same parts, so a document's name tells which of them wrote it.
+# The parts of Pages, Numbers and Keynote have the same names, so these are one kind.
 _IWORK = Kind("iwork", "a document of Pages, Numbers or Keynote")
 _IWORK_PARTS = (b"Index/Document.iwa", b"index.apxl")
-# What those of 2009 begin with may begin any archive; this goes along with it.
+# The first of these may be in any archive, so both are required; for documents of 2009.
 _OLD_IWORK_PARTS = (b"index.xml", b"buildVersionHistory.plist")
 
 _ENCRYPTED_OFFICE = Kind("encrypted_office", "an Office document with a password")
@@ -189,7 +189,7 @@ _COMPOUNDS = (
     ("Workbook", Kind("xls", "an old Excel workbook (.xls)")),
     ("__substg1.0_", Kind("msg", "an Outlook message")),
 )
-# An office file of today in such a container is one with a password.
+# A current office file in such a container is one with a password.
 _COMPOUND_NAMES = {
     ".doc": 1, ".dot": 1, ".ppt": 2, ".pps": 2, ".xls": 3, ".xlt": 3, ".msg": 4,
     ".docx": 0, ".docm": 0, ".dotx": 0, ".pptx": 0, ".pptm": 0, ".ppsx": 0, ".potx": 0,
@@ -199,12 +199,12 @@ _COMPOUND_NAMES = {
 _MARKDOWN_NAMES = {".md", ".markdown", ".mdown", ".mkd", ".mkdn", ".mdx", ".qmd", ".rmd"}
 _HTML_NAMES = {".html", ".htm", ".xhtml", ".xht", ".shtml"}
 _LINES_NAMES = {".log"}
-# Texts that are told by their names alone.
+# Texts that only their names tell.
 _NAMED_TEXTS = {
     **dict.fromkeys((".rst", ".rest"), Kind("rst", "a reStructuredText")),
     ".org": Kind("org", "an Org text"),
     **dict.fromkeys((".tex", ".latex", ".ltx"), Kind("tex", "a TeX document")),
-    # Many programs call a table Excel's so that Excel opens it.
+    # Many programs name a text table .xls, so that Excel opens it.
     **dict.fromkeys((".csv", ".tsv", ".tab", ".xls"), TABLE),
     **dict.fromkeys((".jsonl", ".ndjson"), JSON_LINES),
     **dict.fromkeys((".json", ".geojson", ".webmanifest"), JSON),
@@ -223,14 +223,14 @@ _CODE_NAMES = {
 }  # fmt: skip
 _CODE_FILES = {"makefile", "dockerfile", "cmakelists.txt", "jenkinsfile", "vagrantfile", "gemfile", "rakefile"}
 
-# No comment takes in what follows it: there would be as many ways to read some as there are subsets of them.
+# Comments are matched by an atomic group, which prevents exponential backtracking.
 _MARKUP_START = re.compile(
     r"\s*+(?:<\?(?:xml|mso-)[^>]*+(?<=\?)>\s*+|(?><!--.*?-->)\s*+)*+<(!doctype\s+)?([a-z][\w:.-]*)", re.I | re.S
 )
 _EXCEL_XML_SPACE = "urn:schemas-microsoft-com:office:spreadsheet"
 _XML_DECLARATION = re.compile(r"\s*<\?xml\s")
 _JSON_START = re.compile(r"\s*(?:\{\s*\"(?:[^\"\\]|\\.)*\"\s*:|\[\s*\{\s*\"(?:[^\"\\]|\\.)*\"\s*:)")
-# Names that say nothing of a text's kind.
+# Endings that say nothing about a text's kind.
 _UNTOLD_NAMES = {"", ".txt", ".text", ".dat", ".data", ".bak", ".old", ".tmp"}
 _HTML_FRAGMENT = re.compile(r"<(?:body|head|div|p|table|span|h[1-6]|ul|ol|br|title|article|section)\b", re.I)
 _MAIL_HEADER = re.compile(r"(?:[A-Za-z][\w-]*:[^\n]*\n(?:[ \t][^\n]*\n)*){3,}")
@@ -242,7 +242,7 @@ _MAILBOX_START = re.compile(
 _LENGTH_LINE = re.compile(r"\A\d+\s*\n")
 _MAIL_HEAD_BYTES = 16 * 2**10
 _MAIL_NAMES = {".eml", ".emlx", ".mbox", ".mht", ".mhtml"}
-# The families of texts by the endings that tell them, for people who name a type by its ending.
+# The families of texts by their endings, for users who name a type by its ending.
 FAMILY_OF_ENDING: Mapping[str, str] = {
     **dict.fromkeys(_MARKDOWN_NAMES, MARKDOWN.family),
     **dict.fromkeys(_HTML_NAMES, HTML.family),
@@ -252,7 +252,7 @@ FAMILY_OF_ENDING: Mapping[str, str] = {
     **{ending: kind.family for ending, kind in _NAMED_TEXTS.items()},
 }
 _MAY_BEGIN_WITH_SVG = {*_MARKDOWN_NAMES, *_HTML_NAMES, *_CODE_NAMES}
-# A text with such a name may quote a mail, but is none.
+# A text with such an ending may quote a mail, but is none.
 _TEXT_NAMES = {".txt", ".text", ".log", *_LINES_NAMES, *_NAMED_TEXTS, *_MARKDOWN_NAMES, *_HTML_NAMES, *_CODE_NAMES}
 
 
@@ -260,20 +260,20 @@ def _is_pdf(head: bytes, tail: bytes) -> bool:
     if head.startswith(b"%PDF-"):
         return True
     # Junk before the header is common (mail gateways, byte-order marks), but so are texts about PDF.
-    # It may as well be the first file of an archive that does not pack it.
+    # It may also be the first file of an archive, stored without compression.
     if head.startswith((b"PK", _OLE)) or head.startswith(b"ustar", 257):
         return False
     return b"%PDF-" in head[:1024] and (b"startxref" in tail or b"%%EOF" in tail)
 
 
 def _zipped(head: bytes, tail: bytes) -> Kind:
-    """Archive members are named in the first entry and in the directory at the end."""
+    """Returns which kind of ZIP it is, by the names of members in the first entry and in the directory at the end."""
     names = _names_in_zip(tail)
 
     def has(member: bytes) -> bool:
         return member in tail or member in head if names is None else any(name.startswith(member) for name in names)
 
-    # A document of such a kind says so in its first file, or near; an archive of documents may begin with one.
+    # Such a document has a `mimetype` as its first file, or nearly; an archive of documents may begin with one, too.
     says_its_kind = head.startswith(b"mimetype", 30) or b"mimetype" in (head[:256] if names is None else names)
     for mimetype, kind in _OPEN_DOCUMENTS if says_its_kind else ():
         if mimetype in head[:256]:
@@ -284,9 +284,9 @@ def _zipped(head: bytes, tail: bytes) -> Kind:
 
 
 def _names_in_zip(tail: bytes) -> list[bytes] | None:
-    """The members in the directory at an archive's end; None where that begins before the tail.
+    """Returns the members in the directory at an archive's end; None if that begins before the tail.
 
-    An archive of documents may show the directories of these as well, which say nothing about itself.
+    The tail may also hold directories of documents in the archive, which say nothing about the archive itself.
     """
     end = tail.rfind(b"PK\x05\x06")
     if end < 0 or len(tail) < end + 16:
@@ -303,7 +303,7 @@ def _names_in_zip(tail: bytes) -> list[bytes] | None:
 
 
 def _compound(content: bytes, name: str) -> Kind:
-    """An OLE file by the names of its streams, which are UTF-16; its directory may lie anywhere, hence the hint."""
+    """Returns the kind of an OLE file by the names of its streams, in UTF-16, or else by its ending."""
     for stream, kind in _COMPOUNDS:
         if stream.encode("utf-16-le") in content:
             return kind
@@ -322,7 +322,7 @@ def _by_signature(head: bytes) -> Kind | None:
 
 
 def _text(text: str, name: str) -> Kind:
-    """Which text it is. Markup counts by content, unless the name says that the text only quotes it."""
+    """Returns the kind of a text. Markup counts by content, unless the name says that the text only quotes it."""
     ending = _ending(name)
     start = _MARKUP_START.match(text)
     tag = start.group(2).lower() if start else ""
@@ -356,7 +356,7 @@ def _plain(ending: str, name: str) -> Kind:
 
 
 def _mail(head: bytes, name: str) -> Kind | None:
-    """A message or a mailbox; without the ending of one, only what bears the marks of having been sent."""
+    """Returns whether it is a message or a mailbox; without such an ending, only if it has headers of a sent mail."""
     ending = _ending(name)
     text = sample_text(head[:_MAIL_HEAD_BYTES]).replace("\r\n", "\n")
     if ending not in _TEXT_NAMES and _MAILBOX_START.match(text):

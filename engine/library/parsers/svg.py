@@ -1,6 +1,6 @@
 """SVG pictures: what is written in them, with what they are called and said to show, in the order of the file.
 
-Only what is kept as text; letters that are drawn as lines are a matter for OCR, once the picture is one of pixels.
+Only real text: letters that are drawn as paths could be read by OCR if the picture were saved as pixels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder, sane_title
 
 _SAID = {"title", "desc"}
-# Of these what is HTML, as diagrams have it in their boxes, is a text as well.
+# The whole content of these is one text, also HTML, as in the boxes of diagrams.
 _FLAT = {*_SAID, "foreignObject"}
 _UNSHOWN = {"style", "script", "metadata"}
 _EMPTY_WAY_OUT = (
@@ -37,7 +37,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
     builder = PageBuilder()
     last = ""
     for text in _texts(root):
-        # A shadow is the same text once more, and a tip is often what it stands at.
+        # A shadow repeats the text, and a tooltip is often the text it belongs to.
         if text != last:
             builder.add("paragraph", text)
         last = text
@@ -48,7 +48,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def _texts(element: etree._Element) -> Iterator[str]:
-    """What is written in an element, text by text; a text of several lines is one."""
+    """Yields the texts in an element; a text of several lines is one."""
     name = local(element)
     if name == "text":
         yield "\n".join(filter(None, (" ".join(line.split()) for line in "".join(_written(element)).split("\0"))))
@@ -57,15 +57,15 @@ def _texts(element: etree._Element) -> Iterator[str]:
     elif name not in _UNSHOWN:
         shown = [*elements(element)]
         if name == "switch":
-            # Of its alternatives the first is shown that is for everybody; others say the same to programs that know
-            # less, or something to the one that wrote them.
+            # The first alternative without required extensions is shown; the others say the same to simpler programs,
+            # or are only for the program that wrote them.
             shown = [one for one in shown if not attribute(one, "requiredExtensions")][:1]
         for one in shown:
             yield from _texts(one)
 
 
 def _written(element: etree._Element) -> Iterator[str]:
-    """The letters of a text; a part that is set somewhere else, and not only higher or lower, begins a line (NUL)."""
+    """Yields the parts of a text; a part at another position, not only raised or lowered, begins a line (NUL)."""
     yield element.text or ""
     for part in element:
         if isinstance(part.tag, str) and local(part) not in (*_SAID, *_UNSHOWN):
@@ -76,5 +76,5 @@ def _written(element: etree._Element) -> Iterator[str]:
 
 
 def _flat(element: etree._Element) -> str:
-    """All text in an element in one line; what HTML in it sets apart has a space between."""
+    """Returns all text in an element in one line, with spaces between the parts of HTML in it."""
     return " ".join(" ".join(map(str, element.itertext())).split())

@@ -27,13 +27,13 @@ _MIN_SHARE = 0.5
 _MAX_FIELD_CHARACTERS = 16 * 2**20
 # A header names its columns; it is no sentence.
 _MAX_NAME_CHARACTERS = 80
-# What says how many rows are alike says nothing of two.
+# Shares of rows mean nothing for fewer rows than this.
 _MIN_ROWS = 3
 _MOST = 0.8
 _MIN_TEXT_CHARACTERS = 40
-# A cell of more lines may have swallowed those of other rows.
+# A cell with more lines may contain other rows because of an unclosed quote.
 _MAX_CELL_LINES = 50
-# Excel's way of saying what separates the cells; it shows no such row.
+# Excel's row that names the delimiter; Excel does not show it.
 _SAID_DELIMITER = re.compile(r"\"?sep=([^\w\s\"]|\t)\"?\n", re.I)
 # Numbers, amounts, dates, numbered names, addresses.
 _VALUE = re.compile(r"\d|@|://")
@@ -54,7 +54,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def delimiter_of(text: str) -> str:
-    """What separates the cells: the sign that cuts the most rows into the same number of several cells; "" if none."""
+    """Returns the delimiter: the sign that cuts most rows into the same number of cells; "" if there is none."""
     sample, is_cut = text[:_SAMPLE_CHARACTERS], len(text) > _SAMPLE_CHARACTERS
     scores = {delimiter: _score(sample, delimiter, is_cut) for delimiter in _DELIMITERS}
     best = max(scores, key=lambda delimiter: scores[delimiter])
@@ -62,7 +62,7 @@ def delimiter_of(text: str) -> str:
 
 
 def _score(sample: str, delimiter: str, is_cut: bool) -> tuple[float, int]:
-    """The share of rows that have the usual number of cells, and that number."""
+    """Returns the share of rows that have the usual number of cells, and that number."""
     stream = io.StringIO(sample, newline="")
     rows: list[list[str]] = []
     num_bad = 0
@@ -72,8 +72,8 @@ def _score(sample: str, delimiter: str, is_cut: bool) -> tuple[float, int]:
         if is_cut and len(rows) > 1 and stream.tell() == len(sample):
             rows.pop()
     except csv.Error:
-        # Quotes that close in the middle of a cell: it is another sign that separates them. Where the sample is cut
-        # they just stay open.
+        # A quote that closes in the middle of a cell means that this is not the delimiter. At the end of a cut sample,
+        # a quote may just be open.
         num_bad = 0 if is_cut and stream.tell() == len(sample) else 1
     widths = Counter(len(cells) for cells in rows if len(cells) > 1)
     width, count = widths.most_common(1)[0] if widths else (0, 0)
@@ -81,10 +81,10 @@ def _score(sample: str, delimiter: str, is_cut: bool) -> tuple[float, int]:
 
 
 def _rows(text: str, delimiter: str, has_quotes: bool) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not empty, with their numbers.
+    """Yields the rows that are not empty, with their numbers.
 
     Raises:
-        csv.Error: The quotes of this text are none, or a cell is as large as no cell is.
+        csv.Error: Quotes have no meaning in this text, or a cell is too large.
     """
     reader = csv.reader(
         io.StringIO(text, newline=""),
@@ -104,7 +104,7 @@ def _rows(text: str, delimiter: str, has_quotes: bool) -> Iterator[tuple[int, li
 
 
 def _is_table(cell: str, delimiter: str, num_delimiters: int) -> bool:
-    """Whether a cell has swallowed rows: most of its many lines are divided as the table is."""
+    """Returns whether a cell contains other rows: most of its many lines have the table's number of delimiters."""
     lines = cell.splitlines()
     return (
         len(lines) > _MAX_CELL_LINES
@@ -124,7 +124,7 @@ def _filled(rows: Iterator[tuple[int, list[str]]]) -> PageBuilder:
 
 
 def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a table's first row names its columns: different short names, and something tells that they are."""
+    """Returns whether a table's first row is a header: distinct short names that are usual or unlike the rows below."""
     names = [name.strip() for name in first]
     filled = [name for name in names if name]
     return (
@@ -137,7 +137,7 @@ def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_unlike(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a first row is of another kind than those below it."""
+    """Returns whether a first row is of another kind than those below it."""
     columns = [
         (name, [cell.strip() for cell in column if cell.strip()])
         for name, column in zip(names, itertools.zip_longest(*rows, fillvalue=""), strict=False)
@@ -153,9 +153,9 @@ def _is_unlike(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_above(name: str, cells: Sequence[str]) -> bool:
-    """Whether a name stands above cells that are none: values, the same few words, or texts."""
+    """Returns whether a name is above cells of another kind: values, the same few words, or long texts."""
     if not name:
-        # A column of numbers of the rows, which programs leave without a name.
+        # Programs leave a column of row numbers without a name.
         return len(cells) >= _MIN_ROWS and all(map(str.isdigit, cells))
     if not _VALUE.search(name) and sum(bool(_VALUE.search(cell)) for cell in cells) >= _MOST * len(cells):
         return True
@@ -166,7 +166,7 @@ def _is_above(name: str, cells: Sequence[str]) -> bool:
 
 
 def named(header: Sequence[str], cells: Sequence[str]) -> str:
-    """A row as "Name: Ann | City: Berlin"; empty cells say nothing."""
+    """Returns a row as "Name: Ann | City: Berlin", without empty cells."""
     pairs = itertools.zip_longest(header, cells[: max(len(header), len(cells))], fillvalue="")
     texts = ((name, " ".join(cell.split())) for name, cell in pairs)
     return CELL_SEPARATOR.join(f"{name}: {text}" if name else text for name, text in texts if text)

@@ -1,8 +1,8 @@
 """Tesseract, run as a program: a picture goes in through a pipe, a table of words comes out.
 
-The program is called by itself, for the Python packages around it can neither end it with us nor keep it to one
-thread. What was recognised once is kept in a folder, so that a scan of many pages that was interrupted goes on where
-it was, and its pages are shown with their marks at once.
+The program is run directly, because the Python packages around it can neither have it end with us nor limit it to one
+thread. Results are cached in a folder, so that an interrupted scan of many pages continues where it was, and its pages
+are shown with their marks at once.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from engine.library.parsers.shapes import Picture
 
 _PROGRAM = "tesseract"
 _ASKING_SECONDS = 20.0
-# Lines it is less sure of than this, in percent, are specks of dust or a face.
+# Lines with a lower confidence, in percent, are specks of dust or a face.
 _MIN_CONFIDENCE = 40.0
 _WORD_LEVEL = "5"
 _PARAGRAPHS_PER_BLOCK = 10_000
-# It hardly ever hangs; what it gives up on is told as the page's fault, which a busy machine is not.
+# Large, because Tesseract hardly ever hangs, and a busy machine must not be reported as a fault of the page.
 _MAX_STRETCH = 60.0
 _RECALLED_PER_PAGE = 20
 _ASKED_AGAIN_SECONDS = 10
 _CACHE_BYTES = 256 * 2**20
 _PR_SET_PDEATHSIG = 1
-# Tesseract's languages are called by three letters; what systems call them by two.
+# Tesseract names languages by three letters, systems by two.
 _LANGUAGES = {
     "ar": "ara", "bg": "bul", "ca": "cat", "cs": "ces", "da": "dan", "de": "deu", "el": "ell", "en": "eng",
     "es": "spa", "et": "est", "fa": "fas", "fi": "fin", "fr": "fra", "he": "heb", "hi": "hin", "hr": "hrv",
@@ -58,14 +58,14 @@ _LANGUAGES = {
 
 
 class Tesseract:
-    """Reads pictures in the languages that are wanted and installed; created for each file."""
+    """Reads pictures in the wanted languages that are installed; created for each file."""
 
     def __init__(
         self, languages: Sequence[str] = (), cache: Path | None = None, begin_page: Callable[[], None] = lambda: None
     ) -> None:
-        """Takes what to read in (nothing: the system's language and English), and where to keep what was read.
+        """Takes the languages (none: the system's language and English), and the folder of the cache.
 
-        `begin_page` is told of each picture that takes a while.
+        `begin_page` is called for each picture that takes a while.
         """
         self._wanted, self._cache, self._begin_page = tuple(languages), cache, begin_page
         self._num_pages, self._num_recalled, self._seconds = 0, 0, 0.0
@@ -77,17 +77,17 @@ class Tesseract:
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
-        """What it reads in; none where Tesseract or all of the wanted languages are missing."""
+        """The languages it uses; none if Tesseract or all of the wanted languages are missing."""
         return chosen(self._wanted, installed_languages(), locale.getlocale()[0] or "")
 
     def words(self, picture: Picture) -> tuple[Word, ...] | None:
-        """The words in reading order; None where it gave up on the picture, or the file has had its share."""
+        """Returns the words in reading order; None if it gave up on the picture, or the file's time is used up."""
         file = b"P%d\n%d %d\n255\n" % (5 if picture.num_channels == 1 else 6, picture.width, picture.height)
         file += b"".join(picture.rows)
         key = hashlib.sha256("+".join(self.languages).encode() + b"\n" + file).hexdigest()
         words = _kept(self._cache, key)
         if words is not None:
-            # To unpack hundreds of pictures takes a while as well.
+            # Unpacking hundreds of pictures takes a while, even if their text is cached.
             self._num_recalled += 1
             if self._num_recalled % _RECALLED_PER_PAGE == 0:
                 self._begin_page()
@@ -113,9 +113,9 @@ class Tesseract:
 
 
 def chosen(wanted: Sequence[str], installed: Sequence[str], system_locale: str) -> tuple[str, ...]:
-    """The languages to read in: those that are wanted and installed.
+    """Returns the languages to use: the wanted ones that are installed.
 
-    If none is asked for, these are the system's and English, or else whatever is there.
+    If none is wanted: the system's language and English, or else any that is installed.
     """
     if wanted:
         return tuple(language for language in dict.fromkeys(wanted) if language in installed)
@@ -124,11 +124,11 @@ def chosen(wanted: Sequence[str], installed: Sequence[str], system_locale: str) 
 
 
 def installed_languages() -> tuple[str, ...]:
-    """What this machine's Tesseract has learnt to read; none where it is not installed."""
+    """Returns the languages of the installed Tesseract; none if it is not installed."""
     program = shutil.which(_PROGRAM)
     if program is None:
         return ()
-    # Once for many files; a language may be installed meanwhile.
+    # The period is part of the cache's key, so that new languages are noticed after a while.
     period = int(monotonic() // _ASKED_AGAIN_SECONDS)
     try:
         return _languages_of(program, period)
@@ -138,7 +138,7 @@ def installed_languages() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1)
 def _languages_of(program: str, _period: int) -> tuple[str, ...]:
-    """What a program says. Raises OSError or SubprocessError where it does not."""
+    """Asks a program for its languages. Raises OSError or SubprocessError if that fails."""
     listed = subprocess.run(
         [program, "--list-langs"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASKING_SECONDS, check=True
     )
@@ -149,7 +149,7 @@ def _languages_of(program: str, _period: int) -> tuple[str, ...]:
 def _recognised(
     file: bytes, languages: Sequence[str], picture: Picture, goes_on: Callable[[], None]
 ) -> tuple[Word, ...] | None:
-    """The words in a picture; `goes_on` is told when it takes longer because others have the processor."""
+    """Recognises the words in a picture; `goes_on` is called when it takes longer because the processor is busy."""
     program = shutil.which(_PROGRAM)
     if program is None:
         return None
@@ -172,7 +172,7 @@ def _recognised(
 
 
 def _answer(process: subprocess.Popen[bytes], file: bytes, goes_on: Callable[[], None]) -> bytes | None:
-    """What it writes; None where it took too long, and has been ended."""
+    """Returns what the process writes; None if it took too long and was killed."""
     patience = Patience(process.pid, OCR_PAGE_SECONDS, _MAX_STRETCH)
     question: bytes | None = file
     try:
@@ -188,7 +188,7 @@ def _answer(process: subprocess.Popen[bytes], file: bytes, goes_on: Callable[[],
 
 
 def _die_with_us() -> Callable[[], object] | None:
-    """Has Tesseract end when we are killed in the middle of a page."""
+    """Returns a function that has Tesseract end when we are killed in the middle of a page."""
     if sys.platform != "linux":
         return None
     # Loaded before the fork; a child process of ours has one thread.
@@ -196,9 +196,9 @@ def _die_with_us() -> Callable[[], object] | None:
 
 
 def words_of(table: str, width: int, height: int) -> Iterator[Word]:
-    """The words of Tesseract's table (level, page, block, paragraph, line, word, four of the box, confidence, text).
+    """Yields the words of Tesseract's table (level, page, block, paragraph, line, word, box of 4, confidence, text).
 
-    A doubtful word in a line that is sure otherwise is most likely right; a doubtful line is none.
+    Confidence is judged by line: a doubtful word in a good line is most likely right.
     """
     rows = csv.reader(io.StringIO(table), delimiter="\t", quoting=csv.QUOTE_NONE)
     words = (row for row in rows if len(row) == 12 and row[0] == _WORD_LEVEL and row[11].strip())
@@ -229,7 +229,7 @@ def _kept(folder: Path | None, key: str) -> tuple[Word, ...] | None:
 
 
 def _keep(folder: Path | None, key: str, words: Sequence[Word]) -> None:
-    """Best effort: what cannot be kept will be read again."""
+    """Stores words in the cache, if possible; otherwise they will be recognised again."""
     if folder is None:
         return
     entries = [[word.text, [round(side, 5) for side in word.box], word.paragraph, word.line] for word in words]
@@ -245,9 +245,9 @@ def _keep(folder: Path | None, key: str, words: Sequence[Word]) -> None:
 
 
 def forget_all(folder: Path) -> None:
-    """Drops every page that was kept, as nobody can tell which of them are of a file that was removed.
+    """Drops all cached pages, because they do not tell which of them belong to a removed file.
 
-    What is needed again is recognised again.
+    Pages that are needed again are recognised again.
     """
     try:
         with os.scandir(folder) as entries:
@@ -261,7 +261,7 @@ def forget_all(folder: Path) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _prune(folder: Path) -> None:
-    """Once a process: drops the oldest pages beyond what the folder may hold."""
+    """Drops the oldest pages beyond the folder's limit, once per process."""
     files = sorted((entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(folder))
     excess = sum(num_bytes for _, num_bytes, _ in files) - _CACHE_BYTES
     for _, num_bytes, path in files:

@@ -29,7 +29,7 @@ _BODY = re.compile(r"\\begin\s*\{document\}|\\end\s*\{document\}.*", re.S)
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Text from a line on; `level` makes it a heading, `is_code` leaves it as it is."""
+    """A part of the source that begins on `line`; with a `level` it is a heading, with `is_code` it stays as it is."""
 
     text: str
     line: int
@@ -64,7 +64,7 @@ def _leading_lines(text: str) -> int:
 
 
 class _Lines:
-    """On which line of a source a place is; places are mostly asked for from front to back."""
+    """Finds the line of a position in a source; fast if positions are asked for from front to back."""
 
     def __init__(self, source: str) -> None:
         self._source, self._place, self._line = source, 0, 1
@@ -78,7 +78,7 @@ class _Lines:
 
 
 def _pieces(source: str) -> Iterator[_Piece]:
-    """Code, headings, and what stands between them."""
+    """Yields code, headings, and the text between them."""
     body, lines = _DOCUMENT.search(source), _Lines(source)
     preamble, start = body.end() if body else 0, 0
     for verbatim in closed(_VERBATIM, _VERBATIM_BEGIN, source):
@@ -89,8 +89,8 @@ def _pieces(source: str) -> Iterator[_Piece]:
 
 
 def _prose(source: str, start: int, end: int, preamble: int, lines: _Lines) -> Iterator[_Piece]:
-    """Of `source[start:end]` what stands behind the preamble."""
-    # Without comments; a blank for each sign of them, so that places stay.
+    """Yields the part of `source[start:end]` that is after the preamble."""
+    # Comments are replaced by blanks, so that positions stay the same.
     part = _COMMENT.sub(lambda match: " " * len(match[0]), source[start:end])
     at = max(0, min(preamble - start, len(part)))
     for section in _SECTION.finditer(part, at):
@@ -102,7 +102,7 @@ def _prose(source: str, start: int, end: int, preamble: int, lines: _Lines) -> I
 
 
 def argument(text: str, start: int) -> tuple[str, int]:
-    """What stands in the braces that open at `start`, and where they have closed; all the rest if they never do."""
+    """Returns the text in the braces that open at `start`, and the position after them; all the rest if unclosed."""
     depth = 0
     for at in range(start, len(text)):
         if text[at] in "{}" and text[at - 1 : at] != "\\":

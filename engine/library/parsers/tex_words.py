@@ -1,6 +1,6 @@
 """TeX's commands taken off a text: what would be printed, on the same lines; formulas stay as they are written.
 
-No macro is expanded: commands for looks give way to what they hold, commands for programs to nothing.
+No macro is expanded: formatting commands are replaced by their content, commands for programs are removed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
-# Their arguments are for programs.
+# Commands whose arguments are not printed.
 _DROPPED = re.compile(
     r"\\(?:label|ref|eqref|pageref|autoref|[cC]ref|cite\w*|nocite|vspace|hspace|includegraphics|input|include"
     r"|bibliography|bibliographystyle|usepackage|documentclass|setlength|addtolength|setcounter|pagestyle|thispagestyle"
@@ -39,17 +39,17 @@ _MATH = re.compile(r"\$\$.*?\$\$|(?<!\\)\$[^$]*?(?<!\\)\$|\\\[.*?\\\]|\\\(.*?\\\
                    r"\\begin\{(equation|align|gather|multline|eqnarray)\*?\}.*?\\end\{\1\*?\}", re.S)  # fmt: skip
 _MATH_BEGIN = re.compile(r"\$|\\\[|\\\(|\\begin\{(equation|align|gather|multline|eqnarray)\*?\}")
 _ENDS = {r"\[": (r"\]",), r"\(": (r"\)",)}
-# Nested braces come off from the inside, one layer each time.
+# Nested braces are removed from the inside, one layer each time.
 _MAX_LAYERS = 12
 _PRINTED = {"{": "", "}": "", "~": " ", "``": "“", "''": "”", "---": "—", "--": "–", "&": "|"}
-# Where signs are kept meanwhile: a range that no text uses.
+# Escaped signs are moved to this private range meanwhile.
 _ASIDE = 0xE100
 _SET_ASIDE = re.compile("[\ue100-\ue17f]")
 _FORMULA = re.compile("\ue000(\\d+)\ue001")
 
 
 def readable(text: str) -> str:
-    """The text as it would be printed, on the same lines; formulas are left alone."""
+    """Returns the text as it would be printed, on the same lines; formulas stay as they are."""
     formulas: list[str] = []
 
     def put_aside(match: re.Match[str]) -> str:
@@ -57,7 +57,7 @@ def readable(text: str) -> str:
         return f"\ue000{len(formulas) - 1}\ue001"
 
     text = _replaced(text, closed(_MATH, _MATH_BEGIN, text), put_aside)
-    # Escaped signs (\\%) out of the way of what takes commands and braces off.
+    # Protects escaped signs (\\%) while commands and braces are removed.
     text = _ESCAPED.sub(lambda match: chr(_ASIDE + ord(match[1])), text)
     text = _LETTER.sub(lambda match: _LETTERS[match[0].rstrip("{} \t")], text)
     text = _ACCENT.sub(_accented, text)
@@ -79,9 +79,9 @@ def readable(text: str) -> str:
 
 
 def closed(whole: re.Pattern[str], begin: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    r"""What `whole` finds, each beginning as `begin` does, whose first group is the name of an environment.
+    r"""Yields what `whole` finds at each match of `begin`, whose first group is the name of an environment.
 
-    The end of what is closed nowhere behind it is not looked for: `\\[2pt]` ends a line, and begins no formula.
+    If no end follows in the whole text, it is not searched for again: `\\[2pt]` ends a line and begins no formula.
     """
     last: dict[str, int] = {}
     at = 0

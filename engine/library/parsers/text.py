@@ -15,7 +15,7 @@ _GAP = re.compile(r"\n[ \t\f]*\n\s*|\f\s*")
 _LINE = re.compile(r"\S(?:[^\n]*\S)?")
 LIST_MARK = re.compile(r"[ \t]*(?:[-*+•‣◦·–]|\d{1,3}[.)]|\(?[a-z][.)])[ \t]+\S")
 _UNDERLINED = re.compile(r"[^\n]{1,120}\n[ \t]*(=|-|~){3,}[ \t]*")
-# Lines longer than any editor wraps at are paragraphs by themselves.
+# Lines longer than this are not wrapped by an editor, so each is a paragraph.
 _LONG_LINE_CHARACTERS = 120
 
 
@@ -25,12 +25,12 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def by_lines(family: str, text: str, blocks: Iterable[Block], title: str = "") -> ParsedDocument:
-    """A document that is its own source, in which a place is a line."""
+    """Returns a document whose text is its source, in which places are lines."""
     return ParsedDocument(family, title, (ParsedPage(None, text, tuple(numbered(text, blocks))),), "line")
 
 
 def numbered(text: str, blocks: Iterable[Block]) -> Iterator[Block]:
-    """The blocks with the lines on which they begin."""
+    """Yields the blocks with the lines on which they begin."""
     line, reached = 1, 0
     for block in blocks:
         line += text.count("\n", reached, block.start)
@@ -39,7 +39,7 @@ def numbered(text: str, blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def paragraphs(text: str, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-    """The blocks of `text[start:stop]` without markup."""
+    """Yields the blocks of `text[start:stop]`, a text without markup."""
     stop = len(text) if stop is None else stop
     for gap in (*_GAP.finditer(text, start, stop), None):
         end = gap.start() if gap else stop
@@ -50,14 +50,14 @@ def paragraphs(text: str, start: int = 0, stop: int | None = None) -> Iterator[B
 
 
 def trimmed(text: str, start: int, end: int) -> Block | None:
-    """A paragraph of `text[start:end]` without the white space around it; None where there is nothing else."""
+    """Returns `text[start:end]` as a paragraph without the white space around it; None if there is nothing else."""
     body = text[start:end]
     lead, tail = len(body) - len(body.lstrip()), len(body.rstrip())
     return Block("paragraph", start + lead, start + tail) if tail > lead else None
 
 
 def _structured(text: str, block: Block) -> Iterator[Block]:
-    """A paragraph as what it looks like: a heading, list items, lines, or just itself."""
+    """Yields a paragraph as what it looks like: a heading, list items, lines, or a plain paragraph."""
     underlined = _UNDERLINED.fullmatch(text, block.start, block.end)
     if underlined:
         label = text[block.start : block.end].split("\n")[0].strip()
@@ -73,7 +73,7 @@ def _structured(text: str, block: Block) -> Iterator[Block]:
 
 
 def _list_items(lines: list[re.Match[str]]) -> Iterator[Block]:
-    """Marked lines with the unmarked ones that continue them; what stands before the first mark is a paragraph."""
+    """Yields list items with the lines that continue them; text before the first list mark is a paragraph."""
     item = Block("list_item" if LIST_MARK.match(lines[0].group()) else "paragraph", *lines[0].span())
     for line in lines[1:]:
         if LIST_MARK.match(line.group()):

@@ -19,9 +19,9 @@ from engine.library.parsers.shapes import Mark, Picture
 
 MAX_PICTURE_PX = 4000
 WINDOW_CHARACTERS = 20_000
-# What was cited of a PDF is looked for so many pages before and after its page: each takes time to read.
+# A cited passage of a PDF is searched for on so many pages before and after its own: reading each takes time.
 NEAR_PAGES = 5
-# And so much may have been written between two parts of a passage.
+# At most so many characters may be between two parts of a passage.
 MOST_BETWEEN = 200
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -29,31 +29,31 @@ _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
 _COMPRESSION_LEVEL = 3
 # Two marks on one line whose gap is narrower than this (in fractions of the page) become one.
 _JOINED_GAP = 0.02
-# Of the words of a passage, so many are read again by another version of what recognises them.
+# This share of a passage's words is found again if another OCR version reads the same picture.
 _ALIKE = 0.5
 
 
 def view(
     path: Path, page: int | None, start: int, end: int, width_px: int, limits: Limits, cited: str = ""
 ) -> PageView:
-    """The page with its text's `start..end` marked; if it is told what was `cited`, with that, wherever it is now.
+    """Returns the page with `start..end` of its text marked, or with the `cited` text marked where it is now.
 
-    The file may have changed since: what stands at the old place then was not what somebody's answer rests on. Of a
-    picture the place alone counts.
+    The file may have changed since, so the text at the old position may not be what an answer cited. For pictures only
+    the position counts.
 
     Raises:
         DocumentUnreadable: The file cannot be read any more, or has no such page.
     """
     family = families.recognise(path, limits).family
     if family == "pdf" and not limits.avoids_pdfium:
-        # Where PDFium refuses, the text is that of another reader, and can be shown as such.
+        # If PDFium refuses the file, the fallback's text is shown.
         with suppress(PdfRefused):
             return _pdf_view(path, page or 1, start, end, width_px, limits, cited)
     if families.FAMILIES.get(family) == pictures.__name__:
         picture, marks, num_pages = pictures.view(path, page, start, end, limits)
         return PageView(page, num_pages, image_png=png(picture), marks=merged(marks))
     if limits.ocr is not None and limits.can_ocr and (cited or end <= start):
-        # Nobody waits for what would first have to be recognised, if the passage is found without it.
+        # If the passage is found without new OCR, the user does not have to wait for that.
         recalling = replace(limits, ocr=limits.ocr.recalling())
         with suppress(DocumentUnreadable):
             seen = text_view(families.parse(path, recalling), page, start, end, cited)
@@ -63,7 +63,7 @@ def view(
 
 
 def text_view(document: ParsedDocument, page: int | None, start: int, end: int, cited: str = "") -> PageView:
-    """A window of the page's text with at most 20,000 characters on each side of the span."""
+    """Returns a window of the page's text with at most 20,000 characters on each side of the span."""
     pages = sorted(document.pages, key=lambda parsed: parsed.number != page)
     if cited:
         places = ((parsed, span) for parsed in pages if (span := place_of(cited, parsed.text, start, end)))
@@ -86,10 +86,10 @@ def text_view(document: ParsedDocument, page: int | None, start: int, end: int, 
 
 
 def place_of(cited: str, text: str, start: int, end: int) -> tuple[int, int] | None:
-    """Where `cited` stands in a text: at its old place, else nearest to that; None where it does not.
+    """Returns where `cited` is in a text: at its old position, else nearest to it; None if it is not found.
 
-    A passage is as long as its place, but between two parts of it there is white space for whatever stands there, a
-    rule or a comment.
+    A passage is as long as its span, but it has white space in place of text that is not indexed, such as a rule or a
+    comment.
     """
     if len(cited) == len(there := text[start:end]) == end - start and all(map(_may_be, cited, there)):
         return start, end
@@ -98,20 +98,20 @@ def place_of(cited: str, text: str, start: int, end: int) -> tuple[int, int] | N
 
 
 def _may_be(ours: str, theirs: str) -> bool:
-    # Half a character is stored as a replacement (well_formed.py).
+    # Lone surrogates are stored as replacement characters (well_formed.py).
     return ours == theirs or ours.isspace() or ours == "\N{REPLACEMENT CHARACTER}"
 
 
 def _pattern_of(cited: str) -> str:
-    # Each part is looked for where it comes first and nowhere else: all ways of dividing what lies between many parts
-    # would be tried before a text that lacks the last word is given up.
+    # Atomic groups look for each part only where it comes first; otherwise a text that lacks the last word would cause
+    # exponential backtracking.
     first, *others = (r"\s+".join(map(re.escape, part.split())) for part in re.split(r"\s{3,}", cited.strip()))
     return first + "".join(rf"(?>[\s\S]{{1,{MOST_BETWEEN}}}?{part})" for part in others)
 
 
 def _pdf_view(path: Path, number: int, start: int, end: int, width_px: int, limits: Limits, cited: str) -> PageView:
     with opened(path, limits) as file:
-        # Without them what is filled in is not read.
+        # Otherwise filled-in fields are not read.
         file.show_forms()
         place: _Place | None = _Place(number, start, end, is_recognised=True)
         if cited:
@@ -129,7 +129,7 @@ def _pdf_view(path: Path, number: int, start: int, end: int, width_px: int, limi
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A span of a page's text; `is_recognised`: of the text with what OCR reads on the page."""
+    """A span of a page's text; `is_recognised`: of the text that includes what OCR reads on the page."""
 
     page: int
     start: int
@@ -146,10 +146,10 @@ def _marks_in_pdf(file: PdfFile, page: PdfPage, place: _Place, limits: Limits) -
 
 
 def _place_in_pdf(file: PdfFile, cited: str, number: int, start: int, end: int, limits: Limits) -> _Place | None:
-    """The page and the span that were cited, a few pages before or after where they were.
+    """Finds the cited text on its page, or a few pages before or after it.
 
-    Of a page that is a picture its place alone counts: what is recognised there depends on what recognises it. Of a
-    picture on a page it does where what is read in it now says much the same.
+    For a page that is a picture only the position counts, because recognised text depends on the OCR version. For a
+    picture on a page it counts if the text read in it now is much the same.
     """
     holds_picture = False
     near = sorted(range(number - NEAR_PAGES, number + NEAR_PAGES + 1), key=lambda other: abs(other - number))
@@ -184,7 +184,7 @@ def _place_in_pictures(
 
 
 def merged(marks: list[Mark]) -> tuple[Mark, ...]:
-    """Marks that stand side by side on one line as one (PDFium gives one for each change of font)."""
+    """Joins marks that are side by side on one line (PDFium returns one for each change of font)."""
     lines: list[Mark] = []
     for mark in marks:
         if lines and _on_one_line(lines[-1], mark):
@@ -201,7 +201,7 @@ def _on_one_line(first: Mark, second: Mark) -> bool:
 
 
 def png(picture: Picture) -> bytes:
-    """The picture as a PNG file, unfiltered: pages are mostly white, and this is fast."""
+    """Encodes the picture as PNG, without filters: pages are mostly white, and this is fast."""
     colour = _COLOUR_TYPES[picture.num_channels]
     header = struct.pack(">IIBBBBB", picture.width, picture.height, 8, colour, 0, 0, 0)
     pixels = zlib.compress(b"".join(b"\0" + row for row in picture.rows), _COMPRESSION_LEVEL)

@@ -26,12 +26,12 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def pages(path: Path, limits: Limits, formats: Mapping[str, Formats]) -> tuple[ParsedPage, ...]:
-    """A page for each sheet of cells.
+    """Returns a page for each worksheet.
 
     Args:
         path: The workbook.
         limits: How many cells it may fill.
-        formats: Of the numbers in each sheet, as far as they are known.
+        formats: The number formats of each sheet, as far as they are known.
 
     Raises:
         DocumentEncrypted: The workbook has a password.
@@ -52,12 +52,12 @@ def pages(path: Path, limits: Limits, formats: Mapping[str, Formats]) -> tuple[P
     except calamine.CalamineError as error:
         raise DocumentUnreadable(f"The workbook is damaged: {str(error).rstrip('.')}.") from error
     except OSError as error:
-        # Calamine's own word for a part that ends too early has no number; the system's errors have one.
+        # Calamine's error for a part that ends too early has no errno; system errors have one.
         if error.errno is not None:
             raise
         raise DocumentUnreadable("The workbook is damaged: a part of it ends too early.") from error
     except BaseException as error:
-        # WORKAROUND calamine 0.9: on some damage its Rust code panics, and a panic is no Exception.
+        # WORKAROUND calamine 0.9: some damage makes its Rust code panic, and a panic is no Exception.
         if type(error).__name__ != "PanicException":
             raise
         raise DocumentUnreadable("The workbook is damaged: its structure cannot be read.") from error
@@ -65,7 +65,7 @@ def pages(path: Path, limits: Limits, formats: Mapping[str, Formats]) -> tuple[P
 
 
 def _rows(sheet: Any, formats: Formats) -> Iterator[Row]:
-    # Rows come from the first of the sheet on, cells only from the first column that is used.
+    # Rows begin with the first of the sheet, cells only with the first used column.
     column = sheet.start[1] if sheet.start else 0
     for row, cells in enumerate(sheet.iter_rows()):
         yield row + 1, [_text(cell, formats.get((row, at), GENERAL)) for at, cell in enumerate(cells, start=column)]

@@ -14,10 +14,10 @@ from engine.library.parsers.compound import opened
 from engine.library.parsers.limits import MIB
 from engine.library.parsers.number_format import BUILT_IN, GENERAL
 
-# The format of each cell that is a number with one, by row and column, both from 0.
+# The format of each number cell that has one, by row and column, both from 0.
 Formats = Mapping[tuple[int, int], str]
 
-# A longer one may have more than two million cells: formats are worth less there than seconds and memory.
+# A longer stream may have more than two million cells; reading formats would take too much time and memory.
 _MAX_BYTES = 12 * MIB
 _VERSION_8 = 0x0600
 _BEGIN, _END, _SHEET, _FORMAT, _STYLE, _PASSWORD = 0x0809, 0x000A, 0x0085, 0x041E, 0x00E0, 0x002F
@@ -27,12 +27,12 @@ _WIDE = 1
 
 
 def formats_of(path: Path) -> dict[str, Formats]:
-    """By the name of the sheet; empty where the file says nothing of formats, or not as Excel has done since 1997."""
+    """Returns formats by sheet name; empty if they cannot be read, or the file is older than Excel 97."""
     try:
         with opened(path, "The workbook") as file:
             data = file.data("Workbook") or b""
     except DocumentUnreadable:
-        # Whether it is one is for calamine to say.
+        # Calamine decides whether it is a workbook.
         return {}
     if len(data) > _MAX_BYTES:
         return {}
@@ -60,7 +60,7 @@ def _read(data: memoryview) -> dict[str, Formats]:
 
 
 def _cells(data: memoryview, at: int, codes: list[str]) -> Iterator[tuple[tuple[int, int], str]]:
-    """The cells of the sheet that begins there."""
+    """Yields the formats of the cells of the sheet that begins at `at`."""
     for kind, content in _records(data, at):
         if kind in (_NUMBER, _SHORT, _FORMULA):
             row, column, style = _CELL.unpack_from(content)
@@ -75,7 +75,7 @@ def _cells(data: memoryview, at: int, codes: list[str]) -> Iterator[tuple[tuple[
 
 
 def _records(data: memoryview, at: int) -> Iterator[tuple[int, memoryview]]:
-    """The records from there to the end of the globals or of the sheet; a chart in a sheet has an end of its own."""
+    """Yields the records up to the end of the globals or of the sheet; a chart in a sheet has its own end."""
     depth = 0
     while at + 4 <= len(data):
         kind, length = struct.unpack_from("<HH", data, at)
@@ -89,7 +89,7 @@ def _records(data: memoryview, at: int) -> Iterator[tuple[int, memoryview]]:
 
 
 def _text(content: memoryview, count: int) -> str:
-    """So many characters behind the byte that says how wide they are."""
+    """Reads `count` characters after the byte that tells their width."""
     is_wide = content[0] & _WIDE
     return bytes(content[1 : 1 + count * (2 if is_wide else 1)]).decode("utf-16-le" if is_wide else "latin-1")
 

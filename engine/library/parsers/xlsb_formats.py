@@ -10,7 +10,7 @@ from engine.library.parsers.limits import MIB
 from engine.library.parsers.number_format import BUILT_IN, GENERAL
 from engine.library.parsers.xls_formats import Formats
 
-# A longer sheet has a million cells or so: formats are worth less there than seconds.
+# A longer sheet has a million cells or so; reading their formats would take too long.
 _MAX_BYTES = 32 * MIB
 _ROW, _SHORT, _NUMBER, _FORMULA = 0, 2, 5, 9
 _FORMAT, _STYLE, _SHEET, _CELL_STYLES, _END_OF_CELL_STYLES = 44, 47, 156, 617, 618
@@ -18,7 +18,7 @@ _NOTHING = 0xFFFFFFFF
 
 
 def formats_of(package: Package, main: str) -> dict[str, Formats]:
-    """By the name of the sheet, of the workbook in the part `main`; empty where it cannot be read."""
+    """Returns formats by sheet name, for the workbook in the part `main`; empty if it cannot be read."""
     try:
         codes = _codes(package, main)
         parts = package.related(main, "worksheet")
@@ -33,7 +33,7 @@ def formats_of(package: Package, main: str) -> dict[str, Formats]:
 
 
 def _codes(package: Package, main: str) -> list[str]:
-    """The format of each style that cells have."""
+    """Returns the format of each cell style."""
     own: dict[int, str] = {}
     styles: list[int] = []
     is_of_cells = False
@@ -49,7 +49,7 @@ def _codes(package: Package, main: str) -> list[str]:
 
 
 def _sheets(book: bytes) -> Iterator[tuple[str, str]]:
-    """The id of the relationship to each sheet, and its name."""
+    """Yields the relationship id and the name of each sheet."""
     for kind, content in _records(book):
         if kind == _SHEET:
             relation, end = _text(content, 8)
@@ -63,14 +63,14 @@ def _cells(sheet: bytes, codes: list[str]) -> Iterator[tuple[tuple[int, int], st
             row = struct.unpack_from("<I", content)[0]
         elif kind in (_SHORT, _NUMBER, _FORMULA):
             column, style = struct.unpack_from("<II", content)
-            # The number of the style fills three bytes; the fourth is another matter.
+            # The style's number has three bytes; the fourth is another field.
             style &= 0xFFFFFF
             if style < len(codes) and codes[style] != GENERAL:
                 yield (row, column), codes[style]
 
 
 def _records(data: bytes) -> Iterator[tuple[int, memoryview]]:
-    """Kind and content of each record; both kind and length are as long as they need be."""
+    """Yields kind and content of each record; kind and length are numbers of variable size."""
     view, at = memoryview(data), 0
     while at < len(view):
         kind, at = _varying(view, at, 2)
@@ -80,7 +80,7 @@ def _records(data: bytes) -> Iterator[tuple[int, memoryview]]:
 
 
 def _varying(view: memoryview, at: int, max_bytes: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and where it ends."""
+    """Reads a number with seven bits per byte, the lowest first; returns it and where it ends."""
     value = 0
     for index in range(max_bytes):
         byte = view[at]
@@ -92,7 +92,7 @@ def _varying(view: memoryview, at: int, max_bytes: int) -> tuple[int, int]:
 
 
 def _text(content: memoryview, at: int) -> tuple[str, int]:
-    """A text behind the number of its characters, and where it ends."""
+    """Reads a text after the number of its characters; returns it and where it ends."""
     (count,) = struct.unpack_from("<I", content, at)
     end = at + 4 + (0 if count == _NOTHING else 2 * count)
     return bytes(content[at + 4 : end]).decode("utf-16-le"), end

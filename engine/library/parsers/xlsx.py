@@ -27,7 +27,7 @@ from engine.library.parsers.sheets import Row, Sheets
 _COLUMN = re.compile(r"[A-Z]{1,3}")
 _MAX_COLUMNS = 16_384
 _ESCAPED = re.compile(r"_x([0-9A-F]{4})_")
-# A sheet whose XML is longer has a million cells or so: formats are worth less there than seconds.
+# A sheet with longer XML has a million cells or so; it is read without formats, which is faster.
 _STREAMED_BYTES = 64 * MIB
 
 
@@ -54,14 +54,14 @@ def _streamed(package: Package, main: str, limits: Limits) -> tuple[ParsedPage, 
     sheets, people = Sheets(limits), sheet_remarks.people_of(package, main)
     for sheet in children(child(book, "sheets"), "sheet"):
         part = parts.get(relation(sheet), "")
-        # A very hidden sheet is a program's own; Excel itself has no way to show it.
+        # A very hidden sheet belongs to a program; Excel's menus cannot show it.
         if part and attribute(sheet, "state") != "veryHidden":
             sheets.add(attribute(sheet, "name"), cells.rows(part), sheet_remarks.of_sheet(package, part, people))
     return tuple(sheets.pages)
 
 
 class _Cells:
-    """What the cells of a workbook say, with the texts and formats that its sheets share."""
+    """The cells of a workbook, with the texts and formats that its sheets share."""
 
     def __init__(self, package: Package, main: str, *, is_1904: bool) -> None:
         self._package = package
@@ -70,12 +70,12 @@ class _Cells:
         self._formats = list(self._shared_formats(main))
 
     def rows(self, part: str) -> Iterator[Row]:
-        """The rows of a sheet that have cells."""
+        """Yields the rows of a sheet that have cells."""
         number = 0
         for element in self._streamed(part, "row"):
             given = element.get("r", "")
             number = int(given) if given.isdigit() else number + 1
-            # By their full names, which lxml finds by itself: there may be a million of them.
+            # By full names, which lxml filters natively: there may be a million of them.
             space = element.tag.removesuffix("row")
             cells: list[str] = []
             for cell in element.iterchildren(f"{space}c"):
@@ -111,7 +111,7 @@ class _Cells:
             yield from map(_rich, self._streamed(part, "si"))
 
     def _shared_formats(self, main: str) -> Iterator[str]:
-        """The number format of each cell style."""
+        """Yields the number format of each cell style."""
         for part in self._package.related(main, "styles").values():
             root = self._package.xml(part)
             own = {
@@ -123,7 +123,7 @@ class _Cells:
                 yield own.get(number) or BUILT_IN.get(int(number) if number.isdigit() else 0, GENERAL)
 
     def _streamed(self, part: str, name: str) -> Iterator[etree._Element]:
-        """The elements of that name, one after the other, so that a long sheet is never held whole."""
+        """Yields the elements of that name one after the other, so that a long sheet is never in memory as a whole."""
         stream = self._package.stream(part)
         if stream is None:
             return
@@ -144,7 +144,7 @@ class _Cells:
 
 @functools.lru_cache(maxsize=_MAX_COLUMNS)
 def _column(letters: str) -> int:
-    """The index of the column "AB"; -1 for no column, as of cells that name none and stand one after the other."""
+    """Returns the index of a column such as "AB"; -1 for a cell without a reference, which follows the previous one."""
     if not _COLUMN.fullmatch(letters):
         return -1
     index = 0
@@ -154,7 +154,7 @@ def _column(letters: str) -> int:
 
 
 def _rich(element: etree._Element | None) -> str:
-    """A text in runs, without the reading aids (ruby) above it."""
+    """Returns a text in runs, without phonetic hints (ruby)."""
     said: list[str] = []
     for part in elements(element):
         if local(part) == "t":
@@ -165,5 +165,5 @@ def _rich(element: etree._Element | None) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """Signs that XML cannot hold are written `_x000D_`."""
+    """Replaces escapes such as `_x000D_`, which stand for characters that XML cannot hold."""
     return _ESCAPED.sub(lambda match: chr(int(match.group(1), 16)), text) if "_x" in text else text

@@ -15,7 +15,7 @@ from engine.library.parsers.flattening import Node
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.text import by_lines
 
-# Of JATS, DocBook, TEI, FictionBook and HTML: inside of a text they end lines, as marks in it do not.
+# Elements of JATS, DocBook, TEI, FictionBook and HTML that separate words within a text; inline marks do not.
 _BLOCKS = {
     "ab", "abstract", "blockquote", "br", "caption", "cell", "div", "entry", "epigraph", "fn", "footnote", "head",
     "item", "l", "label", "lb", "lg", "li", "line", "list", "list-item", "listitem", "note", "p", "para", "pb", "row",
@@ -53,18 +53,18 @@ def _node(element: etree._Element) -> Node:
 
 
 def _is_prose(element: etree._Element) -> bool:
-    """Whether text stands in it directly, so that what it holds is one text with marks in it."""
+    """Returns whether an element directly contains text, so that its content is one text with inline marks."""
     texts = [element.text, *(child.tail for child in element)]
     return any(text and text.strip() for text in texts) or not len(element)
 
 
 def _texts(element: etree._Element) -> Iterator[str]:
-    """The texts in it; what is a paragraph of its own has a space around it."""
+    """Yields the texts in an element, with spaces around block elements."""
     yield element.text or ""
     for child in element:
         edge = " " if _name(child).lower() in _BLOCKS else ""
         yield edge
-        # What cannot be resolved is shown as it is written.
+        # An unresolved entity is shown as it is written.
         yield from _texts(child) if isinstance(child.tag, str) else (child.text or "",)
         yield edge
         yield child.tail or ""

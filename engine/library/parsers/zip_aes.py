@@ -26,7 +26,7 @@ _ROUNDS = 1000
 _CHECK_BYTES = 2
 _SEAL_BYTES = 10
 _BLOCK_BYTES = 16
-# So much is decrypted at once.
+# How much to decrypt at once.
 _STRETCH_BYTES = 2**20
 
 
@@ -37,11 +37,11 @@ class _Scheme:
 
 
 def read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limits: Limits) -> bytes:
-    """The member, decrypted with one of the passwords and unpacked to no more than it says.
+    """Returns the member, decrypted with one of the passwords, unpacked to at most its declared size.
 
     Raises:
-        DocumentEncrypted: None of the passwords is the right one.
-        DocumentUnsupported: It is of a kind that nobody has specified.
+        DocumentEncrypted: None of the passwords is correct.
+        DocumentUnsupported: Its encryption or compression is unknown.
         DocumentUnreadable: It is damaged.
     """
     scheme, data = _scheme(entry), _stored(archive, entry)
@@ -73,7 +73,7 @@ def _scheme(entry: zipfile.ZipInfo) -> _Scheme:
 
 
 def _stored(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """The member's bytes as they lie in the archive."""
+    """Returns the member's bytes as they are in the archive."""
     stream = archive.fp
     if stream is None:
         raise DocumentUnreadable("The archive is closed.")
@@ -87,7 +87,7 @@ def _stored(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 
 def _decrypted(text: bytes, key: bytes) -> bytes:
-    """AES in counter mode; the counter is little-endian, which no library's own mode is."""
+    """Decrypts AES in counter mode with a little-endian counter, which libraries do not offer."""
     encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
     out = bytearray()
     for start in range(0, len(text), _STRETCH_BYTES):
